@@ -1,0 +1,11 @@
+"""Corruption strategies, one file each. `STRATEGIES.get("uniform")` imports and returns the class."""
+
+from typing import TYPE_CHECKING
+
+from kgcore.registry import Registry
+
+if TYPE_CHECKING:
+    from kgcore.corruptions.base import Strategy
+
+STRATEGIES: "Registry[type[Strategy]]" = Registry("corruption strategy", "kgcore.corruptions")
+SIDES = ("subject", "object", "both")

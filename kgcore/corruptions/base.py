@@ -1,0 +1,73 @@
+"""Corruptions: triples made false by replacing the subject or the object.
+
+A `Strategy` says which entities may stand in; `corrupt` puts them in, one side a corruption, never the predicate.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Bools, Ints, Triples
+from kgcore.corruptions import SIDES
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph, TripleIndex
+
+SUBJECT, OBJECT = 0, 2
+
+
+class Strategy(ABC):
+    """Draws replacements. It is built from the graph's training split alone."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        if len(graph.entities) < 2:
+            raise InputError("a graph needs at least two entities to be corrupted")
+        self.num_entities = len(graph.entities)
+
+    @abstractmethod
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        """(n, 3) -> (n, count) entities to stand in `column` (SUBJECT or OBJECT), none equal to the one there."""
+
+
+@dataclass(frozen=True)
+class Corruptions:
+    """Corrupted triples and where they came from.
+
+    triples  (m, 3)
+    source   (m,) row of the positive each was made from
+    dropped  corruptions that were filtered away as known facts
+    """
+
+    triples: Triples
+    source: Ints
+    dropped: int
+
+
+def corrupt(
+    positives: Triples,
+    eta: int,
+    strategy: Strategy,
+    rng: np.random.Generator,
+    sides: str = "both",
+    known: TripleIndex | None = None,
+) -> Corruptions:
+    """Corrupt every positive (n, 3) eta times, replacing s or o by another entity (paper, section 4).
+
+    sides  "both" tosses a fair coin for each corruption
+    known  facts to drop from the corruptions, or None to keep all of them (the paper's way)
+
+    Raises InputError for eta < 1, unknown sides, or when filtering leaves nothing.
+    """
+    if eta < 1:
+        raise InputError(f"eta is {eta}: it must be at least 1")
+    if sides not in SIDES:
+        raise InputError(f"sides is {sides!r}: it must be one of {', '.join(SIDES)}")
+    source = np.repeat(np.arange(len(positives)), eta)
+    triples = positives[source]
+    on_subject: Bools = rng.random(len(triples)) < 0.5 if sides == "both" else np.full(len(triples), sides == "subject")
+    for column, rows in ((SUBJECT, on_subject), (OBJECT, ~on_subject)):
+        triples[rows, column] = strategy.draw(triples[rows], column, 1, rng)[:, 0]
+    keep = ~known.contains(triples) if known is not None else np.ones(len(triples), dtype=bool)
+    if len(triples) and not keep.any():
+        raise InputError("every corruption is a known fact: there is nothing to calibrate against")
+    return Corruptions(triples[keep], source[keep], int((~keep).sum()))

@@ -1,0 +1,17 @@
+"""Uniform corruption: any other entity."""
+
+import numpy as np
+
+from kgcore.arrays import Ints, Triples
+from kgcore.corruptions import STRATEGIES
+from kgcore.corruptions.base import Strategy
+
+
+@STRATEGIES.register("uniform")
+class Uniform(Strategy):
+    """Every entity but the true one with probability 1 / (E - 1). Bordes et al., NIPS 2013; paper, section 4."""
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        drawn = rng.integers(self.num_entities - 1, size=(len(triples), count))
+        drawn += drawn >= triples[:, column, None]
+        return drawn

@@ -1,0 +1,18 @@
+"""Data sets, one declarative file each, and the way from an archive to a `KnowledgeGraph`:
+
+fetch.py (download or mirror, checksums) -> read.py (text) -> schema.py (validation) -> prepare.py (vocabularies, counts)
+"""
+
+from typing import TYPE_CHECKING
+
+from kgcore.registry import Registry
+
+if TYPE_CHECKING:
+    from kgcore.datasets.base import DatasetSpec
+
+DATASETS: "Registry[DatasetSpec]" = Registry(
+    "dataset",
+    "kgcore.datasets",
+    helpers=("base", "fetch", "genealogy", "prepare", "read", "schema"),
+    separator="-",
+)

@@ -1,0 +1,16 @@
+"""family: the embedded, generated genealogy of which every triple's truth is known."""
+
+from kgcore.datasets import DATASETS
+from kgcore.datasets.base import DatasetSpec, SplitFile
+from kgcore.datasets.genealogy import write_genealogy
+
+DATASETS.add(
+    "family",
+    DatasetSpec(
+        name="family",
+        title="generated genealogy, every triple's truth known (embedded, any size)",
+        generate=write_genealogy,
+        labelled=True,
+        files={split: SplitFile(f"{split}.txt") for split in ("train", "valid", "test")},
+    ),
+)

@@ -1,0 +1,21 @@
+"""FB13: people of Freebase with labelled negatives."""
+
+from kgcore.datasets import DATASETS
+from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+
+DATASETS.add(
+    "fb13",
+    DatasetSpec(
+        name="fb13",
+        title="Freebase, 13 relations of people, labelled negatives (Socher et al. 2013)",
+        url="https://ndownloader.figshare.com/files/66192218",
+        archive="freebase13.zip",
+        labelled=True,
+        files={
+            "train": SplitFile("freebase13/train.txt", ("9099ebcd85ab3ce723cfaaf34f74dceb",)),
+            "valid": SplitFile("freebase13/dev.txt", ("c4ef7b244baa436a97c2a5e57d4ba7ed",)),
+            "test": SplitFile("freebase13/test.txt", ("f9af2eac7c5a86996c909bdffd295528",)),
+        },
+        counts=Counts(train_rows=316_232, entities=75_043, predicates=13),
+    ),
+)

@@ -1,0 +1,120 @@
+"""From verified files to a `KnowledgeGraph`, and the account of what was found on the way."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from kgcore.arrays import Ints
+from kgcore.datasets.base import DatasetSpec
+from kgcore.datasets.read import read_triples
+from kgcore.datasets.schema import refuse, validate
+from kgcore.errors import InputError
+from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
+
+LARGEST_OVERLAP = 0.2  # of a held-out split's positives: above this it repeats another split rather than touches it
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The graph and its counts.
+
+    counts: rows, duplicates and triples with unseen entities or predicates of every split; what splits share; what
+    is labelled both ways.
+    """
+
+    graph: KnowledgeGraph
+    counts: dict[str, int]
+
+
+def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
+    """Read, validate and number the data set that stands in `folder`.
+
+    Duplicate rows are dropped; so are held-out triples with an entity or predicate that train does not have, for
+    which no embedding exists. Vocabularies and splits are sorted: the order of lines in a file changes nothing.
+
+    Raises InputError for faults in the files (all of them in one message, with file and line), for counts that are not
+    the data set's, and where a held-out split repeats more than a fifth of another.
+    """
+    frames, faults = {}, []
+    for split in SPLITS:
+        labelled = spec.labelled and split != "train"
+        path = folder / spec.files[split].path
+        frames[split] = read_triples(path, labelled)
+        faults += validate(frames[split], labelled, spec.files[split].path)
+    refuse(faults)
+
+    rows, entities, predicates = _number(frames)
+    counts = {f"{name}_rows": len(frame) for name, frame in frames.items()}
+    counts["entities_in_all_files"] = len(entities)
+    _count_overlaps(rows, len(entities), len(predicates), counts)
+
+    entity_ids, predicate_ids = np.unique(rows["train"][:, [0, 2]]), np.unique(rows["train"][:, 1])
+    counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
+    _check_counts(spec, counts)
+    splits = {name: _restrict(name, rows[name], entity_ids, predicate_ids, counts) for name in SPLITS}
+    return Prepared(
+        KnowledgeGraph(spec.name, entities[entity_ids].tolist(), predicates[predicate_ids].tolist(), **splits), counts
+    )
+
+
+def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index, pd.Index]:
+    """Every split as rows (n, 4) of subject, predicate, object, label (1 / 0); and the names, sorted, of all files."""
+    table = pd.concat(frames.values(), keys=frames.keys())
+    ends, entities = pd.factorize(pd.concat([table["subject"], table["object"]]), sort=True)
+    middles, predicates = pd.factorize(table["predicate"], sort=True)
+    labels = (table["label"] != "-1").to_numpy() if "label" in table else np.ones(len(table), dtype=bool)
+    rows = np.stack([ends[: len(table)], middles, ends[len(table) :], labels], axis=1).astype(np.int64)
+    bounds = np.cumsum([len(frame) for frame in frames.values()])[:-1]
+    return dict(zip(frames, np.split(rows, bounds), strict=True)), pd.Index(entities), pd.Index(predicates)
+
+
+def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
+    """What stands twice in a split, in two splits, or is labelled both true and false, over all distinct rows.
+
+    Raises InputError where a held-out split repeats another.
+    """
+    distinct = {name: np.unique(part, axis=0) for name, part in rows.items()}
+    true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
+    false = {name: part[part[:, 3] == 0, :3] for name, part in distinct.items()}
+    index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
+    for name in SPLITS:
+        counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct[name])
+    for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
+        shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
+        if shared > LARGEST_OVERLAP * len(true[name]):
+            raise InputError(
+                f"{shared:,} of the {len(true[name]):,} positives of {name} stand in {other}, too: they are not held out"
+            )
+    for name in ("valid", "test"):
+        for other in SPLITS:
+            counts[f"{name}_negatives_true_in_{other}"] = int(index[other].contains(false[name]).sum())
+
+
+def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]) -> Split:
+    """The split's distinct rows whose entities and predicates train has, in train's numbers, sorted."""
+    rows = np.unique(rows, axis=0)
+    seen = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
+    counts[f"{name}_with_unseen"] = int((~seen).sum())
+    rows = rows[seen]
+    counts[f"{name}_positives"], counts[f"{name}_negatives"] = int(rows[:, 3].sum()), int((rows[:, 3] == 0).sum())
+    if not counts[f"{name}_positives"]:
+        raise InputError(f"{name} has no true triple whose entities and predicates train has")
+    s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
+    return Split(np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o], rows[:, 3].astype(np.float64))
+
+
+def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
+    """Raise InputError where the data set is not what its specification says."""
+    wanted = spec.counts
+    found = {
+        "train_rows": counts["train_rows"],
+        "train_distinct": counts["train_rows"] - counts["train_duplicates"],
+        "entities": counts["entities_in_all_files" if wanted.entities_in_all else "entities"],
+        "predicates": counts["predicates"],
+    }
+    for name, value in found.items():
+        expected = getattr(wanted, name)
+        if expected is not None and value != expected:
+            raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}, expected {expected:,}")

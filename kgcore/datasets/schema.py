@@ -1,0 +1,54 @@
+"""What a table of triples must be, checked with pandera; every fault is told at once, with its line."""
+
+import pandas as pd
+import pandera.pandas as pa
+from pandera.errors import SchemaError, SchemaErrors
+from pandera.typing import Series
+
+from kgcore.errors import InputError
+
+SHOWN = 10
+
+
+class TriplesSchema(pa.DataFrameModel):
+    """Three columns of non-empty text."""
+
+    subject: Series[str] = pa.Field(str_length={"min_value": 1})
+    predicate: Series[str] = pa.Field(str_length={"min_value": 1})
+    object: Series[str] = pa.Field(str_length={"min_value": 1})
+
+    class Config:
+        strict = True
+
+
+class LabelledSchema(TriplesSchema):
+    """With a label, 1 = true and -1 = false, as WN11 and FB13 have."""
+
+    label: Series[str] = pa.Field(isin=["1", "-1"])
+
+
+def validate(frame: pd.DataFrame, labelled: bool, name: str) -> list[str]:
+    """The table's faults, each as 'FILE, line N: ...'; none when it is well. `name` is the file's."""
+    schema = LabelledSchema if labelled else TriplesSchema
+    try:
+        schema.validate(frame, lazy=True)
+    except (SchemaError, SchemaErrors) as error:
+        return [_sentence(name, case) for case in error.failure_cases.to_dict("records")]
+    return []
+
+
+def refuse(faults: list[str]) -> None:
+    """Raise InputError that lists the faults, the first `SHOWN` of them in full. Nothing happens when there are none."""
+    if not faults:
+        return
+    more = f" (and {len(faults) - SHOWN:,} more)" if len(faults) > SHOWN else ""
+    raise InputError("; ".join(faults[:SHOWN]) + more)
+
+
+def _sentence(name: str, case: dict[str, object]) -> str:
+    where = f"{name}, line {int(str(case['index'])) + 1}" if pd.notna(case["index"]) else name
+    if case["column"] == "label":
+        return f"{where}: label is {case['failure_case']!r}, it must be 1 or -1"
+    if "str_length" in str(case["check"]):
+        return f"{where}: {case['column']} is empty"
+    return f"{where}: {case['column']} fails {case['check']} ({case['failure_case']!r})"

@@ -1,0 +1,17 @@
+"""The errors a user can cause or must know of. Each message is one sentence: what was found, where, what would be right."""
+
+
+class KgcalError(Exception):
+    """Base of every error that is shown to a user as a sentence, without a traceback."""
+
+
+class InputError(KgcalError, ValueError):
+    """An option, a file or an argument is not what it has to be."""
+
+
+class MismatchError(KgcalError):
+    """Two artifacts that do not belong together met, such as a calibrator and the scores of another model."""
+
+
+class FitError(KgcalError, ArithmeticError):
+    """A calibrator could not be fitted: it did not converge, or the data cannot determine it."""

@@ -1,0 +1,19 @@
+"""Multiclass negative log-likelihood: the positive against its own corruptions."""
+
+import torch
+from torch import Tensor
+
+from kgcore.losses import LOSSES
+from kgcore.losses.base import Loss
+
+
+@LOSSES.register("multiclass_nll")
+class MulticlassNLL(Loss):
+    """L = - sum_{+} log( exp(f(t+)) / (exp(f(t+)) + sum_{-} exp(f(t-))) ).
+
+    Toutanova & Chen 2015; Lacroix et al., ICML 2018; paper, section 3.
+    """
+
+    def __call__(self, positives: Tensor, negatives: Tensor) -> Tensor:
+        every = torch.cat([positives.unsqueeze(-1), negatives], -1)
+        return (torch.logsumexp(every, -1) - positives).sum()

@@ -1,0 +1,20 @@
+"""Pairwise margin loss."""
+
+from torch import Tensor
+
+from kgcore.losses import LOSSES
+from kgcore.losses.base import Loss
+
+
+@LOSSES.register("pairwise")
+class Pairwise(Loss):
+    """L = sum_{+} sum_{-} max(0, margin + f(t-) - f(t+)).
+
+    Bordes et al., NIPS 2013; paper, section 3. margin > 0; 3 in the published code.
+    """
+
+    def __init__(self, margin: float = 3.0) -> None:
+        self.margin = margin
+
+    def __call__(self, positives: Tensor, negatives: Tensor) -> Tensor:
+        return (self.margin + negatives - positives.unsqueeze(-1)).clamp_min(0).sum()

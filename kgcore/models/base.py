@@ -1,0 +1,149 @@
+"""The contract of a scoring function: a query and a comparison.
+
+A model maps two parts of a triple to a point, the query, and compares the point with the third part:
+
+    score(s, p, o) = compare(object_query(s, p), o) = compare(subject_query(p, o), s)
+
+Both queries give the same score. Training against shared corruptions, scoring, and ranking against every entity are
+then the same two lines, and a model that compares by dot product gets a matrix product for free.
+
+A model is stateless: it sees embeddings that were gathered already, never ids, and broadcasts over leading
+dimensions. The tables live in `Embeddings`.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kgcore.arrays import Scores, Triples
+from kgcore.errors import InputError
+from kgcore.models import MODELS
+from kgcore.registry import build
+
+
+class Comparator(ABC):
+    """How a query and an entity become a score; symmetric, higher = more plausible."""
+
+    @abstractmethod
+    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
+        """(..., d) and (..., d) -> (...): the i-th query with the i-th entity."""
+
+    @abstractmethod
+    def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
+        """(..., q, d) and (..., c, d) -> (..., q, c): every query with every candidate."""
+
+
+class DotProduct(Comparator):
+    """sum_i q_i e_i."""
+
+    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
+        return (queries * entities).sum(-1)
+
+    def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
+        return queries @ entities.mT
+
+
+class NegativeDistance(Comparator):
+    """-||q - e||_n, for n = 1 or 2: the distance is negated here, where it is born."""
+
+    def __init__(self, norm: float) -> None:
+        if norm not in (1, 2):
+            raise InputError(f"norm is {norm:g}: it must be 1 or 2")
+        self.norm = float(norm)
+
+    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
+        difference = queries - entities
+        return -difference.abs().sum(-1) if self.norm == 1 else -difference.square().sum(-1).add(1e-12).sqrt()
+
+    def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
+        if queries.requires_grad and queries.shape[-2] * entities.shape[-2] <= 4096:
+            # small blocks with gradients: measured faster than cdist's backward on a CPU
+            return self.pairs(queries.unsqueeze(-2), entities.unsqueeze(-3))
+        return -torch.cdist(queries, entities, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+class Model(ABC):
+    """A scoring function with embedding size k. Its keyword arguments after k are its options, with their defaults."""
+
+    comparator: Comparator
+    scale: float = 0.05  # embeddings start uniform in [-scale, scale]
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    @property
+    def entity_width(self) -> int:
+        """Numbers in an entity's row."""
+        return self.k
+
+    @property
+    def predicate_width(self) -> int:
+        """Numbers in a predicate's row."""
+        return self.k
+
+    @abstractmethod
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        """(..., entity_width), (..., predicate_width) -> (..., entity_width): what a fitting object looks like."""
+
+    @abstractmethod
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        """(..., predicate_width), (..., entity_width) -> (..., entity_width): what a fitting subject looks like."""
+
+    def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
+        """f(s, p, o) of gathered embeddings: (...), any real number, higher = more plausible."""
+        return self.comparator.pairs(self.object_query(subjects, predicates), objects)
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """The trained tables: entities (E, entity_width) and predicates (R, predicate_width), float32."""
+
+    entities: Tensor
+    predicates: Tensor
+
+    def to(self, device: torch.device) -> "Embeddings":
+        return Embeddings(self.entities.to(device), self.predicates.to(device))
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A scoring function with its tables, and enough to build it again.
+
+    name     registered name of the scoring function
+    k        embedding size
+    options  the scoring function's options that were set
+    """
+
+    name: str
+    k: int
+    embeddings: Embeddings
+    options: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Model:
+        """The scoring function itself. Raises InputError for an unknown name or option."""
+        return build(MODELS.get(self.name), self.options, self.k)
+
+    def fingerprint(self) -> str:
+        """sha256 over name, k, options and every number of the tables: what a calibrator is bound to."""
+        digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()))).encode())
+        for table in (self.embeddings.entities, self.embeddings.predicates):
+            digest.update(np.ascontiguousarray(table.detach().cpu().numpy()).tobytes())
+        return digest.hexdigest()
+
+    @torch.inference_mode()
+    def score(self, triples: Triples, rows: int = 65_536) -> Scores:
+        """f(t) of triples (n, 3): (n,) float64, computed in blocks of `rows`."""
+        model, tables = self.model, self.embeddings
+        ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
+        blocks = [
+            model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])
+            for b in ids.split(rows)
+        ]
+        scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
+        return scores

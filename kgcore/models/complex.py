@@ -1,0 +1,36 @@
+"""ComplEx: DistMult over the complex numbers, so that a predicate need not be symmetric."""
+
+import torch
+from torch import Tensor
+
+from kgcore.models import MODELS
+from kgcore.models.base import DotProduct, Model
+
+
+@MODELS.register("complex")
+class ComplEx(Model):
+    """f(s, p, o) = Re(sum_i r_i s_i conj(o_i)).
+
+    Trouillon et al., "Complex Embeddings for Simple Link Prediction", ICML 2016.
+    Embeddings: (k,) complex, held as (2k,) real, real parts first. Range: all reals.
+    As queries: Re(<s r, o>) = (s r) . o and Re(<s, conj(r) o>) = s . (conj(r) o), dot products of the real vectors.
+    """
+
+    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    comparator = DotProduct()
+
+    @property
+    def entity_width(self) -> int:
+        return 2 * self.k
+
+    @property
+    def predicate_width(self) -> int:
+        return 2 * self.k
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        (s_re, s_im), (r_re, r_im) = subjects.chunk(2, -1), predicates.chunk(2, -1)
+        return torch.cat([s_re * r_re - s_im * r_im, s_re * r_im + s_im * r_re], -1)
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        (r_re, r_im), (o_re, o_im) = predicates.chunk(2, -1), objects.chunk(2, -1)
+        return torch.cat([r_re * o_re + r_im * o_im, r_re * o_im - r_im * o_re], -1)

@@ -1,0 +1,24 @@
+"""DistMult: a bilinear form with a diagonal matrix a predicate."""
+
+from torch import Tensor
+
+from kgcore.models import MODELS
+from kgcore.models.base import DotProduct, Model
+
+
+@MODELS.register("distmult")
+class DistMult(Model):
+    """f(s, p, o) = sum_i r_i s_i o_i; symmetric in s and o.
+
+    Yang et al., "Embedding Entities and Relations for Learning and Inference in Knowledge Bases", ICLR 2015.
+    Embeddings: (k,) real for entities and predicates. Range: all reals.
+    """
+
+    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    comparator = DotProduct()
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        return subjects * predicates
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        return predicates * objects

@@ -1,0 +1,26 @@
+"""HolE: subject and object are compressed into one vector by circular correlation."""
+
+import torch
+from torch import Tensor
+
+from kgcore.models import MODELS
+from kgcore.models.base import DotProduct, Model
+
+
+@MODELS.register("hole")
+class HolE(Model):
+    """f(s, p, o) = r . (s corr o), where (s corr o)_j = sum_i s_i o_{(i + j) mod k}, by FFT in O(k log k).
+
+    Nickel et al., "Holographic Embeddings of Knowledge Graphs", AAAI 2016.
+    Embeddings: (k,) real for entities and predicates. Range: all reals.
+    As queries: r . (s corr o) = o . (s conv r) = s . (r corr o), conv the circular convolution.
+    """
+
+    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    comparator = DotProduct()
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        return torch.fft.irfft(torch.fft.rfft(subjects) * torch.fft.rfft(predicates), n=self.k)
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        return torch.fft.irfft(torch.fft.rfft(predicates).conj() * torch.fft.rfft(objects), n=self.k)
