@@ -1,0 +1,40 @@
+"""Fitting every calibrator of a score table, by ground truth and by synthetic negatives."""
+
+from kgcore.calibration import CALIBRATORS
+from kgcore.calibration.base import BoundCalibrator, Calibrator
+from kgcore.calibration.base_rate import BaseRate
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.uncalibrated import Uncalibrated
+from kgcore.config import CalibrateConfig
+from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+
+
+def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str, CalibrationSample]:
+    """The validation rows as samples: `synthetic`, and `ground_truth` where negatives are labelled."""
+    positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
+    samples = {
+        "synthetic": synthetic_sample(
+            table.scores[positives], table.scores[corruptions], config.base_rate, config.weighted
+        )
+    }
+    if table.labelled_negatives("valid"):
+        labelled = table.rows("valid", LABELLED)
+        samples["ground_truth"] = ground_truth_sample(table.scores[labelled], table.labels[labelled])
+    return samples
+
+
+def fit_calibrators(table: ScoreTable, config: CalibrateConfig) -> list[BoundCalibrator]:
+    """The two baselines, then every calibrator of the configuration by every kind of negatives there is.
+
+    The base-rate baseline predicts the base rate that the user states. Raises FitError when a fit does not converge.
+    """
+
+    def bind(name: str, negatives: str, base_rate: float, fitted: Calibrator) -> BoundCalibrator:
+        return BoundCalibrator(name, negatives, base_rate, table.model, table.dataset, fitted)
+
+    alpha = config.base_rate
+    bound = [bind("uncalibrated", "none", alpha, Uncalibrated()), bind("base_rate", "none", alpha, BaseRate(alpha))]
+    for negatives, sample in sorted(calibration_samples(table, config).items()):
+        for name in config.calibrators:
+            bound.append(bind(name, negatives, sample.base_rate, CALIBRATORS.get(name).fit(sample)))
+    return bound

@@ -1,0 +1,68 @@
+"""Triple classification: one threshold on probabilities against one per relation on scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_labels, as_weights, same_length
+from kgcore.errors import InputError
+
+
+def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -> float:
+    """Weighted share of decisions that equal the label, in [0, 1]. Raises InputError for other labels than 0 and 1."""
+    n = same_length(decisions=decisions, labels=labels)
+    return float(np.average(np.asarray(decisions, dtype=bool) == as_labels(labels, n), weights=as_weights(weights, n)))
+
+
+@dataclass(frozen=True)
+class RelationThresholds:
+    """A threshold on the score per predicate: true where score > threshold.
+
+    thresholds (R,); a predicate without validation triples has the threshold of all of them together.
+    """
+
+    thresholds: Floats
+
+    def decide(self, predicates: Ints, scores: Scores) -> Bools:
+        """Predicates (n,), scores (n,) -> decisions (n,)."""
+        decisions: Bools = scores > self.thresholds[predicates]
+        return decisions
+
+
+def learned_thresholds(
+    predicates: Ints, scores: Scores, labels: Labels, num_predicates: int, weights: Weights | None = None
+) -> RelationThresholds:
+    """Per predicate the threshold with the best (weighted) accuracy on these validation triples.
+
+    Socher et al., NIPS 2013; paper, section 5.3.
+    """
+    n = same_length(predicates=predicates, scores=scores, labels=labels)
+    y, w = as_labels(labels, n), as_weights(weights, n)
+    thresholds = np.full(num_predicates, best_threshold(scores, y, w))
+    for predicate in np.unique(predicates):
+        own = predicates == predicate
+        thresholds[predicate] = best_threshold(scores[own], y[own], w[own])
+    return RelationThresholds(thresholds)
+
+
+def median_thresholds(predicates: Ints, scores: Scores, num_predicates: int) -> RelationThresholds:
+    """Per predicate the median validation score: the published code's rule, right only where half are true."""
+    thresholds = np.full(num_predicates, np.median(scores))
+    for predicate in np.unique(predicates):
+        thresholds[predicate] = np.median(scores[predicates == predicate])
+    return RelationThresholds(thresholds)
+
+
+def best_threshold(scores: Scores, labels: Labels, weights: Weights) -> float:
+    """The threshold tau that maximises the weighted accuracy of `score > tau`.
+
+    Candidates lie below all scores, half-way between neighbouring distinct ones, and above all; of equally good ones
+    the lowest is taken. Raises InputError without scores.
+    """
+    if not len(scores):
+        raise InputError("a threshold needs at least one score")
+    distinct, place = np.unique(scores, return_inverse=True)
+    gain = np.bincount(place, weights=weights * np.where(labels == 1, -1.0, 1.0))
+    correct = np.r_[0.0, np.cumsum(gain)]  # of a threshold above the first i distinct scores, up to a constant
+    cuts = np.r_[distinct[0] - 1, (distinct[:-1] + distinct[1:]) / 2, distinct[-1]]
+    return float(cuts[np.argmax(correct)])

@@ -1,0 +1,74 @@
+"""Probabilities and decisions on the test split: what classification makes and evaluation measures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Bools, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.sample import base_rate_weights
+from kgcore.config import ClassifyConfig
+from kgcore.metrics.classification import accuracy, learned_thresholds, median_thresholds
+from kgcore.score_table import ScoreTable
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The judged test rows (n) with every calibrator's probabilities and the accuracies of the decisions.
+
+    weights                ones where negatives are labelled; else such that positives are the stated base rate
+    probabilities          calibrator label -> (n,)
+    accuracies             calibrator label -> accuracy of q > tau
+    accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
+    synthetic_negatives    whether the negatives are corruptions
+    """
+
+    triples: Triples
+    labels: Labels
+    weights: Weights
+    scores: Scores
+    probabilities: dict[str, Probabilities]
+    accuracies: dict[str, float]
+    accuracy_per_relation: dict[str, float]
+    synthetic_negatives: bool
+
+
+def classify(
+    table: ScoreTable,
+    calibrators: Sequence[BoundCalibrator],
+    num_predicates: int,
+    base_rate: float,
+    config: ClassifyConfig,
+) -> Predictions:
+    """Probabilities and decisions on the table's test rows (paper, section 5.3).
+
+    Where no negatives are labelled, filtered corruptions stand for them, weighted to the base rate, in validation and
+    in test alike. Raises MismatchError when a calibrator belongs to another model.
+    """
+    test, valid = table.measured("test"), table.measured("valid")
+    labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
+    synthetic = not table.labelled_negatives("test")
+
+    def weigh(rows: Bools) -> Weights:
+        return base_rate_weights(table.labels[rows], base_rate) if synthetic else np.ones(int(rows.sum()))
+
+    weights = weigh(test)
+    probabilities = {c.label: c.predict(scores, table.model) for c in calibrators}
+    fitted_on = (table.triples[valid, 1], table.scores[valid])
+    rules = {
+        "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh(valid)),
+        "median": median_thresholds(*fitted_on, num_predicates),
+    }
+    return Predictions(
+        triples=table.triples[test],
+        labels=labels,
+        weights=weights,
+        scores=scores,
+        probabilities=probabilities,
+        accuracies={label: accuracy(q > config.tau, labels, weights) for label, q in probabilities.items()},
+        accuracy_per_relation={
+            name: accuracy(rule.decide(predicates, scores), labels, weights) for name, rule in rules.items()
+        },
+        synthetic_negatives=synthetic,
+    )

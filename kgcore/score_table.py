@@ -1,0 +1,82 @@
+"""The one table that everything after the model works on: triples, labels, scores, and where each row came from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kgcore.arrays import Bools, Labels, Scores, Triples
+from kgcore.corruptions.base import Corruptions
+from kgcore.errors import MismatchError
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.models.base import TrainedModel
+
+LABELLED, CORRUPTION = "labelled", "corruption"
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scored rows of valid and test.
+
+    triples (n, 3), labels (n,) 0/1, scores (n,)
+    split   (n,) valid or test
+    origin  (n,) labelled: the data set says so; corruption: generated, taken for false
+    model, dataset  fingerprints of what it was made from
+    """
+
+    triples: Triples
+    labels: Labels
+    scores: Scores
+    split: npt.NDArray[np.str_]
+    origin: npt.NDArray[np.str_]
+    model: str
+    dataset: str
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def rows(self, split: str, origin: str | None = None, label: int | None = None) -> Bools:
+        """Mask (n,) of the rows of that split, and of that origin and label where they are given."""
+        mask: Bools = self.split == split
+        if origin is not None:
+            mask = mask & (self.origin == origin)
+        if label is not None:
+            mask = mask & (self.labels == label)
+        return mask
+
+    def labelled_negatives(self, split: str) -> bool:
+        """Whether the split has labelled negatives."""
+        return bool(self.rows(split, LABELLED, 0).any())
+
+    def measured(self, split: str) -> Bools:
+        """The rows a split is judged by: the labelled ones, and the corruptions where no negative is labelled."""
+        return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
+
+
+def score_table(
+    graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: TrainedModel
+) -> ScoreTable:
+    """Score the held-out splits and their corruptions (split -> corruptions).
+
+    Raises MismatchError when the model's tables are not of this graph's size.
+    """
+    sizes = (len(trained.embeddings.entities), len(trained.embeddings.predicates))
+    if sizes != (len(graph.entities), len(graph.predicates)):
+        raise MismatchError(
+            f"the model knows {sizes[0]:,} entities and {sizes[1]:,} predicates, the graph {graph.name} has "
+            f"{len(graph.entities):,} and {len(graph.predicates):,}: they do not belong together"
+        )
+    parts: list[tuple[Split, str, str]] = [(graph.valid, "valid", LABELLED), (graph.test, "test", LABELLED)]
+    for split, made in corruptions.items():
+        parts.append((Split(made.triples, np.zeros(len(made.triples))), split, CORRUPTION))
+    triples = np.concatenate([part.triples for part, _, _ in parts])
+    lengths = [len(part) for part, _, _ in parts]
+    return ScoreTable(
+        triples=triples,
+        labels=np.concatenate([part.labels for part, _, _ in parts]),
+        scores=trained.score(triples),
+        split=np.repeat([split for _, split, _ in parts], lengths),
+        origin=np.repeat([origin for _, _, origin in parts], lengths),
+        model=trained.fingerprint(),
+        dataset=graph.fingerprint(),
+    )

@@ -1,0 +1,166 @@
+"""The artifacts' formats: parquet for tables, safetensors for tensors, JSON for parameters. Never a pickle.
+
+Each kind has a `write_` that takes a path and a `read_` that gives back an equal object.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors.torch import load_file, save_file
+
+from kgcore.arrays import Floats, Triples
+from kgcore.corruptions.base import Corruptions
+from kgcore.evaluation import Measured
+from kgcore.graph import SPLITS, KnowledgeGraph, Split
+from kgcore.metrics.reliability import Reliability
+from kgcore.models.base import Embeddings, TrainedModel
+from kgcore.predictions import Predictions
+from kgcore.score_table import ScoreTable
+
+
+def write_json(path: Path, value: Any) -> None:
+    """JSON, readable by people."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """What stands in a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
+    """entities.parquet, predicates.parquet (name; the row is the number), and a table of each split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):
+        pq.write_table(pa.table({"name": pa.array(names, pa.string())}), folder / f"{name}.parquet")
+    for name in SPLITS:
+        split: Split = getattr(graph, name)
+        _write_table(folder / f"{name}.parquet", _spo(split.triples) | {"label": split.labels.astype(np.int8)})
+    write_json(folder / "graph.json", {"name": graph.name})
+
+
+def read_graph(folder: Path) -> KnowledgeGraph:
+    """The graph `write_graph` wrote."""
+    names = {n: pq.read_table(folder / f"{n}.parquet")["name"].to_pylist() for n in ("entities", "predicates")}
+    splits = {}
+    for name in SPLITS:
+        table, _ = _read_table(folder / f"{name}.parquet")
+        splits[name] = Split(_triples(table), table["label"].astype(np.float64))
+    return KnowledgeGraph(read_json(folder / "graph.json")["name"], names["entities"], names["predicates"], **splits)
+
+
+def write_model(folder: Path, trained: TrainedModel) -> None:
+    """embeddings.safetensors and model.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {"entities": trained.embeddings.entities, "predicates": trained.embeddings.predicates}
+    save_file({name: table.contiguous() for name, table in tables.items()}, folder / "embeddings.safetensors")
+    parameters = {"model": trained.name, "k": trained.k, "options": dict(trained.options)}
+    write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
+
+
+def read_model(folder: Path) -> TrainedModel:
+    """The model `write_model` wrote."""
+    parameters, tables = read_json(folder / "model.json"), load_file(folder / "embeddings.safetensors")
+    return TrainedModel(parameters["model"], parameters["k"], Embeddings(**tables), parameters["options"])
+
+
+def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
+    """One table of all splits' corruptions: s, p, o, source, split."""
+    columns = _spo(np.concatenate([c.triples for c in made.values()]))
+    columns["source"] = np.concatenate([c.source for c in made.values()])
+    columns["split"] = np.repeat(list(made), [len(c.triples) for c in made.values()])
+    _write_table(path, columns, {"dropped": {split: c.dropped for split, c in made.items()}})
+
+
+def read_corruptions(path: Path) -> dict[str, Corruptions]:
+    """The corruptions `write_corruptions` wrote, by split."""
+    table, metadata = _read_table(path)
+    triples = _triples(table)
+    return {
+        split: Corruptions(triples[table["split"] == split], table["source"][table["split"] == split], dropped)
+        for split, dropped in metadata["dropped"].items()
+    }
+
+
+def write_scores(path: Path, table: ScoreTable) -> None:
+    """s, p, o, label, score, split, origin; the fingerprints of model and data set in the file's metadata."""
+    columns = _spo(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
+    columns |= {"split": table.split, "origin": table.origin}
+    _write_table(path, columns, {"model": table.model, "dataset": table.dataset})
+
+
+def read_scores(path: Path) -> ScoreTable:
+    """The score table `write_scores` wrote."""
+    table, metadata = _read_table(path)
+    labels = table["label"].astype(np.float64)
+    return ScoreTable(_triples(table), labels, table["score"], table["split"], table["origin"], **metadata)
+
+
+def write_predictions(path: Path, predictions: Predictions) -> None:
+    """s, p, o, label, weight, score, and a column of probabilities a calibrator; accuracies in the metadata."""
+    columns = _spo(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
+    columns |= {"weight": predictions.weights, "score": predictions.scores}
+    columns |= {f"q.{label}": q for label, q in predictions.probabilities.items()}
+    kept = ("accuracies", "accuracy_per_relation", "synthetic_negatives")
+    _write_table(path, columns, {name: getattr(predictions, name) for name in kept})
+
+
+def read_predictions(path: Path) -> Predictions:
+    """The predictions `write_predictions` wrote."""
+    table, metadata = _read_table(path)
+    labels = table["label"].astype(np.float64)
+    q = {name.removeprefix("q."): column for name, column in table.items() if name.startswith("q.")}
+    return Predictions(_triples(table), labels, table["weight"], table["score"], q, **metadata)
+
+
+def write_ranks(path: Path, triples: Triples, ranks: Floats) -> None:
+    """s, p, o, and the filtered ranks of the subject and the object."""
+    _write_table(path, _spo(triples) | {"subject_rank": ranks[:, 0], "object_rank": ranks[:, 1]})
+
+
+def write_measured(path: Path, measured: dict[str, Measured]) -> None:
+    """Metrics and reliability bins of every calibrator as JSON."""
+
+    def plain(result: Measured) -> dict[str, Any]:
+        bins = {name: column.tolist() for name, column in asdict(result.reliability).items()}
+        return result.metrics() | {"reliability": bins}
+
+    write_json(path, {label: plain(result) for label, result in measured.items()})
+
+
+def read_measured(path: Path) -> dict[str, Measured]:
+    """What `write_measured` wrote."""
+    measured = {}
+    for label, result in read_json(path).items():
+        bins = {name: np.array(column) for name, column in result.pop("reliability").items()}
+        measured[label] = Measured(**result, reliability=Reliability(**bins))
+    return measured
+
+
+def _spo(triples: Triples) -> dict[str, Any]:
+    return {"s": triples[:, 0], "p": triples[:, 1], "o": triples[:, 2]}
+
+
+def _triples(table: dict[str, Any]) -> Triples:
+    return np.stack([table["s"], table["p"], table["o"]], axis=1).astype(np.int64)
+
+
+def _write_table(path: Path, columns: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({name: pa.array(column) for name, column in columns.items()})
+    pq.write_table(table.replace_schema_metadata({"kgcal": json.dumps(metadata or {})}), path)
+
+
+def _read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    table = pq.read_table(path)
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    for name, column in columns.items():
+        if column.dtype == object:
+            columns[name] = column.astype(str)
+    return columns, json.loads((table.schema.metadata or {}).get(b"kgcal", b"{}"))
