@@ -33,6 +33,28 @@ class Predictions:
     accuracy_per_relation: dict[str, float]
     synthetic_negatives: bool
 
+    @property
+    def base_rate(self) -> float:
+        """Share of positives by weight."""
+        return float(np.average(self.labels, weights=self.weights))
+
+    def notes(self, stated: float) -> list[str]:
+        """Sentences a reader of the results must know, given the stated base rate."""
+        positives = int(self.labels.sum())
+        negatives = len(self.labels) - positives
+        if self.synthetic_negatives:
+            return [
+                f"Measured on {positives:,} test positives and {negatives:,} corruptions of them that are no known facts, "
+                f"weighted to the stated base rate of {stated:g}: this data set has no labelled negatives."
+            ]
+        notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
+        if abs(self.base_rate - stated) > 0.05:
+            notes.append(
+                f"The stated base rate is {stated:g}, of the test split {self.base_rate:.2f} is positive: probabilities "
+                "calibrated to the first cannot be calibrated on the second."
+            )
+        return notes
+
 
 def classify(
     table: ScoreTable,

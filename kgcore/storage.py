@@ -23,6 +23,9 @@ from kgcore.predictions import Predictions
 from kgcore.score_table import ScoreTable
 
 
+FORMAT = 1  # raise it when a format changes: it is part of every cache key
+
+
 def write_json(path: Path, value: Any) -> None:
     """JSON, readable by people."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -71,3 +71,17 @@ def corrupt(
     if len(triples) and not keep.any():
         raise InputError("every corruption is a known fact: there is nothing to calibrate against")
     return Corruptions(triples[keep], source[keep], int((~keep).sum()))
+
+
+def corrupt_held_out(
+    graph: KnowledgeGraph, eta: int, strategy: Strategy, rng: np.random.Generator, sides: str, filtered: bool
+) -> dict[str, Corruptions]:
+    """Split -> corruptions: of the validation positives, and of the test positives where no negative is labelled.
+
+    What is fitted is filtered by train and valid alone; what only measures, by test, too, and always.
+    """
+    known = graph.known if filtered else None
+    made = {"valid": corrupt(graph.valid.positives, eta, strategy, rng, sides, known)}
+    if not graph.labelled:
+        made["test"] = corrupt(graph.test.positives, eta, strategy, rng, sides, graph.all_known)
+    return made

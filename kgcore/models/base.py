@@ -14,7 +14,7 @@ dimensions. The tables live in `Embeddings`.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -128,6 +128,10 @@ class TrainedModel:
     def model(self) -> Model:
         """The scoring function itself. Raises InputError for an unknown name or option."""
         return build(MODELS.get(self.name), self.options, self.k)
+
+    def to(self, device: torch.device) -> "TrainedModel":
+        """The same model with its tables on that device."""
+        return replace(self, embeddings=self.embeddings.to(device))
 
     def fingerprint(self) -> str:
         """sha256 over name, k, options and every number of the tables: what a calibrator is bound to."""

@@ -1,0 +1,169 @@
+"""The command line: `kgcal run`, `kgcal STAGE`, `kgcal datasets`, `kgcal ui`."""
+
+import inspect
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, get_type_hints
+
+import typer
+from prefect import Flow
+from prefect.settings import PREFECT_API_URL
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+
+from flows.options import command
+from flows.pipeline import pipeline
+from flows.stages import LATEST, STAGE_FLOWS
+from kgcore.config import Config
+from kgcore.errors import InputError, KgcalError
+from kgcore.report.summary import METRICS, best, rows
+from tasks.catalogue import catalogue
+from tasks.ui import serve_ui, ui_command
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Probabilities you can trust from knowledge graph embeddings.",
+)
+console = Console(highlight=False)
+
+FORCE = Annotated[bool, typer.Option("--force", help="run even where a finished run could be re-used")]
+DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
+JSON = Annotated[Path | None, typer.Option("--json", help="write the results to this file, too")]
+
+
+def start(function: "Flow[..., Any]", **arguments: Any) -> Any:
+    """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server, else directly, starting none."""
+    return (function if PREFECT_API_URL.value() else function.fn)(**arguments)
+
+
+def run(arguments: dict[str, Any]) -> None:
+    """The whole pipeline."""
+    target: Path | None = arguments.pop("json_path")
+    if target is not None and not target.absolute().parent.is_dir():
+        raise InputError(f"--json {target}: there is no folder {target.absolute().parent}")
+    summary = start(pipeline, **arguments)
+    if target is not None:
+        target.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    show(summary)
+
+
+def show(summary: dict[str, Any]) -> None:
+    """The results for the terminal: table, re-use, report, and how to open MLflow on them."""
+    table = Table(title=f"{summary['model']} on {summary['dataset']}", title_justify="left")
+    for name in ("negatives", "calibrator"):
+        table.add_column(name)
+    for name in METRICS:
+        table.add_column(name.replace("_", " "), justify="right")
+    top = best(summary)
+    for negatives, calibrator, values in rows(summary):
+        cells = [f"[bold green]{v:.4f}[/]" if (v := values[name]) == top[name] else f"{v:.4f}" for name in METRICS]
+        table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
+    console.print(table)
+    relation, ranks = summary["accuracy_per_relation"], summary["ranks"]
+    console.print(f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}")
+    hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
+    console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
+    again = [stage for stage in summary["runs"] if stage not in summary["reused"]]
+    console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary['reused']) or 'none'}")
+    console.print(f"report: {summary['report']}", soft_wrap=True)
+    console.print(f"MLflow: {ui_command()}", soft_wrap=True)
+
+
+def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:
+    """What the command of a single stage does: run it and print its MLflow run id."""
+
+    def call(arguments: dict[str, Any]) -> None:
+        print(start(function, **arguments))
+
+    return call
+
+
+def add_commands() -> None:
+    """`run` and one command a stage, their options made from the flows' parameters."""
+    json_option = inspect.Parameter("json_path", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JSON)
+    for function, runner, extra in [(pipeline, run, [json_option]), *((f, stage_runner(f), []) for f in STAGE_FLOWS)]:
+        configs: dict[str, type[Config]] = {}
+        others = list(extra)
+        hints = get_type_hints(function.fn)
+        for name, parameter in inspect.signature(function.fn).parameters.items():
+            kind = hints[name]
+            if isinstance(kind, type) and issubclass(kind, Config):
+                configs[name] = kind
+                continue
+            known = {"force": FORCE, "device": DEVICE}
+            upstream = Annotated[str, typer.Option(f"--{name}", help=f"run id that has the {name}, or {LATEST}")]
+            others.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=parameter.default, annotation=known.get(name, upstream)
+                )
+            )
+        title = "run" if function is pipeline else function.name
+        help_text = (inspect.getdoc(function.fn) or "").split("\n\n")[0]
+        app.command(title, help=help_text)(guarded(command(runner, configs, others)))
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """The command, with a user's mistake told in one sentence and exit code 2."""
+
+    def call(**values: Any) -> None:
+        log_to_terminal()
+        try:
+            function(**values)
+        except KgcalError as error:
+            fail(str(error))
+
+    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    call.__annotations__ = function.__annotations__
+    return call
+
+
+def log_to_terminal() -> None:
+    """What the stages say, on standard error."""
+    logger = logging.getLogger("kgcal")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(RichHandler(console=Console(stderr=True), show_path=False, show_level=False))
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and end with exit code 2."""
+    print(f"kgcal: {message}", file=sys.stderr)
+    raise typer.Exit(2)
+
+
+@guarded
+def datasets() -> None:
+    """List the data sets: counts, source, and what is already here."""
+    table = Table("name", "title", "train triples", "entities", "predicates", "negatives", "here")
+    for entry in catalogue():
+        counts = [f"{value:,}" if value is not None else "any" for value in entry.counts]
+        here = ", ".join(entry.here) if entry.here else "no"
+        table.add_row(entry.name, entry.title, *counts, "labelled" if entry.labelled else "none", here)
+    console.print(table)
+
+
+@guarded
+def ui(port: Annotated[int, typer.Option(help="port on 127.0.0.1")] = 5000) -> None:
+    """Open the MLflow UI on everything that was run, until Ctrl-C."""
+    serve_ui(port)
+
+
+add_commands()
+app.command(help=datasets.__doc__ or "List the data sets.")(datasets)
+app.command(help="Open the MLflow UI on everything that was run, until Ctrl-C.")(ui)
+
+
+def main() -> None:
+    """Entry point of `kgcal`."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

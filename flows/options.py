@@ -1,0 +1,79 @@
+"""Command-line options made from the settings: name, type, default, range and description stand in kgcore/config.py."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from typing import Annotated, Any, get_origin, get_type_hints
+
+import typer
+
+from kgcore.config import Config
+from kgcore.errors import InputError
+from kgcore.registry import Registry
+
+
+def command(
+    run: Callable[[dict[str, Any]], None], configs: Mapping[str, type[Config]], others: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """A function for Typer with an option for each field of the configs, and the other parameters.
+
+    It calls `run` with the other parameters by name and, under each name in `configs`, the config that was built.
+    """
+    own = {name: [(item, _annotation(config, item)) for item in fields(config)] for name, config in configs.items()}
+
+    def call(**values: Any) -> None:
+        arguments = {parameter.name: values[parameter.name] for parameter in others}
+        for name, config in configs.items():
+            given = {item.name: _value(item, values[item.name]) for item, _ in own[name]}
+            arguments[name] = config(**given)
+        run(arguments)
+
+    options = [
+        inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=_default(item), annotation=annotation)
+        for items in own.values()
+        for item, annotation in items
+    ]
+    signature = inspect.Signature([*others, *options])
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    return call
+
+
+def _annotation(config: type[Config], item: "Field[Any]") -> Any:
+    kind = get_type_hints(config)[item.name]
+    kind = list[str] if get_origin(kind) in (tuple, dict) else kind
+    names = [f"--{item.name.replace('_', '-')}"]
+    if kind is bool:
+        names = [f"{names[0]}/--no-{names[0][2:]}"]
+    return Annotated[kind, typer.Option(*names, help=_help(item))]
+
+
+def _help(item: "Field[Any]") -> str:
+    """The description, with the choices or the range."""
+    text, choices = str(item.metadata["help"]), item.metadata["choices"]
+    if choices is not None:
+        return f"{text}: {', '.join(choices.names() if isinstance(choices, Registry) else choices)}"
+    words = {"at_least": "at least", "above": "above", "below": "below", "at_most": "at most"}
+    limits = [f"{words[b]} {v:g}" for b, v in item.metadata["bounds"].items() if v is not None]
+    return f"{text} ({', '.join(limits)})" if limits else text
+
+
+def _default(item: "Field[Any]") -> Any:
+    if item.default is not MISSING:
+        return list(item.default) if isinstance(item.default, tuple) else item.default
+    return []  # a mapping, given as NAME=VALUE
+
+
+def _value(item: "Field[Any]", value: Any) -> Any:
+    """What Typer read, as the config holds it."""
+    if item.default is MISSING:
+        return dict(_pair(item.name, text) for text in value)
+    return tuple(value) if isinstance(item.default, tuple) else value
+
+
+def _pair(option: str, text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise InputError(f"--{option.replace('_', '-')} {text!r}: NAME=NUMBER is needed, such as norm=2") from None

@@ -1,0 +1,83 @@
+"""The whole pipeline as a Prefect flow."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.context import FlowRunContext
+
+from kgcore.config import (
+    CalibrateConfig,
+    ClassifyConfig,
+    CorruptConfig,
+    EvaluateConfig,
+    PrepareConfig,
+    RankConfig,
+    ReportConfig,
+    ScoreConfig,
+    TrainConfig,
+)
+from tasks.calibrate import calibrate_scores
+from tasks.classify import classify_triples
+from tasks.corrupt import corrupt_triples
+from tasks.evaluate import evaluate_predictions
+from tasks.pipeline import finish_pipeline, pipeline_run
+from tasks.prepare import prepare_data
+from tasks.rank import rank_triples
+from tasks.report import write_report
+from tasks.score import score_triples
+from tasks.stage import Context
+from tasks.train import train_model
+
+
+@flow(name="pipeline", flow_run_name="{prepare.dataset} {train.model} {train.loss}")
+def pipeline(
+    prepare: PrepareConfig = PrepareConfig(),
+    train: TrainConfig = TrainConfig(),
+    corrupt: CorruptConfig = CorruptConfig(),
+    calibrate: CalibrateConfig = CalibrateConfig(),
+    classify: ClassifyConfig = ClassifyConfig(),
+    evaluate: EvaluateConfig = EvaluateConfig(),
+    force: bool = False,
+    device: str = "auto",
+) -> dict[str, Any]:
+    """From a data set to calibrated probabilities and a report; returns the summary of the results.
+
+    Args:
+        prepare: which graph
+        train: the embedding model
+        corrupt: the synthetic negatives
+        calibrate: how scores become probabilities
+        classify: decisions
+        evaluate: how calibration is measured
+        force: run every stage even where a finished run could be re-used
+        device: auto, cpu, cuda or cuda:N
+    """
+    configs = {
+        "prepare": prepare,
+        "train": train,
+        "corrupt": corrupt,
+        "calibrate": calibrate,
+        "classify": classify,
+        "evaluate": evaluate,
+    }
+    with pipeline_run(configs, _flow_tags()) as parent:
+        context = Context(parent=parent, force=force, device=device)
+
+        data = prepare_data(prepare, context)
+        model = train_model(data, train, context)
+        corruptions = corrupt_triples(data, corrupt, context)
+        scores = score_triples(model, corruptions, ScoreConfig(), context)
+        calibrators = calibrate_scores(scores, calibrate, context)
+        predictions = classify_triples(calibrators, classify, context)
+        ranks = rank_triples(model, RankConfig(), context)
+        evaluation = evaluate_predictions(predictions, ranks, evaluate, context)
+        report = write_report(evaluation, ReportConfig(), context)
+
+        stages = (data, model, corruptions, scores, calibrators, predictions, ranks, evaluation, report)
+        return finish_pipeline(parent, {ref.stage: ref for ref in stages})
+
+
+def _flow_tags() -> dict[str, str]:
+    """The Prefect flow run, so that it is found from MLflow."""
+    context = FlowRunContext.get()
+    return {"prefect_flow_run": str(context.flow_run.id)} if context and context.flow_run else {}

@@ -1,0 +1,52 @@
+"""The report: one HTML file that needs nothing beside it."""
+
+import io
+from importlib import resources
+from typing import Any
+
+import jinja2
+import matplotlib
+from matplotlib.figure import Figure
+from markupsafe import Markup
+
+from kgcore.report.summary import METRICS, best, rows
+
+
+def page(
+    title: str,
+    summary: dict[str, Any],
+    notes: list[str],
+    figures: dict[str, Figure],
+    counts: dict[str, int],
+    settings: dict[str, dict[str, Any]],
+    runs: dict[str, str],
+) -> str:
+    """The page as HTML.
+
+    summary   what `summarise` made
+    notes     sentences a reader must know, such as what the negatives are
+    counts    the data set's counts; settings: stage -> its settings; runs: stage -> its MLflow run id
+    """
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        title=title,
+        rows=rows(summary),
+        best=best(summary),
+        metrics=METRICS,
+        summary=summary,
+        notes=notes,
+        figures={name: svg(figure) for name, figure in figures.items()},
+        counts=counts,
+        settings={stage: values for stage, values in settings.items() if values},
+        runs=runs,
+    )
+
+
+def svg(figure: Figure) -> Markup:
+    """The figure as an inline SVG element, the same bytes for the same numbers."""
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "kgcal"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return Markup(text[text.index("<svg") :])  # noqa: S704 (matplotlib's own output)

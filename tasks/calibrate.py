@@ -1,0 +1,51 @@
+"""calibrate: from scores to probabilities."""
+
+from functools import partial
+from pathlib import Path
+
+from kgcore import storage
+from kgcore.calibration import CALIBRATORS
+from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.fit import fit_calibrators
+from kgcore.config import CalibrateConfig
+from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+
+FILE = "calibrator.json"
+
+
+@stage_task
+def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context = Context()) -> StageRef:
+    """Fit every calibrator by ground truth and synthetic negatives. LoggedModels: one calibrator.json each."""
+    code = ("kgcore.calibration.fit", *map(CALIBRATORS.module, config.calibrators))
+
+    def body(run: StageRun) -> None:
+        table = run.load("score", "scores.parquet", storage.read_scores)
+        for number, bound in enumerate(fit_calibrators(table, config)):
+            log_calibrator(run, number, bound)
+
+    return run_stage("calibrate", config, (scores,), code, body, context)
+
+
+def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
+    """A calibrator as a LoggedModel of its own over the base model it belongs to."""
+    settings, [base] = run.config("train"), run.model_ids("train")
+    name = f"{run.dataset[0]}-{settings['model']}-{bound.label.replace('.', '-')}"
+    params = {
+        "calibrator": bound.name,
+        "negatives": bound.negatives,
+        "base_rate": bound.base_rate,
+        "model": settings["model"],
+        "loss": settings["loss"],
+        "dataset": run.dataset[0],
+    }
+    write = partial(_write, data=bound.to_json())
+    run.log_model(number, name, write, params, {"label": bound.label, "base_model": base})
+
+
+def _write(folder: Path, data: dict[str, object]) -> None:
+    storage.write_json(folder / FILE, data)
+
+
+def read_calibrator(folder: Path) -> BoundCalibrator:
+    """The calibrator in a LoggedModel's folder."""
+    return BoundCalibrator.from_json(storage.read_json(folder / FILE))

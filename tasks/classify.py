@@ -1,0 +1,27 @@
+"""classify: probabilities and decisions on the test split."""
+
+from kgcore import storage
+from kgcore.config import ClassifyConfig
+from kgcore.predictions import classify
+from tasks.calibrate import read_calibrator
+from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+
+
+@stage_task
+def classify_triples(
+    calibrators: StageRef, config: ClassifyConfig = ClassifyConfig(), context: Context = Context()
+) -> StageRef:
+    """Decide the test triples with every calibrator and with per-relation thresholds. Artifact: predictions.parquet."""
+    code = ("kgcore.predictions",)
+
+    def body(run: StageRun) -> None:
+        table = run.load("score", "scores.parquet", storage.read_scores)
+        num_predicates = len(run.load("prepare", "graph", storage.read_graph).predicates)
+        fitted = run.load_models("calibrate", read_calibrator)
+        predictions = classify(table, fitted, num_predicates, run.config("calibrate")["base_rate"], config)
+        storage.write_predictions(run.folder / "predictions.parquet", predictions)
+        run.log_metrics({f"{label}.accuracy": value for label, value in predictions.accuracies.items()})
+        rules = predictions.accuracy_per_relation
+        run.log_metrics({f"per_relation.{rule}.accuracy": value for rule, value in rules.items()})
+
+    return run_stage("classify", config, (calibrators,), code, body, context)

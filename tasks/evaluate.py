@@ -1,0 +1,34 @@
+"""evaluate: what the probabilities are worth."""
+
+from kgcore import storage
+from kgcore.config import EvaluateConfig
+from kgcore.evaluation import evaluate
+from kgcore.report.plots import reliability_figures
+from kgcore.report.summary import summarise
+from tasks.calibrate import read_calibrator
+from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+
+
+@stage_task
+def evaluate_predictions(
+    predictions: StageRef, ranks: StageRef, config: EvaluateConfig = EvaluateConfig(), context: Context = Context()
+) -> StageRef:
+    """Proper scores and reliability of every calibrator, beside the ranks. Artifacts: measured.json, summary.json, figures/."""
+    code = ("kgcore.evaluation", "kgcore.report.plots", "kgcore.report.summary")
+
+    def body(run: StageRun) -> None:
+        judged = run.load("classify", "predictions.parquet", storage.read_predictions)
+        measured = evaluate(judged, config)
+        rank_metrics = run.load("rank", "ranks.json", storage.read_json)
+        storage.write_measured(run.folder / "measured.json", measured)
+        summary = summarise(measured, judged.accuracy_per_relation, rank_metrics)
+        storage.write_json(run.folder / "summary.json", summary)
+        labels = [bound.label for bound in run.load_models("calibrate", read_calibrator)]
+        for label, model_id in zip(labels, run.model_ids("calibrate"), strict=True):
+            metrics = measured[label].metrics()
+            run.log_metrics({f"{label}.{name}": value for name, value in metrics.items()})
+            run.log_metrics(metrics, model_id=model_id)
+        for name, figure in reliability_figures(measured).items():
+            run.log_figure(name, figure)
+
+    return run_stage("evaluate", config, (predictions, ranks), code, body, context)

@@ -1,0 +1,70 @@
+"""The fingerprint of the code a stage runs: kgcore's modules that its entry points import, directly or not."""
+
+import ast
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+# Their content reaches a key as values (settings) or cannot change a result (messages, look-ups).
+LEFT_OUT = {"kgcore", "kgcore.config", "kgcore.errors", "kgcore.registry"}
+
+
+def code_fingerprint(modules: Iterable[str]) -> str:
+    """sha256 over the sources of these modules and of all kgcore modules they import. Components that a registry loads
+    by name are not seen from the imports: pass their modules, too."""
+    digest = hashlib.sha256()
+    for name in sorted(closure(modules)):
+        path = _source(name)
+        digest.update(name.encode() + b"\0" + (path.read_bytes() if path else b"") + b"\0")
+    return digest.hexdigest()
+
+
+def closure(modules: Iterable[str]) -> set[str]:
+    """The modules and all of kgcore that they import, packages' __init__ files included."""
+    found: set[str] = set()
+    pending = list(modules)
+    while pending:
+        name = pending.pop()
+        if name in found or name in LEFT_OUT:
+            continue
+        found.add(name)
+        pending += [package for package in _parents(name) if package.startswith("kgcore.")]
+        path = _source(name)
+        pending += _imports(path) if path else []
+    return found
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:i]) for i in range(1, len(parts))]
+
+
+@cache
+def _source(name: str) -> Path | None:
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None) or (importlib.util.find_spec(name) if module is None else None)
+    origin = spec.origin if spec else getattr(module, "__file__", None)
+    return Path(origin) if origin else None
+
+
+def _imports(path: Path) -> list[str]:
+    """The kgcore modules that a file imports."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.append(node.module)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return [name for name in names if name.startswith("kgcore") and _is_module(name)]
+
+
+@cache
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ModuleNotFoundError, AttributeError):
+        return False

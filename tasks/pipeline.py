@@ -1,0 +1,96 @@
+"""The run that a pipeline's stages are nested under, its manifest, and looking an upstream stage up in one."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kgcore import storage
+from kgcore.config import Config
+from kgcore.errors import InputError
+from kgcore.report.summary import rows
+from tasks.settings import ensure_home
+from tasks.stage import STAGES, StageRef, checked, log
+from tasks.store import Store, open_store
+
+MANIFEST = "manifest.json"
+
+
+@contextmanager
+def pipeline_run(configs: Mapping[str, Config], tags: Mapping[str, str]) -> Iterator[str]:
+    """The MLflow run of a pipeline, with every setting as a parameter; yields its id."""
+    store = open_store()
+    store.reap()
+    dataset, model = (getattr(configs[stage], field) for stage, field in (("prepare", "dataset"), ("train", "model")))
+    name = f"{Path(dataset).name} {model} {getattr(configs['train'], 'loss')}"
+    with store.open_run(name, {"stage": "pipeline"} | dict(tags)) as run_id:
+        params = {key: value for config in configs.values() for key, value in asdict(config).items()}
+        store.log_params(run_id, params)
+        yield run_id
+
+
+def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]:
+    """Log manifest, summary, report and headline metrics of the stages; the summary:
+    {dataset, model, loss, seed, runs, seconds, reused, metrics, accuracy_per_relation, ranks, report, pipeline}.
+
+    `seconds` are what a stage took when it ran; `reused` names the stages that were not run now.
+    """
+    store = open_store()
+    runs = {stage: store.run(ref.run_id) for stage, ref in refs.items()}
+    train = json.loads(runs["train"].data.tags["kgcal.config"])
+    prepared = runs["prepare"].data.tags
+    ids = {stage: ref.run_id for stage, ref in refs.items()}
+    summary = {
+        "dataset": prepared["kgcal.dataset"],
+        "model": train["model"],
+        "loss": train["loss"],
+        "seed": train["seed"],
+        "runs": ids,
+        "seconds": {stage: round(run.data.metrics["seconds"], 3) for stage, run in runs.items()},
+        "reused": [stage for stage, run in runs.items() if run.data.tags.get("mlflow.parentRunId") != run_id],
+    } | store.load(refs["evaluate"].run_id, "summary.json", storage.read_json)
+    with tempfile.TemporaryDirectory() as folder:
+        storage.write_json(Path(folder) / MANIFEST, ids)
+        storage.write_json(Path(folder) / "summary.json", summary)
+        store.load(refs["report"].run_id, "report.html", lambda path: shutil.copy(path, folder))
+        store.load(refs["report"].run_id, "figures", lambda path: shutil.copytree(path, Path(folder) / "figures"))
+        store.client.log_artifacts(run_id, folder)
+        place = ensure_home() / "reports" / run_id
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+    dataset = (prepared["kgcal.dataset"], prepared["kgcal.digest"])
+    store.log_dataset(run_id, dataset, dataset[0], {})
+    for negatives, calibrator, values in rows(summary):
+        label = f"{negatives}.{calibrator}" if negatives else calibrator
+        store.log_metrics(run_id, {f"{label}.{name}": value for name, value in values.items()}, dataset=dataset)
+    store.log_metrics(run_id, summary["ranks"], dataset=dataset)
+    return summary | {"report": str(place / "report.html"), "pipeline": run_id}
+
+
+def resolve(stage: str, text: str) -> StageRef:
+    """The stage that a person names by its run id, or by `latest`: the one in the newest finished pipeline's manifest,
+    so that what is taken from `latest` belongs together.
+
+    Raises InputError where there is no such run, it is another stage's, or it is not finished.
+    """
+    store = open_store()
+    if text != "latest":
+        return _from_id(store, stage, text.removeprefix(f"{stage}:"))
+    newest = store.search(stage="pipeline")
+    if not newest:
+        raise InputError("there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first")
+    manifest = store.load(newest[0].info.run_id, MANIFEST, storage.read_json)
+    log.info("%-9s latest    run %s", stage, manifest[stage])
+    return _from_id(store, stage, manifest[stage])
+
+
+def _from_id(store: Store, stage: str, run_id: str) -> StageRef:
+    """The stage's run; a pipeline's run id names the stage in its manifest."""
+    if stage in STAGES and store.run(run_id).data.tags.get("kgcal.stage") == "pipeline":
+        run_id = store.load(run_id, MANIFEST, storage.read_json)[stage]
+    ref = StageRef(stage, run_id)
+    checked(store, ref)
+    return ref

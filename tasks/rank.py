@@ -1,0 +1,30 @@
+"""rank: filtered ranks of the test positives; with train the only stage that needs the model at length."""
+
+from kgcore import storage
+from kgcore.config import RankConfig
+from kgcore.metrics.ranks import rank_metrics
+from kgcore.models import MODELS
+from kgcore.ranking import filtered_ranks
+from tasks.progress import progress_bar
+from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+from tasks.train import find_device
+
+
+@stage_task
+def rank_triples(model: StageRef, config: RankConfig = RankConfig(), context: Context = Context()) -> StageRef:
+    """Rank the test positives among all their corruptions. Artifacts: ranks.parquet, ranks.json."""
+
+    def body(run: StageRun) -> None:
+        graph = run.load("prepare", "graph", storage.read_graph)
+        [trained] = run.load_models("train", storage.read_model)
+        positives = graph.test.positives
+        with progress_bar("rank", len(positives)) as bar:
+            ranks = filtered_ranks(
+                trained.to(find_device(context.device)), positives, graph.all_known, on_block=lambda done: bar(done, "")
+            )
+        storage.write_ranks(run.folder / "ranks.parquet", positives, ranks)
+        metrics = rank_metrics(ranks)
+        storage.write_json(run.folder / "ranks.json", metrics)
+        run.log_metrics(metrics, model_id=run.model_ids("train")[0])
+
+    return run_stage("rank", config, (model,), ("kgcore.ranking", "kgcore.metrics.ranks"), body, context)

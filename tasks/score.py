@@ -1,0 +1,24 @@
+"""score: f(t) of every held-out triple and corruption."""
+
+from kgcore import storage
+from kgcore.config import ScoreConfig
+from kgcore.models import MODELS
+from kgcore.score_table import score_table
+from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+
+
+@stage_task
+def score_triples(
+    model: StageRef, corruptions: StageRef, config: ScoreConfig = ScoreConfig(), context: Context = Context()
+) -> StageRef:
+    """Score the held-out splits and the corruptions. Artifact: scores.parquet."""
+
+    def body(run: StageRun) -> None:
+        graph = run.load("prepare", "graph", storage.read_graph)
+        made = run.load("corrupt", "corruptions.parquet", storage.read_corruptions)
+        [trained] = run.load_models("train", storage.read_model)
+        table = score_table(graph, made, trained)
+        storage.write_scores(run.folder / "scores.parquet", table)
+        run.log_metrics({"scored": len(table)})
+
+    return run_stage("score", config, (model, corruptions), ("kgcore.score_table", *map(MODELS.module, MODELS.names())), body, context)

@@ -1,0 +1,56 @@
+"""Where things are, from the environment: the only place that reads it."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from kgcore.errors import InputError
+
+
+def home() -> Path:
+    """KGCAL_HOME: holds mlflow.db, artifacts, datasets, checkpoints and reports. Default: .kgcal in the checkout, or in
+    the user's home where kgcal was installed without one."""
+    if value := os.environ.get("KGCAL_HOME"):
+        return Path(value).expanduser().resolve()
+    checkout = Path(__file__).resolve().parents[1]
+    return (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
+
+
+def tracking_uri() -> str:
+    """MLFLOW_TRACKING_URI, or the SQLite file in the home."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home() / 'mlflow.db'}"
+
+
+def experiment_name() -> str:
+    """MLFLOW_EXPERIMENT_NAME, or kgcal."""
+    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or "kgcal"
+
+
+def project_run_id() -> str | None:
+    """MLFLOW_RUN_ID: the run that `mlflow run` opened for this process."""
+    return os.environ.get("MLFLOW_RUN_ID") or None
+
+
+def mirror() -> str | None:
+    """KGCAL_MIRROR: a folder or URL to take archives from instead of their public hosts."""
+    return os.environ.get("KGCAL_MIRROR") or None
+
+
+def checkpoint_seconds() -> float:
+    """KGCAL_CHECKPOINT_SECONDS: how often training may write a checkpoint; 10 by default."""
+    text = os.environ.get("KGCAL_CHECKPOINT_SECONDS", "10")
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"KGCAL_CHECKPOINT_SECONDS is {text!r}: a number of seconds is needed") from None
+
+
+def ensure_home() -> Path:
+    """The home, made if need be. Raises InputError when it cannot be written to."""
+    folder = home()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise InputError(f"KGCAL_HOME {folder} cannot be written to: {error.strerror}") from error

@@ -1,0 +1,221 @@
+"""What every stage has in common: its reference, its key, its lock, its MLflow run, its re-use."""
+
+import functools
+import hashlib
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from filelock import FileLock
+from matplotlib.figure import Figure
+from mlflow.entities import Run
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+
+from kgcore.config import Config
+from kgcore.errors import InputError, MismatchError
+from kgcore.storage import FORMAT
+from tasks.fingerprint import code_fingerprint
+from tasks.store import FINISHED, Store, open_store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+STAGES = ("prepare", "train", "corrupt", "score", "calibrate", "classify", "rank", "evaluate", "report")
+log = logging.getLogger("kgcal")
+
+
+@dataclass(frozen=True)
+class StageRef:
+    """A finished stage: its name and its MLflow run, which is all that one stage hands to the next."""
+
+    stage: str
+    run_id: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}:{self.run_id}"
+
+
+@dataclass(frozen=True)
+class Context:
+    """How, not what: none of this is part of a key.
+
+    parent  MLflow run that the stages are nested under
+    force   run even where a finished run could be re-used
+    device  auto, cpu, cuda or cuda:N
+    """
+
+    parent: str | None = None
+    force: bool = False
+    device: str = "auto"
+
+
+def stage_task(function: Callable[P, T]) -> Callable[P, T]:
+    """The function as a Prefect task inside a flow run, and as itself outside: no Prefect server is started for it.
+
+    Prefect's result cache is off: MLflow is the cache.
+    """
+    prefect_task = task(function, name=function.__name__, cache_policy=NO_CACHE)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return (prefect_task if FlowRunContext.get() else function)(*args, **kwargs)
+
+    return call
+
+
+def run_stage(
+    stage: str,
+    config: Config,
+    upstream: Sequence[StageRef],
+    code: Sequence[str],
+    body: Callable[["StageRun"], None],
+    context: Context,
+    identity: str = "",
+) -> StageRef:
+    """Re-use the finished run of the same key, or run the stage under the key's lock and log it.
+
+    key = sha256(stage, settings, upstream keys, fingerprint of the modules in `code`, identity of outside data).
+    Raises MismatchError when the upstream stages do not belong together.
+    """
+    store = open_store()
+    runs = [checked(store, ref) for ref in upstream]
+    ancestors = _ancestors(runs)
+    key = _digest(
+        [stage, FORMAT, asdict(config), sorted(run.data.tags["kgcal.key"] for run in runs), code_fingerprint(code), identity]
+    )
+    with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
+        if not context.force:
+            for found in store.search(newest=10, stage=stage, key=key):
+                if store.complete(found):
+                    log.info("%-9s re-used   run %s", stage, found.info.run_id)
+                    return StageRef(stage, found.info.run_id)
+        store.reap()
+        return _run(store, stage, key, config, ancestors, body, context)
+
+
+def _run(
+    store: Store,
+    stage: str,
+    key: str,
+    config: Config,
+    ancestors: dict[str, tuple[str, str]],
+    body: Callable[["StageRun"], None],
+    context: Context,
+) -> StageRef:
+    tags = {"stage": stage, "key": key, "config": json.dumps(asdict(config))}
+    for name, (run_id, ancestor_key) in ancestors.items():
+        tags |= {f"input.{name}": run_id, f"key.{name}": ancestor_key}
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags, context.parent) as run_id:
+        store.log_params(run_id, asdict(config))
+        body(StageRun(store, run_id, key, Path(folder), {name: ids[0] for name, ids in ancestors.items()}))
+        store.client.log_artifacts(run_id, folder)
+        seconds = time.monotonic() - started
+        store.log_metrics(run_id, {"seconds": seconds})
+        store.log_tags(run_id, {"kgcal.artifacts": json.dumps(store.artifacts(run_id))})
+    log.info("%-9s %6.1f s  run %s", stage, seconds, run_id)
+    return StageRef(stage, run_id)
+
+
+class StageRun:
+    """What a stage's body works with: what came before it, and its own MLflow run.
+
+    folder  files put here become the run's artifacts when the body is done
+    """
+
+    def __init__(self, store: Store, run_id: str, key: str, folder: Path, ancestors: dict[str, str]) -> None:
+        self.store, self.run_id, self.key, self.folder, self._ancestors = store, run_id, key, folder, ancestors
+
+    def load(self, stage: str, path: str, read: Callable[[Path], T]) -> T:
+        """What `read` makes of an artifact of an earlier stage."""
+        return self.store.load(self._ancestors[stage], path, read)
+
+    def model_ids(self, stage: str) -> list[str]:
+        """The LoggedModels of an earlier stage, in the order they were logged."""
+        return self.store.model_ids(self._ancestors[stage])
+
+    def load_models(self, stage: str, read: Callable[[Path], T]) -> list[T]:
+        """What `read` makes of each LoggedModel of an earlier stage."""
+        return [self.store.load_model(model_id, read) for model_id in self.model_ids(stage)]
+
+    def config(self, stage: str) -> dict[str, Any]:
+        """The settings of an earlier stage."""
+        settings: dict[str, Any] = json.loads(self.store.run(self._ancestors[stage]).data.tags["kgcal.config"])
+        return settings
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Stage -> run id of all that came before, in the order of the pipeline."""
+        return {stage: self._ancestors[stage] for stage in STAGES if stage in self._ancestors}
+
+    @property
+    def dataset(self) -> tuple[str, str]:
+        """Name and digest of the data set everything here is about."""
+        tags = self.store.run(self._ancestors["prepare"]).data.tags
+        return tags["kgcal.dataset"], tags["kgcal.digest"]
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int = 0, model_id: str | None = None) -> None:
+        """Metrics of this stage about the data set, and about a LoggedModel where one is given."""
+        dataset = self.dataset if "prepare" in self._ancestors else None
+        self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
+
+    def log_series(self, name: str, values: Sequence[float]) -> None:
+        """A metric with steps from 1."""
+        self.store.log_series(self.run_id, name, values)
+
+    def log_model(
+        self, number: int, name: str, write: Callable[[Path], None], params: Mapping[str, Any], tags: Mapping[str, str]
+    ) -> str:
+        """A LoggedModel of the files that `write` puts into a folder; its id."""
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder))
+            return self.store.log_model(self.run_id, number, name, params, tags, Path(folder))
+
+    def log_figure(self, name: str, figure: Figure) -> None:
+        """A figure as PNG, which the MLflow UI shows."""
+        figure.savefig(_folder(self.folder / "figures") / f"{name}.png", dpi=150)
+
+
+def checked(store: Store, ref: StageRef) -> Run:
+    """The finished run that a reference names. Raises InputError when it is another stage's or is not finished."""
+    run = store.run(ref.run_id)
+    stage = run.data.tags.get("kgcal.stage")
+    if stage != ref.stage:
+        raise InputError(f"run {ref.run_id} is of stage {stage or 'none'}: a run of stage {ref.stage} is needed")
+    if run.info.status != FINISHED:
+        raise InputError(f"run {ref.run_id} of stage {stage} is {run.info.status}: a FINISHED one is needed")
+    return run
+
+
+def _ancestors(runs: Sequence[Run]) -> dict[str, tuple[str, str]]:
+    """Stage -> (run id, key) of the runs and of everything they came from."""
+    found: dict[str, tuple[str, str]] = {}
+    for run in runs:
+        tags = run.data.tags
+        line = {tags["kgcal.stage"]: (run.info.run_id, tags["kgcal.key"])}
+        for name in STAGES:
+            if f"kgcal.input.{name}" in tags:
+                line[name] = (tags[f"kgcal.input.{name}"], tags[f"kgcal.key.{name}"])
+        for name, (run_id, key) in line.items():
+            if name in found and found[name][1] != key:
+                raise MismatchError(
+                    f"run {run.info.run_id} comes from {name} run {run_id}, the other input from {name} run "
+                    f"{found[name][0]}: they do not belong together"
+                )
+            found.setdefault(name, (run_id, key))
+    return found
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path

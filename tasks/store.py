@@ -1,0 +1,224 @@
+"""MLflow as the artifact store: what this project needs of it, and nothing else of the project talks to MLflow."""
+
+import json
+import logging
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
+import mlflow
+import mlflow.artifacts
+from filelock import FileLock, Timeout
+from mlflow import MlflowClient
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    FileInfo,
+    InputTag,
+    LoggedModelOutput,
+    Metric,
+    Param,
+    Run,
+    RunTag,
+)
+from mlflow.exceptions import MlflowException
+
+from kgcore.errors import InputError
+from tasks.settings import ensure_home, experiment_name, project_run_id, tracking_uri
+
+T = TypeVar("T")
+logging.getLogger("mlflow").setLevel(logging.WARNING)
+FINISHED, RUNNING = "FINISHED", "RUNNING"
+
+
+class Store:
+    """The runs, artifacts and models of one tracking store."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri, self.home = uri, ensure_home()
+        mlflow.set_tracking_uri(uri)  # what `models:/...` is looked up in
+        with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
+            self.client = MlflowClient(tracking_uri=uri)
+            self.experiment_id = self._experiment()
+
+    def _experiment(self) -> str:
+        if (run_id := project_run_id()) is not None:
+            return str(self.client.get_run(run_id).info.experiment_id)
+        found = self.client.get_experiment_by_name(experiment_name())
+        if found is not None:
+            return str(found.experiment_id)
+        local = self.uri.startswith("sqlite:")
+        place = (self.home / "artifacts").as_uri() if local else None
+        return str(self.client.create_experiment(experiment_name(), artifact_location=place))
+
+    def run(self, run_id: str) -> Run:
+        """The run of that id. Raises InputError where there is none."""
+        try:
+            return self.client.get_run(run_id)
+        except MlflowException:
+            raise InputError(f"there is no MLflow run {run_id!r} in {self.uri}") from None
+
+    def search(self, newest: int = 1, status: str = FINISHED, **tags: str) -> list[Run]:
+        """The newest runs with these `kgcal.` tags, newest first."""
+        wanted = [f"tags.`kgcal.{name}` = '{value}'" for name, value in tags.items()]
+        wanted.append(f"attributes.status = '{status}'")
+        experiments = [e.experiment_id for e in self.client.search_experiments()]
+        order = ["attributes.start_time DESC"]
+        return list(self.client.search_runs(experiments, " and ".join(wanted), max_results=newest, order_by=order))
+
+    @contextmanager
+    def open_run(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> Iterator[str]:
+        """A new MLflow run, FINISHED when the block ends well, FAILED when it raises. Where `mlflow run` has opened a
+        run for this process, the outermost one is that. A lock marks its owner as alive: see `reap`."""
+        tags = {f"kgcal.{key}": value for key, value in tags.items()} | {"kgcal.host": socket.gethostname()}
+        if parent is None and (run_id := project_run_id()) is not None:
+            tags["mlflow.runName"] = name
+            self.client.log_batch(run_id, tags=[RunTag(k, v) for k, v in tags.items()])
+        else:
+            tags |= {"mlflow.parentRunId": parent} if parent else {}
+            tags["mlflow.source.name"] = "kgcal"
+            run_id = self.client.create_run(self.experiment_id, tags=tags, run_name=name).info.run_id
+        with self._owner(run_id):
+            try:
+                yield run_id
+            except BaseException:
+                self.client.set_terminated(run_id, "FAILED")
+                raise
+            self.client.set_terminated(run_id, FINISHED)
+
+    def _owner(self, run_id: str) -> FileLock:
+        folder = self.home / "locks"
+        folder.mkdir(exist_ok=True)
+        return FileLock(folder / f"run-{run_id}.lock", timeout=0)
+
+    def reap(self) -> None:
+        """Mark as KILLED the runs of this machine that say RUNNING though the process that owned them is gone."""
+        for run in self.search(newest=1000, status=RUNNING, host=socket.gethostname()):
+            try:
+                with self._owner(run.info.run_id):
+                    self.client.set_terminated(run.info.run_id, "KILLED")
+            except Timeout:
+                continue
+
+    def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
+        """Parameters, as text."""
+        self.client.log_batch(run_id, params=[Param(name, str(value)) for name, value in params.items()])
+
+    def log_metrics(
+        self,
+        run_id: str,
+        metrics: Mapping[str, float],
+        step: int = 0,
+        model_id: str | None = None,
+        dataset: tuple[str, str] | None = None,
+    ) -> None:
+        """Metrics of a run, at a step, bound to a logged model and a data set (name, digest) where they are given."""
+        now, (name, digest) = int(time.time() * 1000), dataset or (None, None)
+        entries = [Metric(key, value, now, step, model_id, name, digest, run_id) for key, value in metrics.items()]
+        self.client.log_batch(run_id, metrics=entries)
+
+    def log_series(self, run_id: str, name: str, values: Sequence[float]) -> None:
+        """A metric at steps 1, 2, ..."""
+        now = int(time.time() * 1000)
+        entries = [Metric(name, value, now, step) for step, value in enumerate(values, start=1)]
+        for start in range(0, len(entries), 1000):  # MLflow's limit a call
+            self.client.log_batch(run_id, metrics=entries[start : start + 1000])
+
+    def log_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Tags, under their full names."""
+        self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
+
+    def log_dataset(self, run_id: str, dataset: tuple[str, str], source: str, counts: Mapping[str, int]) -> None:
+        """The data set (name, digest) as the run's input."""
+        entity = Dataset(
+            name=dataset[0],
+            digest=dataset[1],
+            source_type="http" if source.startswith("http") else "code",
+            source=json.dumps({"url": source}),
+            profile=json.dumps(dict(counts)),
+        )
+        self.client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
+
+    def log_model(
+        self, run_id: str, number: int, name: str, params: Mapping[str, Any], tags: Mapping[str, str], folder: Path
+    ) -> str:
+        """A LoggedModel with the folder's files, as the run's output of that number; its id (models:/ID)."""
+        model = self.client.create_logged_model(
+            str(self.run(run_id).info.experiment_id),
+            name=name,
+            source_run_id=run_id,
+            params={key: str(value) for key, value in params.items()},
+            tags=dict(tags),
+        )
+        self.client.log_model_artifacts(model.model_id, str(folder))
+        self.client.finalize_logged_model(model.model_id, "READY")
+        self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])
+        return str(model.model_id)
+
+    def model_ids(self, run_id: str) -> list[str]:
+        """The LoggedModels a run made, in their order."""
+        outputs = self.run(run_id).outputs
+        made = sorted(outputs.model_outputs if outputs else [], key=lambda output: output.step)
+        return [output.model_id for output in made]
+
+    def load_model(self, model_id: str, read: Callable[[Path], T]) -> T:
+        """What `read` makes of the folder of a LoggedModel's files."""
+        return self._load(read, artifact_uri=f"models:/{model_id}")
+
+    def load(self, run_id: str, path: str, read: Callable[[Path], T]) -> T:
+        """What `read` makes of an artifact of a run."""
+        return self._load(read, run_id=run_id, artifact_path=path)
+
+    def _load(self, read: Callable[[Path], T], **what: str) -> T:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                place = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
+            except (MlflowException, OSError) as error:
+                reason = str(error).splitlines()[0]
+                raise InputError(f"the artifact {' '.join(what.values())} cannot be had: {reason}") from error
+            return read(Path(place))
+
+    def artifacts(self, run_id: str) -> dict[str, int]:
+        """Path -> size of every file of a run."""
+        return dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
+
+    def complete(self, run: Run) -> bool:
+        """Whether everything the run logged is still there: its files, and its models with theirs."""
+        expected = json.loads(run.data.tags.get("kgcal.artifacts", "null"))
+        if expected is None or not expected.items() <= self.artifacts(run.info.run_id).items():
+            return False
+        try:
+            for model_id in self.model_ids(run.info.run_id):
+                model = self.client.get_logged_model(model_id)
+                if model.status != "READY" or not self.client.list_logged_model_artifacts(model_id):
+                    return False
+        except MlflowException:
+            return False
+        return True
+
+
+def _walk(listing: Callable[[str | None], list[FileInfo]], path: str | None = None) -> Iterator[tuple[str, int]]:
+    for entry in listing(path):
+        if entry.is_dir:
+            yield from _walk(listing, entry.path)
+        else:
+            yield entry.path, entry.file_size
+
+
+@cache
+def _store(uri: str, home: Path, experiment: str) -> Store:
+    return Store(uri)
+
+
+def open_store() -> Store:
+    """The store that the environment names; opened once a process."""
+    return _store(tracking_uri(), ensure_home(), experiment_name())
