@@ -67,7 +67,9 @@ def show(summary: dict[str, Any]) -> None:
         table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
     console.print(table)
     relation, ranks = summary["accuracy_per_relation"], summary["ranks"]
-    console.print(f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}")
+    console.print(
+        f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}"
+    )
     hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
     console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
     again = [stage for stage in summary["runs"] if stage not in summary["reused"]]
@@ -101,7 +103,10 @@ def add_commands() -> None:
             upstream = Annotated[str, typer.Option(f"--{name}", help=f"run id that has the {name}, or {LATEST}")]
             others.append(
                 inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=parameter.default, annotation=known.get(name, upstream)
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=parameter.default,
+                    annotation=known.get(name, upstream),
                 )
             )
         title = "run" if function is pipeline else function.name

@@ -69,7 +69,9 @@ def _check_bounds(name: str, value: Any, bounds: dict[str, float | None]) -> Non
 class PrepareConfig(Config):
     """Which graph. `size` concerns the generated family graph alone, `seed` too."""
 
-    dataset: str = setting("family", "data set: a name that `kgcal datasets` lists, or a folder with train.txt, valid.txt, test.txt")
+    dataset: str = setting(
+        "family", "data set: a name that `kgcal datasets` lists, or a folder with train.txt, valid.txt, test.txt"
+    )
     size: int = setting(2_000, "people in the generated family graph", at_least=200)
     graph_seed: int = setting(0, "seed of the generated family graph", at_least=0)
 
@@ -86,7 +88,9 @@ class TrainConfig(Config):
     eta: int = setting(20, "corruptions per positive in training", at_least=1)
     epochs: int = setting(100, "passes over the training triples", at_least=1)
     batch_size: int = setting(1152, "positives a step", at_least=1)
-    chunk_size: int = setting(64, "positives that share their eta corruptions; 1 = every positive draws its own, as in the paper", at_least=1)
+    chunk_size: int = setting(
+        64, "positives that share their eta corruptions; 1 = every positive draws its own, as in the paper", at_least=1
+    )
     learning_rate: float = setting(5e-3, "Adam's step size at the start; it falls linearly to 0", above=0)
     seed: int = setting(0, "seed of initialisation, order and corruptions", at_least=0)
 

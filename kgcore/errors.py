@@ -1,4 +1,4 @@
-"""The errors a user can cause or must know of. Each message is one sentence: what was found, where, what would be right."""
+"""The errors a user can cause. Each message is one sentence: what was found, where, what would be right."""
 
 
 class KgcalError(Exception):

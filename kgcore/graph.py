@@ -22,11 +22,13 @@ class Split:
 
     @property
     def positives(self) -> Triples:
-        return self.triples[self.labels == 1]
+        triples: Triples = self.triples[self.labels == 1]
+        return triples
 
     @property
     def negatives(self) -> Triples:
-        return self.triples[self.labels == 0]
+        triples: Triples = self.triples[self.labels == 0]
+        return triples
 
     def __len__(self) -> int:
         return len(self.triples)

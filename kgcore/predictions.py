@@ -44,14 +44,14 @@ class Predictions:
         negatives = len(self.labels) - positives
         if self.synthetic_negatives:
             return [
-                f"Measured on {positives:,} test positives and {negatives:,} corruptions of them that are no known facts, "
+                f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, known facts left out, "
                 f"weighted to the stated base rate of {stated:g}: this data set has no labelled negatives."
             ]
         notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
         if abs(self.base_rate - stated) > 0.05:
             notes.append(
-                f"The stated base rate is {stated:g}, of the test split {self.base_rate:.2f} is positive: probabilities "
-                "calibrated to the first cannot be calibrated on the second."
+                f"The stated base rate is {stated:g}, of the test split {self.base_rate:.2f} is positive: "
+                "probabilities calibrated to the first cannot be calibrated on the second."
             )
         return notes
 

@@ -24,9 +24,7 @@ U = TypeVar("U")
 class Registry(Generic[T]):
     """Named components of one kind that live in one package."""
 
-    def __init__(
-        self, kind: str, package: str, helpers: Collection[str] = ("base",), separator: str = "_"
-    ) -> None:
+    def __init__(self, kind: str, package: str, helpers: Collection[str] = ("base",), separator: str = "_") -> None:
         """`kind` is the word for a user, `package` where the files are, `helpers` its files that are no
         components, `separator` what stands in a name where its file has '_'."""
         self.kind, self._package, self._helpers = kind, package, frozenset(helpers)

@@ -53,9 +53,7 @@ class ScoreTable:
         return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
 
 
-def score_table(
-    graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: TrainedModel
-) -> ScoreTable:
+def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: TrainedModel) -> ScoreTable:
     """Score the held-out splits and their corruptions (split -> corruptions).
 
     Raises MismatchError when the model's tables are not of this graph's size.

@@ -22,7 +22,6 @@ from kgcore.models.base import Embeddings, TrainedModel
 from kgcore.predictions import Predictions
 from kgcore.score_table import ScoreTable
 
-
 FORMAT = 1  # raise it when a format changes: it is part of every cache key
 
 

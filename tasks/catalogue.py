@@ -23,7 +23,9 @@ def catalogue() -> list[Entry]:
     for name in DATASETS.names():
         spec = DATASETS.get(name)
         folders = sorted(folder.name for folder in (home() / "datasets").glob(f"{name}*") if folder.is_dir())
-        here = tuple(folder for folder in folders if folder == name or (spec.generate and folder.startswith(f"{name}-")))
+        here = tuple(
+            folder for folder in folders if folder == name or (spec.generate and folder.startswith(f"{name}-"))
+        )
         counts = spec.counts
         entries.append(
             Entry(name, spec.title, spec.labelled, (counts.train_rows, counts.entities, counts.predicates), here)

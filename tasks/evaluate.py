@@ -13,7 +13,8 @@ from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 def evaluate_predictions(
     predictions: StageRef, ranks: StageRef, config: EvaluateConfig = EvaluateConfig(), context: Context = Context()
 ) -> StageRef:
-    """Proper scores and reliability of every calibrator, beside the ranks. Artifacts: measured.json, summary.json, figures/."""
+    """Proper scores and reliability of every calibrator, beside the ranks.
+    Artifacts: measured.json, summary.json, figures/."""
     code = ("kgcore.evaluation", "kgcore.report.plots", "kgcore.report.summary")
 
     def body(run: StageRun) -> None:

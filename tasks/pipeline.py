@@ -25,10 +25,9 @@ def pipeline_run(configs: Mapping[str, Config], tags: Mapping[str, str]) -> Iter
     """The MLflow run of a pipeline, with every setting as a parameter; yields its id."""
     store = open_store()
     store.reap()
-    dataset, model = (getattr(configs[stage], field) for stage, field in (("prepare", "dataset"), ("train", "model")))
-    name = f"{Path(dataset).name} {model} {getattr(configs['train'], 'loss')}"
+    params = {key: value for config in configs.values() for key, value in asdict(config).items()}
+    name = f"{Path(params['dataset']).name} {params['model']} {params['loss']}"
     with store.open_run(name, {"stage": "pipeline"} | dict(tags)) as run_id:
-        params = {key: value for config in configs.values() for key, value in asdict(config).items()}
         store.log_params(run_id, params)
         yield run_id
 
@@ -44,7 +43,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
     train = json.loads(runs["train"].data.tags["kgcal.config"])
     prepared = runs["prepare"].data.tags
     ids = {stage: ref.run_id for stage, ref in refs.items()}
-    summary = {
+    summary: dict[str, Any] = {
         "dataset": prepared["kgcal.dataset"],
         "model": train["model"],
         "loss": train["loss"],
@@ -67,7 +66,8 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
         label = f"{negatives}.{calibrator}" if negatives else calibrator
         store.log_metrics(run_id, {f"{label}.{name}": value for name, value in values.items()}, dataset=dataset)
     store.log_metrics(run_id, summary["ranks"], dataset=dataset)
-    return summary | {"report": str(place / "report.html"), "pipeline": run_id}
+    summary |= {"report": str(place / "report.html"), "pipeline": run_id}
+    return summary
 
 
 def resolve(stage: str, text: str) -> StageRef:
@@ -81,7 +81,9 @@ def resolve(stage: str, text: str) -> StageRef:
         return _from_id(store, stage, text.removeprefix(f"{stage}:"))
     newest = store.search(stage="pipeline")
     if not newest:
-        raise InputError("there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first")
+        raise InputError(
+            "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
+        )
     manifest = store.load(newest[0].info.run_id, MANIFEST, storage.read_json)
     log.info("%-9s latest    run %s", stage, manifest[stage])
     return _from_id(store, stage, manifest[stage])

@@ -21,9 +21,7 @@ def prepare_data(config: PrepareConfig, context: Context = Context()) -> StageRe
         code.append(DATASETS.module(config.dataset))
 
     def body(run: StageRun) -> None:
-        folder = fetch(
-            spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar
-        )
+        folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
         prepared = prepare(spec, folder)
         graph, counts = prepared.graph, prepared.counts
         storage.write_graph(run.folder / "graph", graph)

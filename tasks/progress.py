@@ -10,12 +10,18 @@ console = Console(stderr=True)
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
+def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
     """A bar that is moved by calling it with how much is done and a word on how it goes."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[word]}"), console=console, transient=True, disable=not console.is_terminal) as bars:
+    with Progress(
+        *columns, TextColumn("{task.fields[word]}"), console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
         bar = bars.add_task(title, total=total, word="")
-        yield lambda done, word="": bars.update(bar, completed=done, word=word)
+
+        def move(done: int, word: str = "") -> None:
+            bars.update(bar, completed=done, word=word)
+
+        yield move
 
 
 class DownloadBar:

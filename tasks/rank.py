@@ -3,7 +3,6 @@
 from kgcore import storage
 from kgcore.config import RankConfig
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.models import MODELS
 from kgcore.ranking import filtered_ranks
 from tasks.progress import progress_bar
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
@@ -19,9 +18,7 @@ def rank_triples(model: StageRef, config: RankConfig = RankConfig(), context: Co
         [trained] = run.load_models("train", storage.read_model)
         positives = graph.test.positives
         with progress_bar("rank", len(positives)) as bar:
-            ranks = filtered_ranks(
-                trained.to(find_device(context.device)), positives, graph.all_known, on_block=lambda done: bar(done, "")
-            )
+            ranks = filtered_ranks(trained.to(find_device(context.device)), positives, graph.all_known, on_block=bar)
         storage.write_ranks(run.folder / "ranks.parquet", positives, ranks)
         metrics = rank_metrics(ranks)
         storage.write_json(run.folder / "ranks.json", metrics)

@@ -21,4 +21,11 @@ def score_triples(
         storage.write_scores(run.folder / "scores.parquet", table)
         run.log_metrics({"scored": len(table)})
 
-    return run_stage("score", config, (model, corruptions), ("kgcore.score_table", *map(MODELS.module, MODELS.names())), body, context)
+    return run_stage(
+        "score",
+        config,
+        (model, corruptions),
+        ("kgcore.score_table", *map(MODELS.module, MODELS.names())),
+        body,
+        context,
+    )

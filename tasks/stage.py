@@ -60,7 +60,7 @@ def stage_task(function: Callable[P, T]) -> Callable[P, T]:
 
     Prefect's result cache is off: MLflow is the cache.
     """
-    prefect_task = task(function, name=function.__name__, cache_policy=NO_CACHE)
+    prefect_task = task(name=function.__name__, cache_policy=NO_CACHE)(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -87,7 +87,14 @@ def run_stage(
     runs = [checked(store, ref) for ref in upstream]
     ancestors = _ancestors(runs)
     key = _digest(
-        [stage, FORMAT, asdict(config), sorted(run.data.tags["kgcal.key"] for run in runs), code_fingerprint(code), identity]
+        [
+            stage,
+            FORMAT,
+            asdict(config),
+            sorted(run.data.tags["kgcal.key"] for run in runs),
+            code_fingerprint(code),
+            identity,
+        ]
     )
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         if not context.force:

@@ -211,7 +211,7 @@ def _walk(listing: Callable[[str | None], list[FileInfo]], path: str | None = No
         if entry.is_dir:
             yield from _walk(listing, entry.path)
         else:
-            yield entry.path, entry.file_size
+            yield entry.path, entry.file_size or 0
 
 
 @cache

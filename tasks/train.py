@@ -18,8 +18,13 @@ from tasks.stage import Context, StageRef, StageRun, log, run_stage, stage_task
 
 @stage_task
 def train_model(data: StageRef, config: TrainConfig, context: Context = Context()) -> StageRef:
-    """Train the embeddings on the graph. LoggedModel: embeddings.safetensors, model.json; the loss by epoch as metric."""
-    code = ("kgcore.training.loop", MODELS.module(config.model), LOSSES.module(config.loss), STRATEGIES.module("uniform"))
+    """Train the embeddings on the graph. LoggedModel: embeddings.safetensors, model.json. Metric: the loss by epoch."""
+    code = (
+        "kgcore.training.loop",
+        MODELS.module(config.model),
+        LOSSES.module(config.loss),
+        STRATEGIES.module("uniform"),
+    )
 
     def body(run: StageRun) -> None:
         graph = run.load("prepare", "graph", storage.read_graph)

@@ -39,4 +39,4 @@ def serve_ui(port: int) -> None:
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", uri, "--artifacts-destination", (ensure_home() / "artifacts").as_uri()]
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    os.execve(sys.executable, command, environment)
+    os.execve(sys.executable, command, environment)  # noqa: S606

@@ -61,7 +61,7 @@ class BoundCalibrator:
         """Probabilities of scores of the model with that fingerprint. Raises MismatchError for another model's."""
         if model != self.model:
             raise MismatchError(
-                f"the calibrator {self.label} belongs to model {self.model[:12]}, these scores are of model {model[:12]}"
+                f"the calibrator {self.label} is of model {self.model[:12]}, these scores are of model {model[:12]}"
             )
         return self.calibrator.predict(scores)
 

@@ -35,6 +35,5 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig) -> list[BoundCal
     alpha = config.base_rate
     bound = [bind("uncalibrated", "none", alpha, Uncalibrated()), bind("base_rate", "none", alpha, BaseRate(alpha))]
     for negatives, sample in sorted(calibration_samples(table, config).items()):
-        for name in config.calibrators:
-            bound.append(bind(name, negatives, sample.base_rate, CALIBRATORS.get(name).fit(sample)))
+        bound += [bind(n, negatives, sample.base_rate, CALIBRATORS.get(n).fit(sample)) for n in config.calibrators]
     return bound

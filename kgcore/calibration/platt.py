@@ -44,7 +44,9 @@ class Platt(Calibrator):
             return cls(0.0, base)
         slope, intercept = fit_sigmoid((f - centre) / spread, targets, w)
         if slope <= 0:
-            warnings.warn("the scores rank positives below negatives: Platt scaling is the constant base rate", stacklevel=2)
+            warnings.warn(
+                "the scores rank positives below negatives: Platt scaling is the constant base rate", stacklevel=2
+            )
             return cls(0.0, base)
         return cls(float(slope / spread), float(intercept - slope * centre / spread))
 

@@ -62,4 +62,5 @@ def base_rate_weights(labels: Labels, base_rate: float) -> Weights:
     if not positives or not negatives:
         raise FitError("weights for a base rate need positives and negatives: one kind is missing")
     weights: Weights = np.where(labels == 1, negatives / positives, 1 / base_rate - 1)
-    return weights / weights.mean()
+    weights /= weights.mean()
+    return weights

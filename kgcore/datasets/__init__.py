@@ -1,6 +1,6 @@
 """Data sets, one declarative file each, and the way from an archive to a `KnowledgeGraph`:
 
-fetch.py (download or mirror, checksums) -> read.py (text) -> schema.py (validation) -> prepare.py (vocabularies, counts)
+fetch.py (download or mirror, checksums) -> read.py (text) -> schema.py (validation) -> prepare.py (numbers, counts)
 """
 
 from typing import TYPE_CHECKING

@@ -75,7 +75,9 @@ def find_dataset(name: str) -> DatasetSpec:
     folder = Path(name).expanduser()
     if not folder.is_dir():
         if "/" in name:
-            raise InputError(f"there is no folder {name}: a dataset is a folder or one of {', '.join(DATASETS.names())}")
+            raise InputError(
+                f"there is no folder {name}: a dataset is a folder or one of {', '.join(DATASETS.names())}"
+            )
         return DATASETS.get(name)
     if name in DATASETS.names():
         return DATASETS.get(name)

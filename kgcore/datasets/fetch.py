@@ -82,9 +82,7 @@ def _wrong(spec: DatasetSpec, folder: Path) -> list[str]:
     return problems
 
 
-def _obtain(
-    spec: DatasetSpec, mirror: str | None, work: Path, progress: Callable[[str], Progress] | None
-) -> Path:
+def _obtain(spec: DatasetSpec, mirror: str | None, work: Path, progress: Callable[[str], Progress] | None) -> Path:
     """The archive's path: in the mirror folder itself, or downloaded into `work`."""
     archive = spec.archive or f"{spec.name}.zip"
     parsed = urlparse(mirror or "")

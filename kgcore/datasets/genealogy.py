@@ -53,7 +53,8 @@ class County:
 
     def of(self, split: str) -> Triples:
         """The facts of train, valid, test or hidden."""
-        return self.facts[self.split == list(SHARES).index(split)]
+        facts: Triples = self.facts[self.split == list(SHARES).index(split)]
+        return facts
 
 
 def generate(size: int, seed: int) -> Iterator[County]:
@@ -93,7 +94,7 @@ def _county(first: int, last: int, number: int, rng: np.random.Generator) -> Cou
     parts = [np.arange(people), people + np.arange(towns), people + towns + np.arange(companies)]
     names = [f"person_{first + i}" for i in range(people)]
     names += [f"town_{number}_{i}" for i in range(towns)] + [f"company_{number}_{i}" for i in range(companies)]
-    facts = _facts(people, *parts[1:], rng)
+    facts = _facts(people, parts[1], parts[2], rng)
     split = rng.choice(len(SHARES), size=len(facts), p=list(SHARES.values()))
     kind = np.repeat(np.arange(3), [len(part) for part in parts])
     truth = TripleIndex(facts, len(names), len(PREDICATES))
@@ -159,7 +160,10 @@ def _facts(people: int, towns: Ints, companies: Ints, rng: np.random.Generator) 
         "located_in": np.c_[companies, seat],
     }
     facts = np.concatenate(
-        [np.c_[s, np.full(len(s), PREDICATES.index(name)), o] for name, (s, o) in ((n, p.T) for n, p in pairs_of.items())]
+        [
+            np.c_[s, np.full(len(s), PREDICATES.index(name)), o]
+            for name, (s, o) in ((n, p.T) for n, p in pairs_of.items())
+        ]
     )
     return rng.permutation(np.unique(facts, axis=0))
 
@@ -170,7 +174,8 @@ def _join(left: Ints, right: Ints) -> Ints:
     low = np.searchsorted(right[:, 0], left[:, 1])
     counts = np.searchsorted(right[:, 0], left[:, 1], side="right") - low
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.c_[np.repeat(left[:, 0], counts), right[np.repeat(low, counts) + offsets, 1]]
+    pairs: Ints = np.c_[np.repeat(left[:, 0], counts), right[np.repeat(low, counts) + offsets, 1]]
+    return pairs
 
 
 def _falsify(facts: Triples, parts: list[Ints], kind: Ints, truth: TripleIndex, rng: np.random.Generator) -> Triples:

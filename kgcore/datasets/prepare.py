@@ -85,7 +85,7 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
         shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
         if shared > LARGEST_OVERLAP * len(true[name]):
             raise InputError(
-                f"{shared:,} of the {len(true[name]):,} positives of {name} stand in {other}, too: they are not held out"
+                f"{shared:,} of {len(true[name]):,} positives of {name} stand in {other}, too: they are not held out"
             )
     for name in ("valid", "test"):
         for other in SPLITS:

@@ -41,12 +41,15 @@ def read_triples(path: Path, labelled: bool) -> pd.DataFrame:
                 invalid_row_handler=lambda row: _refuse(path, row),
             ),
             convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, quoted_strings_can_be_null=False
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+                quoted_strings_can_be_null=False,
             ),
         )
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as tab-separated text: {error}") from error
-    return table.to_pandas()
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
 
 
 def _refuse(path: Path, row: pa.csv.InvalidRow) -> str:

@@ -1,5 +1,8 @@
 """What a table of triples must be, checked with pandera; every fault is told at once, with its line."""
 
+from collections.abc import Hashable
+from typing import Any
+
 import pandas as pd
 import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
@@ -38,15 +41,15 @@ def validate(frame: pd.DataFrame, labelled: bool, name: str) -> list[str]:
 
 
 def refuse(faults: list[str]) -> None:
-    """Raise InputError that lists the faults, the first `SHOWN` of them in full. Nothing happens when there are none."""
+    """Raise InputError that lists the faults, the first `SHOWN` of them in full, if there are any."""
     if not faults:
         return
     more = f" (and {len(faults) - SHOWN:,} more)" if len(faults) > SHOWN else ""
     raise InputError("; ".join(faults[:SHOWN]) + more)
 
 
-def _sentence(name: str, case: dict[str, object]) -> str:
-    where = f"{name}, line {int(str(case['index'])) + 1}" if pd.notna(case["index"]) else name
+def _sentence(name: str, case: dict[Hashable, Any]) -> str:
+    where = f"{name}, line {int(case['index']) + 1}" if pd.notna(case["index"]) else name
     if case["column"] == "label":
         return f"{where}: label is {case['failure_case']!r}, it must be 1 or -1"
     if "str_length" in str(case["check"]):

@@ -16,9 +16,7 @@ def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None 
     return float(np.average((q - y) ** 2, weights=w))
 
 
-def log_loss(
-    probabilities: Probabilities, labels: Labels, weights: Weights | None = None, clip: float = CLIP
-) -> float:
+def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, clip: float = CLIP) -> float:
     """-sum_i w_i [y_i log q_i + (1 - y_i) log(1 - q_i)] / sum_i w_i, in nats, q clipped to [clip, 1 - clip].
 
     Paper, section 4. Raises InputError as `brier` does.

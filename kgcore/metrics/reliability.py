@@ -33,7 +33,7 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: sum over bins of weight * |observed - predicted|, in [0, 1]. Naeini et al. 2015."""
+        """Expected calibration error (Naeini et al. 2015): sum over bins of weight * |observed - predicted|."""
         return float(self.weight @ np.abs(self.observed - self.predicted))
 
 

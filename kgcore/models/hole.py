@@ -20,7 +20,9 @@ class HolE(Model):
     comparator = DotProduct()
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        return torch.fft.irfft(torch.fft.rfft(subjects) * torch.fft.rfft(predicates), n=self.k)
+        query: Tensor = torch.fft.irfft(torch.fft.rfft(subjects) * torch.fft.rfft(predicates), n=self.k)
+        return query
 
     def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
-        return torch.fft.irfft(torch.fft.rfft(predicates).conj() * torch.fft.rfft(objects), n=self.k)
+        query: Tensor = torch.fft.irfft(torch.fft.rfft(predicates).conj() * torch.fft.rfft(objects), n=self.k)
+        return query

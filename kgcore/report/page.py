@@ -6,8 +6,8 @@ from typing import Any
 
 import jinja2
 import matplotlib
-from matplotlib.figure import Figure
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from kgcore.report.summary import METRICS, best, rows
 

@@ -16,7 +16,9 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> Figure:
     diagram.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="perfect calibration")
     for number, (label, result) in enumerate(measured.items()):
         bins, colour = result.reliability, COLOURS[number % len(COLOURS)]
-        diagram.plot(bins.predicted, bins.observed, "o-", markersize=4, color=colour, label=f"{label}  (ECE {bins.ece:.3f})")
+        diagram.plot(
+            bins.predicted, bins.observed, "o-", markersize=4, color=colour, label=f"{label}  (ECE {bins.ece:.3f})"
+        )
         diagram.fill_between(bins.predicted, bins.low, bins.high, color=colour, alpha=0.18, linewidth=0)
         width = (bins.upper - bins.lower) / (len(measured) + 1)
         left = bins.lower + width * (number + 0.5)

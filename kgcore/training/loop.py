@@ -115,7 +115,7 @@ class _State:
         predicates = self.predicates.table.index_select(0, used).requires_grad_()
 
         gathered = entities.index_select(0, places)
-        s, o, stand_in_s, stand_in_o = gathered.split([len(batch), len(batch), in_subject.size, in_object.size])
+        s, o, stand_in_s, stand_in_o = torch.split(gathered, [len(batch), len(batch), in_subject.size, in_object.size])
         p = predicates.index_select(0, relations)
         loss = self.loss(*self._scores(s, p, o, stand_in_s, stand_in_o, chunk))
         by_entities, by_predicates = torch.autograd.grad(loss, (entities, predicates))
