@@ -63,7 +63,8 @@ def show(summary: dict[str, Any]) -> None:
         table.add_column(name.replace("_", " "), justify="right")
     top = best(summary)
     for negatives, calibrator, values in rows(summary):
-        cells = [f"[bold green]{v:.4f}[/]" if (v := values[name]) == top[name] else f"{v:.4f}" for name in METRICS]
+        good = {name for name in METRICS if negatives and values[name] == top[name]}
+        cells = [f"[bold green]{values[name]:.4f}[/]" if name in good else f"{values[name]:.4f}" for name in METRICS]
         table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
     console.print(table)
     relation, ranks = summary["accuracy_per_relation"], summary["ranks"]

@@ -44,7 +44,7 @@ class Predictions:
         negatives = len(self.labels) - positives
         if self.synthetic_negatives:
             return [
-                f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, known facts left out, "
+                f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
                 f"weighted to the stated base rate of {stated:g}: this data set has no labelled negatives."
             ]
         notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]

@@ -81,8 +81,8 @@ def fit_sigmoid(x: Floats, targets: Floats, weights: Weights) -> tuple[float, fl
         hessian = (design * (weights * q * (1 - q))) @ design.T + 1e-14 * np.eye(2)
         direction = np.linalg.solve(hessian, gradient)
         step = 1.0
-        while (candidate := loss(theta - step * direction)) > current and step > 1e-8:
-            step /= 2
+        while (candidate := loss(theta - step * direction)) > current + 1e-12 and step > 1e-8:
+            step /= 2  # the slack is the loss's rounding: next to the optimum a full step is right
         theta, current = theta - step * direction, candidate
     raise FitError(
         f"Platt scaling did not converge in {MAX_STEPS} steps: the largest component of the gradient is still "

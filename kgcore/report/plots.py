@@ -24,8 +24,7 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> Figure:
         left = bins.lower + width * (number + 0.5)
         histogram.bar(left, bins.weight, width=width, align="edge", color=colour)
     diagram.set(xlim=(0, 1), ylim=(0, 1), ylabel="share of true triples", title=title)
-    diagram.set_aspect("auto")
-    diagram.legend(loc="upper left", frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     histogram.set(xlabel="predicted probability", ylabel="share of triples", xticks=np.linspace(0, 1, 6))
     for axes in (diagram, histogram):
         axes.spines[["top", "right"]].set_visible(False)

@@ -33,6 +33,7 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str, dict[str, float]]]:
 
 
 def best(summary: dict[str, Any]) -> dict[str, float]:
-    """metric -> its best value over all rows: the lowest, or for accuracy the highest."""
-    values = {name: [row[name] for _, _, row in rows(summary)] for name in METRICS}
+    """metric -> its best value over the fitted calibrators: the lowest, or for accuracy the highest. Baselines are no
+    candidates: the base rate's calibration error is 0 and worth nothing."""
+    values = {name: [row[name] for negatives, _, row in rows(summary) if negatives] for name in METRICS}
     return {name: max(column) if name == "accuracy" else min(column) for name, column in values.items()}

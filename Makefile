@@ -1,0 +1,42 @@
+# Everything a newcomer types. `make run` and `make test` need Python 3.11 or newer and make, nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test check ui bench clean constraints
+.DEFAULT_GOAL := run
+
+run: $(READY) ## the whole pipeline on the embedded graph
+	$(BIN)/kgcal run
+
+test: $(READY) ## the whole test suite
+	$(BIN)/pytest
+
+check: $(READY) ## format, lint, layer rules, types, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+ui: $(READY) ## the MLflow UI on everything that was run
+	$(BIN)/kgcal ui
+
+bench: $(READY) ## speeds, as ratios taken in one run
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/genealogy.py
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kgcal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+constraints: ## pin anew what a fresh environment resolves to
+	rm -rf $(VENV)-pins && $(PYTHON) -m venv $(VENV)-pins
+	$(VENV)-pins/bin/python -m pip install --quiet '.[dev]'
+	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --exclude kgcal | sed 's/+cpu$$//'; } > constraints.new
+	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
+
+clean: ## everything that make made, results included
+	rm -rf $(VENV) .kgcal

@@ -1,0 +1,39 @@
+"""What the tests share: small graphs, and homes that no other run sees."""
+
+import numpy as np
+import pytest
+
+from kgcore.graph import KnowledgeGraph, Split
+
+TINY = {"--size": "300", "--k": "16", "--epochs": "3", "--batch-size": "256"}
+
+
+def tiny_options() -> list[str]:
+    """Options under which the whole pipeline takes a few seconds."""
+    return [part for pair in TINY.items() for part in pair]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def small_graph(rng: np.random.Generator) -> KnowledgeGraph:
+    """40 entities, 3 predicates, random triples; valid and test with labelled negatives."""
+    every = np.array([(s, p, o) for s in range(40) for p in range(3) for o in range(40) if s != o])
+    picked = every[rng.permutation(len(every))[:900]]
+
+    def split(triples: np.ndarray, negatives: int) -> Split:
+        labels = np.ones(len(triples))
+        labels[:negatives] = 0
+        return Split(triples, labels)
+
+    return KnowledgeGraph(
+        "small",
+        [f"e{i}" for i in range(40)],
+        [f"p{i}" for i in range(3)],
+        split(picked[:600], 0),
+        split(picked[600:750], 70),
+        split(picked[750:], 70),
+    )

@@ -1,0 +1,49 @@
+"""Filtered ranks against a loop over every corruption."""
+
+import numpy as np
+import pytest
+import torch
+
+from kgcore.graph import KnowledgeGraph, TripleIndex
+from kgcore.metrics.ranks import rank_metrics
+from kgcore.models.base import Embeddings, TrainedModel
+from kgcore.ranking import filtered_ranks
+
+
+def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: set, entities: int) -> float:
+    better = equal = 0
+    own = trained.score(triple[None])[0]
+    for entity in range(entities):
+        other = triple.copy()
+        other[column] = entity
+        if entity == triple[column] or tuple(other.tolist()) in facts:
+            continue
+        score = trained.score(other[None])[0]
+        better += score > own
+        equal += score == own
+    return 1 + better + equal / 2
+
+
+@pytest.mark.parametrize("name", ["transe", "distmult"])
+def test_ranks_are_those_of_a_loop(small_graph: KnowledgeGraph, name: str) -> None:
+    torch.manual_seed(0)
+    # whole numbers: equal scores occur, and every way of adding gives the same sum
+    tables = Embeddings(torch.randint(-2, 3, (40, 4)).float(), torch.randint(-2, 3, (3, 4)).float())
+    trained = TrainedModel(name, 4, tables)
+    triples = small_graph.test.positives
+    facts = set(map(tuple, np.concatenate([getattr(small_graph, s).positives for s in ("train", "valid", "test")]).tolist()))
+    expected = [[rank_by_loop(trained, t, column, facts, 40) for column in (0, 2)] for t in triples]
+    np.testing.assert_array_equal(filtered_ranks(trained, triples, small_graph.all_known, rows=16), expected)
+
+
+def test_a_constant_model_has_the_mean_rank() -> None:
+    trained = TrainedModel("distmult", 2, Embeddings(torch.zeros(11, 2), torch.zeros(1, 2)))
+    none = TripleIndex(np.zeros((0, 3)), 11, 1)
+    assert filtered_ranks(trained, np.array([[3, 0, 5]]), none).tolist() == [[6.0, 6.0]]
+
+
+def test_rank_metrics_by_hand() -> None:
+    metrics = rank_metrics(np.array([[1, 4], [2.5, 20]]))
+    assert metrics["mr"] == 27.5 / 4
+    assert metrics["mrr"] == pytest.approx((1 + 1 / 4 + 1 / 2.5 + 1 / 20) / 4)
+    assert (metrics["hits_at_1"], metrics["hits_at_3"], metrics["hits_at_10"]) == (0.25, 0.5, 0.75)

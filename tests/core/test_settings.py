@@ -1,0 +1,100 @@
+"""Settings and registries: defaults, ranges, and sentences for what cannot be."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kgcore import config
+from kgcore.calibration import CALIBRATORS
+from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
+from kgcore.corruptions import STRATEGIES
+from kgcore.datasets import DATASETS
+from kgcore.errors import InputError
+from kgcore.losses import LOSSES
+from kgcore.models import MODELS
+from kgcore.registry import Registry
+
+CONFIGS = [c for c in vars(config).values() if isinstance(c, type) and issubclass(c, config.Config)]
+
+
+@pytest.mark.parametrize("cls", CONFIGS)
+def test_every_setting_has_a_default_and_a_description(cls: type[config.Config]) -> None:
+    built = cls()
+    for name, item in cls.__dataclass_fields__.items():
+        assert item.metadata["help"], name
+    with pytest.raises(AttributeError):
+        built.anything = 1
+
+
+def test_names_of_settings_are_unique_over_the_stages() -> None:
+    names = [name for cls in CONFIGS for name in cls.__dataclass_fields__]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TrainConfig(k=0), "k is 0: it must be at least 1"),
+        (lambda: TrainConfig(eta=0), "eta is 0: it must be at least 1"),
+        (lambda: TrainConfig(learning_rate=0.0), r"learning_rate is 0\.0: it must be above 0"),
+        (lambda: TrainConfig(learning_rate=float("nan")), "learning_rate is nan"),
+        (lambda: TrainConfig(learning_rate=float("inf")), "learning_rate is inf"),
+        (lambda: TrainConfig(model="transx"), "there is no model 'transx': known are complex, distmult, hole, transe"),
+        (lambda: TrainConfig(loss="hinge"), "there is no loss 'hinge': known are"),
+        (lambda: CorruptConfig(sides="left"), "sides is 'left': it must be one of subject, object, both"),
+        (lambda: CorruptConfig(strategy="odd"), "there is no corruption strategy 'odd'"),
+        (lambda: CalibrateConfig(base_rate=0.0), r"base_rate is 0\.0: it must be above 0 and below 1"),
+        (lambda: CalibrateConfig(base_rate=1.5), r"base_rate is 1\.5"),
+        (lambda: CalibrateConfig(calibrators=("platt", "plat")), "there is no calibrator 'plat'"),
+        (lambda: PrepareConfig(size=3), "size is 3: it must be at least 200"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_sentence(make, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("registry", [MODELS, LOSSES, CALIBRATORS, STRATEGIES, DATASETS])
+def test_every_file_of_a_registry_registers_what_it_is_named_after(registry: Registry) -> None:
+    assert registry.names()
+    for name in registry.names():
+        assert registry.get(name) is not None
+        assert registry.module(name)
+
+
+def test_a_component_is_added_once_and_taken_out_again() -> None:
+    MODELS.add("mine", MODELS.get("transe"))
+    try:
+        assert "mine" in MODELS.names()
+        with pytest.raises(ValueError, match="registered twice"):
+            MODELS.add("mine", MODELS.get("transe"))
+    finally:
+        MODELS.remove("mine")
+    assert "mine" not in MODELS.names()
+
+
+def test_kgcore_needs_neither_prefect_nor_mlflow() -> None:
+    """Every module of kgcore is imported in a process that cannot import either."""
+    script = """
+import importlib, pkgutil, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in ('prefect', 'mlflow', 'tasks', 'flows'):
+            raise ModuleNotFoundError(f'No module named {name!r}')
+sys.meta_path.insert(0, Absent())
+import kgcore
+names = [m.name for m in pkgutil.walk_packages(kgcore.__path__, 'kgcore.')]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 40
+
+
+def test_naming_components_imports_no_torch() -> None:
+    script = "import sys, kgcore.config; print('torch' in sys.modules, 'pandera' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
