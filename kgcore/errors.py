@@ -15,3 +15,14 @@ class MismatchError(KgcalError):
 
 class FitError(KgcalError, ArithmeticError):
     """A calibrator could not be fitted: it did not converge, or the data cannot determine it."""
+
+
+SHOWN = 10
+
+
+def refuse(faults: list[str]) -> None:
+    """Raise InputError that lists the faults, the first `SHOWN` of them in full, if there are any."""
+    if not faults:
+        return
+    more = f" (and {len(faults) - SHOWN:,} more)" if len(faults) > SHOWN else ""
+    raise InputError("; ".join(faults[:SHOWN]) + more)

@@ -9,8 +9,8 @@ import pandas as pd
 from kgcore.arrays import Ints
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.read import read_triples
-from kgcore.datasets.schema import refuse, validate
-from kgcore.errors import InputError
+from kgcore.datasets.schema import validate
+from kgcore.errors import InputError, refuse
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
 LARGEST_OVERLAP = 0.2  # of a held-out split's positives: above this it repeats another split rather than touches it
@@ -41,7 +41,11 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     for split in SPLITS:
         labelled = spec.labelled and split != "train"
         path = folder / spec.files[split].path
-        frames[split] = read_triples(path, labelled)
+        try:
+            frames[split] = read_triples(path, labelled)
+        except InputError as error:
+            faults.append(str(error))
+            continue
         faults += validate(frames[split], labelled, spec.files[split].path)
     refuse(faults)
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.errors import InputError
+from kgcore.errors import InputError, refuse
 
 COLUMNS = ("subject", "predicate", "object")
 
@@ -29,6 +29,13 @@ def read_triples(path: Path, labelled: bool) -> pd.DataFrame:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8 text") from error
+    faults: list[str] = []
+
+    def skip(row: pa.csv.InvalidRow) -> str:
+        where = f"line {row.number}" if row.number is not None else repr(row.text)
+        faults.append(f"{path}, {where}: {row.actual_columns} tab-separated columns, {row.expected_columns} are needed")
+        return "skip"
+
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(data),
@@ -38,7 +45,7 @@ def read_triples(path: Path, labelled: bool) -> pd.DataFrame:
                 delimiter="\t",
                 quote_char=False,
                 ignore_empty_lines=False,
-                invalid_row_handler=lambda row: _refuse(path, row),
+                invalid_row_handler=skip,
             ),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
@@ -48,10 +55,6 @@ def read_triples(path: Path, labelled: bool) -> pd.DataFrame:
         )
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as tab-separated text: {error}") from error
+    refuse(faults)
     frame: pd.DataFrame = table.to_pandas()
     return frame
-
-
-def _refuse(path: Path, row: pa.csv.InvalidRow) -> str:
-    where = f"{path}, line {row.number}" if row.number is not None else f"{path}, {row.text!r}"
-    raise InputError(f"{where}: {row.actual_columns} tab-separated columns, {row.expected_columns} are needed")

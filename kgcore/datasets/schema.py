@@ -8,10 +8,6 @@ import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
 from pandera.typing import Series
 
-from kgcore.errors import InputError
-
-SHOWN = 10
-
 
 class TriplesSchema(pa.DataFrameModel):
     """Three columns of non-empty text."""
@@ -38,14 +34,6 @@ def validate(frame: pd.DataFrame, labelled: bool, name: str) -> list[str]:
     except (SchemaError, SchemaErrors) as error:
         return [_sentence(name, case) for case in error.failure_cases.to_dict("records")]
     return []
-
-
-def refuse(faults: list[str]) -> None:
-    """Raise InputError that lists the faults, the first `SHOWN` of them in full, if there are any."""
-    if not faults:
-        return
-    more = f" (and {len(faults) - SHOWN:,} more)" if len(faults) > SHOWN else ""
-    raise InputError("; ".join(faults[:SHOWN]) + more)
 
 
 def _sentence(name: str, case: dict[Hashable, Any]) -> str:

@@ -1,0 +1,87 @@
+"""The proof of calibration, on the graph of which every triple's truth is known."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+from kgcore.calibration.fit import fit_calibrators
+from kgcore.config import CalibrateConfig, TrainConfig
+from kgcore.corruptions import STRATEGIES
+from kgcore.corruptions.base import corrupt, corrupt_held_out
+from kgcore.datasets.base import find_dataset
+from kgcore.datasets.genealogy import PREDICATES, generate, write_genealogy
+from kgcore.datasets.prepare import prepare
+from kgcore.graph import KnowledgeGraph, TripleIndex
+from kgcore.metrics.reliability import ece
+from kgcore.models.base import TrainedModel
+from kgcore.score_table import ScoreTable, score_table
+from kgcore.training.loop import train
+
+SIZE, SEED = 2_000, 0
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[KnowledgeGraph, TripleIndex, TrainedModel, ScoreTable]:
+    """The default family graph, its whole truth, a model trained with the defaults, and the scores."""
+    folder: Path = tmp_path_factory.mktemp("family")
+    write_genealogy(folder, SIZE, SEED)
+    graph = prepare(find_dataset("family"), folder).graph
+    number, p = {name: i for i, name in enumerate(graph.entities)}, graph.predicates.index
+    facts = [
+        [number[county.entities[s]], p(PREDICATES[r]), number[county.entities[o]]]
+        for county in generate(SIZE, SEED)
+        for s, r, o in county.facts.tolist()
+        if county.entities[s] in number and county.entities[o] in number
+    ]
+    trained = train(graph, TrainConfig(), torch.device("cpu")).model
+    uniform = STRATEGIES.get("uniform")(graph)
+    made = corrupt_held_out(graph, 20, uniform, np.random.default_rng(0), "both", filtered=True)
+    return graph, graph.index(np.array(facts)), trained, score_table(graph, made, trained)
+
+
+def calibrated(table: ScoreTable, label: str, scores: np.ndarray, **settings) -> np.ndarray:
+    [bound] = [c for c in fit_calibrators(table, CalibrateConfig(**settings)) if c.label == label]
+    return bound.predict(scores, table.model)
+
+
+def test_the_labels_are_the_truth(world) -> None:
+    graph, truth, _, _ = world
+    for split in (graph.valid, graph.test):
+        np.testing.assert_array_equal(truth.contains(split.triples), split.labels == 1)
+
+
+def test_ground_truth_isotonic_is_right_in_every_tenth(world) -> None:
+    """Of the predictions in each tenth of [0, 1] the share that is true lies within its 99 % binomial band, Bonferroni
+    over the tenths."""
+    _, _, _, table = world
+    test = table.measured("test")
+    q, y = calibrated(table, "ground_truth.isotonic", table.scores[test]), table.labels[test]
+    place = np.clip(np.ceil(q * 10).astype(int) - 1, 0, 9)
+    assert len(np.unique(place)) >= 8
+    for tenth in np.unique(place):
+        rows = place == tenth
+        low, high = binom.interval(1 - 0.01 / 10, rows.sum(), q[rows].mean())
+        assert low <= y[rows].sum() <= high, f"tenth {tenth}: {y[rows].sum()} true of {rows.sum()}, {low} to {high}"
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_synthetic_isotonic_is_right_at_the_stated_base_rate(world, alpha: float) -> None:
+    """Held-out positives and verified-false uniform corruptions, mixed at the base rate."""
+    graph, truth, trained, table = world
+    positives = graph.test.positives
+    rng = np.random.default_rng(1)
+    made = corrupt(positives, 30, STRATEGIES.get("uniform")(graph), rng).triples
+    false = made[~truth.contains(made)]
+    count = min(len(positives), int(len(false) * alpha / (1 - alpha)))
+    mixed = [rng.permutation(positives)[:count], rng.permutation(false)[: round(count * (1 - alpha) / alpha)]]
+    labels = np.repeat([1.0, 0.0], [len(part) for part in mixed])
+    assert labels.mean() == pytest.approx(alpha, abs=0.005)
+    scores = trained.score(np.concatenate(mixed))
+    weighted = ece(calibrated(table, "synthetic.isotonic", scores, base_rate=alpha), labels)
+    assert weighted <= 0.03
+    unweighted = ece(calibrated(table, "synthetic.isotonic", scores, base_rate=alpha, weighted=False), labels)
+    # unweighted, eta = 20 stands for a base rate of 1 / 21: far from 0.5 and 0.9, and never 0.1 away from 0.1
+    assert unweighted > (0.1 if alpha >= 0.5 else 3 * weighted)
