@@ -11,13 +11,13 @@ run: $(READY) ## the whole pipeline on the embedded graph
 	$(BIN)/kgcal run
 
 test: $(READY) ## the whole test suite
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadscope
 
 check: $(READY) ## format, lint, layer rules, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadscope
 
 ui: $(READY) ## the MLflow UI on everything that was run
 	$(BIN)/kgcal ui

@@ -3,6 +3,7 @@
 import inspect
 import json
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -120,13 +121,14 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
     def call(**values: Any) -> None:
         log_to_terminal()
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # runs are closed on the way out
         try:
             function(**values)
         except KgcalError as error:
             fail(str(error))
 
     call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    call.__annotations__ = function.__annotations__
+    call.__annotations__, call.__doc__ = function.__annotations__, function.__doc__
     return call
 
 
@@ -147,12 +149,12 @@ def fail(message: str) -> NoReturn:
 @guarded
 def datasets() -> None:
     """List the data sets: counts, source, and what is already here."""
-    table = Table("name", "title", "train triples", "entities", "predicates", "negatives", "here")
     for entry in catalogue():
-        counts = [f"{value:,}" if value is not None else "any" for value in entry.counts]
-        here = ", ".join(entry.here) if entry.here else "no"
-        table.add_row(entry.name, entry.title, *counts, "labelled" if entry.labelled else "none", here)
-    console.print(table)
+        triples, entities, predicates = (f"{n:,}" if n is not None else "any number of" for n in entry.counts)
+        negatives = "labelled negatives" if entry.labelled else "no negatives"
+        console.print(f"[bold]{entry.name:<10}[/] {entry.title}")
+        console.print(f"{'':<10} {triples} train triples, {entities} entities, {predicates} relations, {negatives}")
+        console.print(f"{'':<10} {'here: ' + ', '.join(entry.here) if entry.here else 'not here yet'}")
 
 
 @guarded
@@ -162,8 +164,8 @@ def ui(port: Annotated[int, typer.Option(help="port on 127.0.0.1")] = 5000) -> N
 
 
 add_commands()
-app.command(help=datasets.__doc__ or "List the data sets.")(datasets)
-app.command(help="Open the MLflow UI on everything that was run, until Ctrl-C.")(ui)
+app.command("datasets")(datasets)
+app.command("ui")(ui)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from kgcore import storage
 from kgcore.config import ScoreConfig
-from kgcore.models import MODELS
 from kgcore.score_table import score_table
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 
@@ -21,11 +20,5 @@ def score_triples(
         storage.write_scores(run.folder / "scores.parquet", table)
         run.log_metrics({"scored": len(table)})
 
-    return run_stage(
-        "score",
-        config,
-        (model, corruptions),
-        ("kgcore.score_table", *map(MODELS.module, MODELS.names())),
-        body,
-        context,
-    )
+    code = ("kgcore.score_table",)  # the scoring function's own code is in the key of the train run
+    return run_stage("score", config, (model, corruptions), code, body, context)

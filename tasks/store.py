@@ -77,7 +77,8 @@ class Store:
 
     @contextmanager
     def open_run(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> Iterator[str]:
-        """A new MLflow run, FINISHED when the block ends well, FAILED when it raises. Where `mlflow run` has opened a
+        """A new MLflow run, FINISHED when the block ends well, FAILED when it raises, KILLED when
+        it is interrupted. Where `mlflow run` has opened a
         run for this process, the outermost one is that. A lock marks its owner as alive: see `reap`."""
         tags = {f"kgcal.{key}": value for key, value in tags.items()} | {"kgcal.host": socket.gethostname()}
         if parent is None and (run_id := project_run_id()) is not None:
@@ -90,8 +91,8 @@ class Store:
         with self._owner(run_id):
             try:
                 yield run_id
-            except BaseException:
-                self.client.set_terminated(run_id, "FAILED")
+            except BaseException as reason:
+                self.client.set_terminated(run_id, "FAILED" if isinstance(reason, Exception) else "KILLED")
                 raise
             self.client.set_terminated(run_id, FINISHED)
 

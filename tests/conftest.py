@@ -1,11 +1,17 @@
 """What the tests share: small graphs, and homes that no other run sees."""
 
+import os
+
 import numpy as np
 import pytest
+import torch
 
 from kgcore.graph import KnowledgeGraph, Split
 
-TINY = {"--size": "300", "--k": "16", "--epochs": "3", "--batch-size": "256"}
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores
+    torch.set_num_threads(1)
+
+TINY = {"--size": "300", "--k": "16", "--epochs": "20", "--batch-size": "128"}
 
 
 def tiny_options() -> list[str]:

@@ -121,7 +121,9 @@ def test_platt_is_the_weighted_optimum_of_another_optimiser(rng: np.random.Gener
     best = minimize(loss, [0, 0], method="BFGS", options={"gtol": 1e-10})
     assert platt.a == pytest.approx(best.x[0] / 50, rel=1e-5)
     assert platt.b == pytest.approx(best.x[1] + 18 * best.x[0], rel=1e-5)
-    assert np.average(platt.predict(scores), weights=weights) == pytest.approx(np.average(targets, weights=weights), abs=1e-9)
+    assert np.average(platt.predict(scores), weights=weights) == pytest.approx(
+        np.average(targets, weights=weights), abs=1e-9
+    )
 
 
 def test_the_sigmoid_is_logistic_regression_without_penalty() -> None:
@@ -194,11 +196,15 @@ def test_samples_that_cannot_be_fitted_are_refused() -> None:
 
 def test_a_calibrator_refuses_the_scores_of_another_model() -> None:
     scores, labels = drawn(7)
-    bound = BoundCalibrator("platt", "synthetic", 0.5, "a" * 64, "d" * 64, Platt.fit(ground_truth_sample(scores, labels)))
+    bound = BoundCalibrator(
+        "platt", "synthetic", 0.5, "a" * 64, "d" * 64, Platt.fit(ground_truth_sample(scores, labels))
+    )
     again = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
     np.testing.assert_array_equal(again.predict(scores, "a" * 64), bound.predict(scores, "a" * 64))
     assert again.label == "synthetic.platt"
-    with pytest.raises(MismatchError, match=r"synthetic\.platt is of model aaaaaaaaaaaa, these scores are of model bbb"):
+    with pytest.raises(
+        MismatchError, match=r"synthetic\.platt is of model aaaaaaaaaaaa, these scores are of model bbb"
+    ):
         again.predict(scores, "b" * 64)
     with pytest.raises(InputError, match="format 99"):
         BoundCalibrator.from_json(bound.to_json() | {"format": 99})

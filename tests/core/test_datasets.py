@@ -96,7 +96,7 @@ def test_names_may_hold_anything_but_tabs_and_newlines(tmp_path: Path) -> None:
     ("texts", "message"),
     [
         ({"train": "a\tr\tb\na\tr\n"}, r"train\.txt, line 2: 2 tab-separated columns, 3 are needed"),
-        ({"train": "a\tr\tb\n\nc\tr\td\n"}, r"train\.txt, line 2: 1 tab-separated columns, 3 are needed"),
+        ({"train": "a\tr\tb\n\nc\tr\td\n"}, r"train\.txt, line 2: subject is empty"),
         ({"train": "a\tr\tb\tc\n"}, r"train\.txt, line 1: 4 tab-separated columns, 3 are needed"),
         ({"valid": "a\tr\tc\t1\na\tr\tb\t2\n"}, r"valid\.txt, line 2: label is '2', it must be 1 or -1"),
         ({"train": ""}, r"train\.txt is empty"),

@@ -73,7 +73,9 @@ def test_splits_have_their_stated_shares_and_the_hidden_facts_are_in_no_file(cou
     for name, share in SHARES.items():
         assert len(county.of(name)) / len(county.facts) == pytest.approx(share, abs=0.02)
     write_genealogy(tmp_path, 600, seed=3)
-    written = {line for split in ("train", "valid", "test") for line in (tmp_path / f"{split}.txt").read_text().split("\n")}
+    written = {
+        line for split in ("train", "valid", "test") for line in (tmp_path / f"{split}.txt").read_text().split("\n")
+    }
     for s, p, o in county.of("hidden").tolist():
         row = f"{county.entities[s]}\t{PREDICATES[p]}\t{county.entities[o]}"
         assert not {row, f"{row}\t1", f"{row}\t-1"} & written

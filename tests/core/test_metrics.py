@@ -12,9 +12,9 @@ from kgcore.metrics.classification import accuracy, best_threshold, learned_thre
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece, reliability, wilson
 
-triples = st.lists(
-    st.tuples(st.floats(0, 1), st.integers(0, 1), st.floats(0.1, 5)), min_size=1, max_size=50
-).map(lambda rows: tuple(np.array(column, dtype=float) for column in zip(*rows, strict=True)))
+triples = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1), st.floats(0.1, 5)), min_size=1, max_size=50).map(
+    lambda rows: tuple(np.array(column, dtype=float) for column in zip(*rows, strict=True))
+)
 
 
 @given(triples)

@@ -31,7 +31,9 @@ def test_ranks_are_those_of_a_loop(small_graph: KnowledgeGraph, name: str) -> No
     tables = Embeddings(torch.randint(-2, 3, (40, 4)).float(), torch.randint(-2, 3, (3, 4)).float())
     trained = TrainedModel(name, 4, tables)
     triples = small_graph.test.positives
-    facts = set(map(tuple, np.concatenate([getattr(small_graph, s).positives for s in ("train", "valid", "test")]).tolist()))
+    facts = set(
+        map(tuple, np.concatenate([getattr(small_graph, s).positives for s in ("train", "valid", "test")]).tolist())
+    )
     expected = [[rank_by_loop(trained, t, column, facts, 40) for column in (0, 2)] for t in triples]
     np.testing.assert_array_equal(filtered_ranks(trained, triples, small_graph.all_known, rows=16), expected)
 

@@ -1,0 +1,67 @@
+"""The command line as a user has it: a process of its own, in a home of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+UNSET = (
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_RUN_ID",
+    "MLFLOW_EXPERIMENT_NAME",
+    "PREFECT_API_URL",
+    "KGCAL_MIRROR",
+    "KGCAL_HOME",
+)
+
+
+class Kgcal:
+    """`kgcal ARGUMENTS` with KGCAL_HOME in a folder of the test's; `code` is where the packages are imported from."""
+
+    def __init__(self, folder: Path, code: Path = CHECKOUT, **environment: str) -> None:
+        self.home, self.code = folder / "home", code
+        kept = {name: value for name, value in os.environ.items() if name not in UNSET}
+        self.environment = (
+            kept
+            | {"KGCAL_HOME": str(self.home), "PYTHONPATH": str(code), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+            | environment
+        )
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "flows.cli", *arguments]
+
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run to the end, from a folder that is not the checkout's."""
+        self.home.parent.mkdir(exist_ok=True, parents=True)
+        return subprocess.run(
+            self.command(*arguments),
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self.home.parent,
+            check=False,
+            timeout=300,
+        )
+
+    def results(self, *arguments: str) -> dict:
+        """`kgcal run` with its JSON results; it must end well."""
+        target = self.home.parent / "out.json"
+        done = self("run", *arguments, "--json", str(target))
+        assert done.returncode == 0, done.stderr
+        return json.loads(target.read_text())
+
+
+@pytest.fixture
+def kgcal(tmp_path: Path) -> Kgcal:
+    return Kgcal(tmp_path)
+
+
+@pytest.fixture
+def make_kgcal(tmp_path: Path) -> Callable[..., Kgcal]:
+    """More than one home, other code, other environments."""
+    return lambda name, **options: Kgcal(tmp_path / name, **options)
