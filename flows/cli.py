@@ -150,11 +150,12 @@ def fail(message: str) -> NoReturn:
 def datasets() -> None:
     """List the data sets: counts, source, and what is already here."""
     for entry in catalogue():
-        triples, entities, predicates = (f"{n:,}" if n is not None else "any number of" for n in entry.counts)
-        negatives = "labelled negatives" if entry.labelled else "no negatives"
-        console.print(f"[bold]{entry.name:<10}[/] {entry.title}")
-        console.print(f"{'':<10} {triples} train triples, {entities} entities, {predicates} relations, {negatives}")
-        console.print(f"{'':<10} {'here: ' + ', '.join(entry.here) if entry.here else 'not here yet'}")
+        triples, entities, predicates = (f"{n:,}" if n is not None else "" for n in entry.counts)
+        size = f"{triples} train triples, {entities} entities, {predicates} relations" if triples else "any --size"
+        console.print(f"[bold]{entry.name:<10}[/] {entry.title}", soft_wrap=True)
+        console.print(
+            f"{'':<10} {size}; {'here: ' + ', '.join(entry.here) if entry.here else 'not here yet'}", soft_wrap=True
+        )
 
 
 @guarded

@@ -12,7 +12,7 @@ from typing import Any
 from kgcore import storage
 from kgcore.config import Config
 from kgcore.errors import InputError
-from kgcore.report.summary import rows
+from kgcore.report.summary import markdown, rows
 from tasks.settings import ensure_home
 from tasks.stage import STAGES, StageRef, checked, log
 from tasks.store import Store, open_store
@@ -66,6 +66,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
         label = f"{negatives}.{calibrator}" if negatives else calibrator
         store.log_metrics(run_id, {f"{label}.{name}": value for name, value in values.items()}, dataset=dataset)
     store.log_metrics(run_id, summary["ranks"], dataset=dataset)
+    store.log_tags(run_id, {"mlflow.note.content": markdown(summary)})  # the run's description in the UI
     summary |= {"report": str(place / "report.html"), "pipeline": run_id}
     return summary
 

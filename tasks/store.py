@@ -58,7 +58,8 @@ class Store:
             return str(found.experiment_id)
         local = self.uri.startswith("sqlite:")
         place = (self.home / "artifacts").as_uri() if local else None
-        return str(self.client.create_experiment(experiment_name(), artifact_location=place))
+        kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs and models
+        return str(self.client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
 
     def run(self, run_id: str) -> Run:
         """The run of that id. Raises InputError where there is none."""

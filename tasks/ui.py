@@ -35,7 +35,8 @@ def serve_ui(port: int) -> None:
         except OSError:
             raise InputError(f"port {port} of 127.0.0.1 is taken: name another with --port") from None
     store = open_store()
-    print(f"MLflow UI: http://127.0.0.1:{port}/#/experiments/{store.experiment_id}  (Ctrl-C ends it)", flush=True)
+    page = f"http://127.0.0.1:{port}/#/experiments/{store.experiment_id}/runs?workflowType=machine_learning"
+    print(f"MLflow UI: {page}  (Ctrl-C ends it)", flush=True)
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", uri, "--artifacts-destination", (ensure_home() / "artifacts").as_uri()]
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}

@@ -37,3 +37,12 @@ def best(summary: dict[str, Any]) -> dict[str, float]:
     candidates: the base rate's calibration error is 0 and worth nothing."""
     values = {name: [row[name] for negatives, _, row in rows(summary) if negatives] for name in METRICS}
     return {name: max(column) if name == "accuracy" else min(column) for name, column in values.items()}
+
+
+def markdown(summary: dict[str, Any]) -> str:
+    """The table in Markdown, and the run id of every stage."""
+    lines = ["| negatives | calibrator | " + " | ".join(METRICS) + " |", "|---|---|" + "---|" * len(METRICS)]
+    for negatives, name, values in rows(summary):
+        lines.append(f"| {negatives} | {name} | " + " | ".join(f"{values[m]:.4f}" for m in METRICS) + " |")
+    lines += ["", "Stages: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in summary["runs"].items())]
+    return "\n".join(lines)

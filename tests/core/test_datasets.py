@@ -7,7 +7,6 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from kgcore.datasets import DATASETS

@@ -72,7 +72,7 @@ def test_the_seed_decides_everything(small_graph: KnowledgeGraph) -> None:
     assert not same(loop.train(small_graph, config, CPU), other)
 
 
-class Interrupted(Exception):
+class InterruptedTrainingError(Exception):
     pass
 
 
@@ -83,10 +83,10 @@ def test_an_interrupted_training_ends_with_the_same_bits(small_graph, tmp_path: 
 
     def stop(epoch: int, loss: float) -> None:
         if epoch == 5:
-            raise Interrupted
+            raise InterruptedTrainingError
 
     path = tmp_path / "deep" / "train.safetensors"
-    with pytest.raises(Interrupted):
+    with pytest.raises(InterruptedTrainingError):
         loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop)
     resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
     assert resumed.resumed_at == 4

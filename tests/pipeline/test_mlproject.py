@@ -32,8 +32,8 @@ def test_mlflow_run_uses_the_run_it_opened(tmp_path: Path) -> None:
     environment = kgcal.environment | {"MLFLOW_TRACKING_URI": uri}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
-        [sys.executable, "-m", "mlflow", "run", str(CHECKOUT), "-e", "calibrate", "--env-manager", "local"]
-        + ["--experiment-name", "kgcal", "-P", "base_rate=0.25"],
+        f"{sys.executable} -m mlflow run {CHECKOUT} -e calibrate --env-manager local --experiment-name kgcal "
+        "-P base_rate=0.25".split(),
         env=environment,
         cwd=tmp_path,
         capture_output=True,
