@@ -11,6 +11,7 @@ from typing import Any
 
 from kgcore import storage
 from kgcore.config import Config
+from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
 from tasks.settings import ensure_home
@@ -23,10 +24,11 @@ MANIFEST = "manifest.json"
 @contextmanager
 def pipeline_run(configs: Mapping[str, Config], tags: Mapping[str, str]) -> Iterator[str]:
     """The MLflow run of a pipeline, with every setting as a parameter; yields its id."""
+    params = {key: value for config in configs.values() for key, value in asdict(config).items()}
+    params["dataset"] = find_dataset(params["dataset"]).name  # a mistake there opens no run
     store = open_store()
     store.reap()
-    params = {key: value for config in configs.values() for key, value in asdict(config).items()}
-    name = f"{Path(params['dataset']).name} {params['model']} {params['loss']}"
+    name = f"{params['dataset']} {params['model']} {params['loss']}"
     with store.open_run(name, {"stage": "pipeline"} | dict(tags)) as run_id:
         store.log_params(run_id, params)
         yield run_id

@@ -19,7 +19,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 
 from kgcore.config import Config
-from kgcore.errors import InputError, MismatchError
+from kgcore.errors import InputError, KgcalError, MismatchError
 from kgcore.storage import FORMAT
 from tasks.fingerprint import code_fingerprint
 from tasks.store import FINISHED, Store, open_store
@@ -53,6 +53,19 @@ class Context:
     parent: str | None = None
     force: bool = False
     device: str = "auto"
+
+
+class _WithoutTraceback(logging.Filter):
+    """Leaves a user's mistake its sentence and takes away the traceback, in Prefect's logs too."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], KgcalError):
+            record.exc_info = None
+        return True
+
+
+for _name in ("prefect.flow_runs", "prefect.task_runs"):
+    logging.getLogger(_name).addFilter(_WithoutTraceback())
 
 
 def stage_task(function: Callable[P, T]) -> Callable[P, T]:

@@ -46,7 +46,7 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
         except InputError as error:
             faults.append(str(error))
             continue
-        faults += validate(frames[split], labelled, spec.files[split].path)
+        faults += validate(frames[split], labelled, path)
     refuse(faults)
 
     rows, entities, predicates = _number(frames)

@@ -1,6 +1,7 @@
 """What a table of triples must be, checked with pandera; every fault is told at once, with its line."""
 
 from collections.abc import Hashable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -26,18 +27,18 @@ class LabelledSchema(TriplesSchema):
     label: Series[str] = pa.Field(isin=["1", "-1"])
 
 
-def validate(frame: pd.DataFrame, labelled: bool, name: str) -> list[str]:
-    """The table's faults, each as 'FILE, line N: ...'; none when it is well. `name` is the file's."""
+def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
+    """The table's faults, each as 'FILE, line N: ...'; none when it is well. `path` is the file's."""
     schema = LabelledSchema if labelled else TriplesSchema
     try:
         schema.validate(frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
-        return [_sentence(name, case) for case in error.failure_cases.to_dict("records")]
+        return [_sentence(path, case) for case in error.failure_cases.to_dict("records")]
     return []
 
 
-def _sentence(name: str, case: dict[Hashable, Any]) -> str:
-    where = f"{name}, line {int(case['index']) + 1}" if pd.notna(case["index"]) else name
+def _sentence(path: Path, case: dict[Hashable, Any]) -> str:
+    where = f"{path}, line {int(case['index']) + 1}" if pd.notna(case["index"]) else f"{path}"
     if case["column"] == "label":
         return f"{where}: label is {case['failure_case']!r}, it must be 1 or -1"
     if "str_length" in str(case["check"]):
