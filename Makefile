@@ -29,13 +29,14 @@ bench: $(READY) ## speeds, as ratios taken in one run
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kgcal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(READY)
 
 constraints: ## pin anew what a fresh environment resolves to
 	rm -rf $(VENV)-pins && $(PYTHON) -m venv $(VENV)-pins
+	$(VENV)-pins/bin/python -m pip install --quiet --upgrade setuptools
 	$(VENV)-pins/bin/python -m pip install --quiet '.[dev]'
-	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --exclude kgcal | sed 's/+cpu$$//'; } > constraints.new
+	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
 
 clean: ## everything that make made, results included

@@ -3,27 +3,29 @@
 import inspect
 import json
 import logging
+import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from prefect import Flow
+from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL
 from rich.console import Console
 from rich.logging import RichHandler
-from rich.table import Table
 
 from flows.options import command
 from flows.pipeline import pipeline
 from flows.stages import LATEST, STAGE_FLOWS
 from kgcore.config import Config
-from kgcore.errors import InputError, KgcalError
-from kgcore.report.summary import METRICS, best, rows
+from kgcore.errors import InputError, KgcalError, KgcalWarning
 from tasks.catalogue import catalogue
-from tasks.ui import serve_ui, ui_command
+from tasks.show import show_results
+from tasks.ui import serve_ui
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,43 +43,35 @@ JSON = Annotated[Path | None, typer.Option("--json", help="write the results to 
 
 def start(function: "Flow[..., Any]", **arguments: Any) -> Any:
     """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server, else directly, starting none."""
-    return (function if PREFECT_API_URL.value() else function.fn)(**arguments)
+    url = PREFECT_API_URL.value()
+    if not url:
+        return function.fn(**arguments)
+    with get_client(sync_client=True) as client:
+        if client.api_healthcheck() is not None:
+            raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
+    return function(**arguments)
 
 
 def run(arguments: dict[str, Any]) -> None:
     """The whole pipeline."""
     target: Path | None = arguments.pop("json_path")
-    if target is not None and not target.absolute().parent.is_dir():
-        raise InputError(f"--json {target}: there is no folder {target.absolute().parent}")
+    if target is not None:
+        check_target(target)
     summary = start(pipeline, **arguments)
     if target is not None:
-        target.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    show(summary)
+        partial = target.with_name(f".{target.name}.partial")
+        partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        partial.replace(target)
+    show_results(console, summary)
 
 
-def show(summary: dict[str, Any]) -> None:
-    """The results for the terminal: table, re-use, report, and how to open MLflow on them."""
-    table = Table(title=f"{summary['model']} on {summary['dataset']}", title_justify="left")
-    for name in ("negatives", "calibrator"):
-        table.add_column(name)
-    for name in METRICS:
-        table.add_column(name.replace("_", " "), justify="right")
-    top = best(summary)
-    for negatives, calibrator, values in rows(summary):
-        good = {name for name in METRICS if negatives and values[name] == top[name]}
-        cells = [f"[bold green]{values[name]:.4f}[/]" if name in good else f"{values[name]:.4f}" for name in METRICS]
-        table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
-    console.print(table)
-    relation, ranks = summary["accuracy_per_relation"], summary["ranks"]
-    console.print(
-        f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}"
-    )
-    hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
-    console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
-    again = [stage for stage in summary["runs"] if stage not in summary["reused"]]
-    console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary['reused']) or 'none'}")
-    console.print(f"report: {summary['report']}", soft_wrap=True)
-    console.print(f"MLflow: {ui_command()}", soft_wrap=True)
+def check_target(path: Path) -> None:
+    """Raise InputError when the results could not be written there: before anything is computed."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"--json {path}: there is no folder {folder}")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"--json {path}: a file cannot be written there")
 
 
 def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:
@@ -138,6 +132,15 @@ def log_to_terminal() -> None:
     logger.setLevel(logging.INFO)
     logger.propagate = False
     logger.addHandler(RichHandler(console=Console(stderr=True), show_path=False, show_level=False))
+    usual = warnings.showwarning
+
+    def show_warning(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
+        if issubclass(category, KgcalWarning):
+            logger.warning("warning: %s", message)
+        else:
+            usual(message, category, *where, **options)
+
+    warnings.showwarning = show_warning
 
 
 def fail(message: str) -> NoReturn:

@@ -7,9 +7,8 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from kgcore.config import Config
+from kgcore.config import Config, describe
 from kgcore.errors import InputError
-from kgcore.registry import Registry
 
 
 def command(
@@ -45,17 +44,7 @@ def _annotation(config: type[Config], item: "Field[Any]") -> Any:
     names = [f"--{item.name.replace('_', '-')}"]
     if kind is bool:
         names = [f"{names[0]}/--no-{names[0][2:]}"]
-    return Annotated[kind, typer.Option(*names, help=_help(item))]
-
-
-def _help(item: "Field[Any]") -> str:
-    """The description, with the choices or the range."""
-    text, choices = str(item.metadata["help"]), item.metadata["choices"]
-    if choices is not None:
-        return f"{text}: {', '.join(choices.names() if isinstance(choices, Registry) else choices)}"
-    words = {"at_least": "at least", "above": "above", "below": "below", "at_most": "at most"}
-    limits = [f"{words[b]} {v:g}" for b, v in item.metadata["bounds"].items() if v is not None]
-    return f"{text} ({', '.join(limits)})" if limits else text
+    return Annotated[kind, typer.Option(*names, help=describe(item))]
 
 
 def _default(item: "Field[Any]") -> Any:

@@ -60,7 +60,7 @@ def pipeline(
         "classify": classify,
         "evaluate": evaluate,
     }
-    with pipeline_run(configs, _flow_tags()) as parent:
+    with pipeline_run(configs, device, _flow_run_id()) as parent:
         context = Context(parent=parent, force=force, device=device)
 
         data = prepare_data(prepare, context)
@@ -77,7 +77,7 @@ def pipeline(
         return finish_pipeline(parent, {ref.stage: ref for ref in stages})
 
 
-def _flow_tags() -> dict[str, str]:
-    """The Prefect flow run, so that it is found from MLflow."""
+def _flow_run_id() -> str | None:
+    """The Prefect flow run this is, if it is one."""
     context = FlowRunContext.get()
-    return {"prefect_flow_run": str(context.flow_run.id)} if context and context.flow_run else {}
+    return str(context.flow_run.id) if context and context.flow_run else None

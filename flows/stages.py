@@ -47,10 +47,10 @@ def corrupt(data: str = LATEST, config: CorruptConfig = CorruptConfig(), force: 
 
 
 @flow(name="score")
-def score(model: str = LATEST, corruptions: str = LATEST, force: bool = False) -> str:
+def score(model: str = LATEST, corruptions: str = LATEST, force: bool = False, device: str = "auto") -> str:
     """Score the held-out triples and the corruptions of a corrupt run with the model of a train run."""
     upstream = (resolve("train", model), resolve("corrupt", corruptions))
-    return score_triples(*upstream, ScoreConfig(), Context(force=force)).run_id
+    return score_triples(*upstream, ScoreConfig(), Context(force=force, device=device)).run_id
 
 
 @flow(name="calibrate")

@@ -4,7 +4,7 @@ The command line, the Prefect parameters and the cache keys are all made from th
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from kgcore.calibration import CALIBRATORS
@@ -41,12 +41,28 @@ class Config:
         for item in fields(self):
             value = getattr(self, item.name)
             choices = item.metadata.get("choices")
+            if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
+                raise InputError(f"{item.name} is {', '.join(value) or 'empty'}: at least one is needed, none twice")
             for entry in value if isinstance(value, tuple) else (value,):
                 if isinstance(choices, Registry):
                     choices.check(entry)
                 elif choices is not None and entry not in choices:
                     raise InputError(f"{item.name} is {entry!r}: it must be one of {', '.join(choices)}")
             _check_bounds(item.name, value, item.metadata.get("bounds", {}))
+
+
+def describe(item: "Field[Any]") -> str:
+    """A setting's description, with its choices or its range."""
+    text, choices = str(item.metadata["help"]), item.metadata["choices"]
+    if choices is not None:
+        return f"{text}: {', '.join(choices.names() if isinstance(choices, Registry) else choices)}"
+    limits = _limits(item.metadata["bounds"])
+    return f"{text} ({limits})" if limits else text
+
+
+def _limits(bounds: dict[str, float | None]) -> str:
+    words = {"at_least": "at least", "above": "above", "below": "below", "at_most": "at most"}
+    return " and ".join(f"{words[name]} {bound:g}" for name, bound in bounds.items() if bound is not None)
 
 
 def _check_bounds(name: str, value: Any, bounds: dict[str, float | None]) -> None:
@@ -57,17 +73,12 @@ def _check_bounds(name: str, value: Any, bounds: dict[str, float | None]) -> Non
     high_ok = (below is None or value < below) and (at_most is None or value <= at_most)
     if low_ok and high_ok and math.isfinite(value):
         return
-    limits = [
-        f"{words} {bound:g}"
-        for words, bound in (("at least", at_least), ("above", above), ("below", below), ("at most", at_most))
-        if bound is not None
-    ]
-    raise InputError(f"{name} is {value!r}: it must be {' and '.join(limits)}")
+    raise InputError(f"{name} is {value!r}: it must be {_limits(bounds)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig(Config):
-    """Which graph. `size` concerns the generated family graph alone, `seed` too."""
+    """Which graph. `size` and `graph_seed` concern the generated family graph alone."""
 
     dataset: str = setting(
         "family", "data set: a name that `kgcal datasets` lists, or a folder with train.txt, valid.txt, test.txt"

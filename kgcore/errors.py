@@ -5,6 +5,10 @@ class KgcalError(Exception):
     """Base of every error that is shown to a user as a sentence, without a traceback."""
 
 
+class KgcalWarning(UserWarning):
+    """Something a user should know of that stops nothing."""
+
+
 class InputError(KgcalError, ValueError):
     """An option, a file or an argument is not what it has to be."""
 

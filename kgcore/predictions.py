@@ -70,17 +70,17 @@ def classify(
     """
     test, valid = table.measured("test"), table.measured("valid")
     labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
-    synthetic = not table.labelled_negatives("test")
 
-    def weigh(rows: Bools) -> Weights:
-        return base_rate_weights(table.labels[rows], base_rate) if synthetic else np.ones(int(rows.sum()))
+    def weigh(split: str, rows: Bools) -> Weights:
+        known = table.labelled_negatives(split)
+        return np.ones(int(rows.sum())) if known else base_rate_weights(table.labels[rows], base_rate)
 
-    weights = weigh(test)
+    weights = weigh("test", test)
     probabilities = {c.label: c.predict(scores, table.model) for c in calibrators}
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
-        "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh(valid)),
-        "median": median_thresholds(*fitted_on, num_predicates),
+        "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh("valid", valid)),
+        "median": median_thresholds(*fitted_on, num_predicates, weigh("valid", valid)),
     }
     return Predictions(
         triples=table.triples[test],
@@ -92,5 +92,5 @@ def classify(
         accuracy_per_relation={
             name: accuracy(rule.decide(predicates, scores), labels, weights) for name, rule in rules.items()
         },
-        synthetic_negatives=synthetic,
+        synthetic_negatives=not table.labelled_negatives("test"),
     )

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kgcore import storage
 from kgcore.calibration import CALIBRATORS
@@ -28,9 +29,16 @@ def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context
 
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
     """A calibrator as a LoggedModel of its own over the base model it belongs to."""
-    settings, [base] = run.config("train"), run.model_ids("train")
-    name = f"{run.dataset[0]}-{settings['model']}-{bound.label.replace('.', '-')}"
-    params = {
+    params, [base] = calibrator_params(run, bound), run.model_ids("train")
+    name = f"{params['dataset']}-{params['model']}-{bound.label.replace('.', '-')}"
+    write = partial(_write, data=bound.to_json())
+    run.log_model(number, name, write, params, {"label": bound.label, "base_model": base})
+
+
+def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, Any]:
+    """What calibrators are compared by."""
+    settings = run.config("train")
+    return {
         "calibrator": bound.name,
         "negatives": bound.negatives,
         "base_rate": bound.base_rate,
@@ -38,8 +46,6 @@ def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
         "loss": settings["loss"],
         "dataset": run.dataset[0],
     }
-    write = partial(_write, data=bound.to_json())
-    run.log_model(number, name, write, params, {"label": bound.label, "base_model": base})
 
 
 def _write(folder: Path, data: dict[str, object]) -> None:

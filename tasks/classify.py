@@ -16,7 +16,7 @@ def classify_triples(
 
     def body(run: StageRun) -> None:
         table = run.load("score", "scores.parquet", storage.read_scores)
-        num_predicates = len(run.load("prepare", "graph", storage.read_graph).predicates)
+        num_predicates = run.load("prepare", "counts.json", storage.read_json)["predicates"]
         fitted = run.load_models("calibrate", read_calibrator)
         predictions = classify(table, fitted, num_predicates, run.config("calibrate")["base_rate"], config)
         storage.write_predictions(run.folder / "predictions.parquet", predictions)

@@ -5,7 +5,7 @@ from kgcore.config import EvaluateConfig
 from kgcore.evaluation import evaluate
 from kgcore.report.plots import reliability_figures
 from kgcore.report.summary import summarise
-from tasks.calibrate import read_calibrator
+from tasks.calibrate import calibrator_params, read_calibrator
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 
 
@@ -24,11 +24,11 @@ def evaluate_predictions(
         storage.write_measured(run.folder / "measured.json", measured)
         summary = summarise(measured, judged.accuracy_per_relation, rank_metrics)
         storage.write_json(run.folder / "summary.json", summary)
-        labels = [bound.label for bound in run.load_models("calibrate", read_calibrator)]
-        for label, model_id in zip(labels, run.model_ids("calibrate"), strict=True):
-            metrics = measured[label].metrics()
-            run.log_metrics({f"{label}.{name}": value for name, value in metrics.items()})
-            run.log_metrics(metrics, model_id=model_id)
+        fitted = run.load_models("calibrate", read_calibrator)
+        for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):
+            metrics = measured[bound.label].metrics()
+            run.log_metrics({f"{bound.label}.{name}": value for name, value in metrics.items()})
+            run.log_measurement(bound.label, calibrator_params(run, bound), metrics, model_id)
         for name, figure in reliability_figures(measured).items():
             run.log_figure(name, figure)
 

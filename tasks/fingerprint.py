@@ -8,17 +8,28 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import kgcore
+
 # Their content reaches a key as values (settings) or cannot change a result (messages, look-ups).
 LEFT_OUT = {"kgcore", "kgcore.config", "kgcore.errors", "kgcore.registry"}
 
 
+def _snapshot() -> dict[Path, bytes]:
+    """Every file of kgcore as it is when this process starts: what is edited later is not what this process runs."""
+    files = (path for path in Path(kgcore.__path__[0]).rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {path: path.read_bytes() for path in files}
+
+
+_FILES = _snapshot()
+
+
 def code_fingerprint(modules: Iterable[str]) -> str:
-    """sha256 over the sources of these modules and of all kgcore modules they import. Components that a registry loads
-    by name are not seen from the imports: pass their modules, too."""
+    """sha256 over the sources of these modules and of all kgcore modules they import; a package brings its data files,
+    such as templates. Components that a registry loads by name are not seen from imports: pass their modules, too."""
     digest = hashlib.sha256()
     for name in sorted(closure(modules)):
-        path = _source(name)
-        digest.update(name.encode() + b"\0" + (path.read_bytes() if path else b"") + b"\0")
+        for path in _files(name):
+            digest.update(f"{name}/{path.name}".encode() + b"\0" + _read(path) + b"\0")
     return digest.hexdigest()
 
 
@@ -32,14 +43,29 @@ def closure(modules: Iterable[str]) -> set[str]:
             continue
         found.add(name)
         pending += [package for package in _parents(name) if package.startswith("kgcore.")]
-        path = _source(name)
-        pending += _imports(path) if path else []
+        for path in _files(name):
+            if path.suffix == ".py":
+                pending += _imports(path)
     return found
 
 
 def _parents(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[:i]) for i in range(1, len(parts))]
+
+
+def _files(name: str) -> list[Path]:
+    """The module's source, and for a package its data files."""
+    source = _source(name)
+    if source is None:
+        return []
+    if source.name != "__init__.py":
+        return [source]
+    return [source, *sorted(p for p in _FILES if p.parent == source.parent and p.suffix != ".py")]
+
+
+def _read(path: Path) -> bytes:
+    return _FILES[path] if path in _FILES else path.read_bytes()
 
 
 @cache
@@ -50,10 +76,11 @@ def _source(name: str) -> Path | None:
     return Path(origin) if origin else None
 
 
+@cache
 def _imports(path: Path) -> list[str]:
     """The kgcore modules that a file imports."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(_read(path))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

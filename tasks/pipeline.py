@@ -10,26 +10,37 @@ from pathlib import Path
 from typing import Any
 
 from kgcore import storage
-from kgcore.config import Config
+from kgcore.config import Config, TrainConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
 from tasks.settings import ensure_home
 from tasks.stage import STAGES, StageRef, checked, log
 from tasks.store import Store, open_store
+from tasks.train import check_training
 
 MANIFEST = "manifest.json"
 
 
 @contextmanager
-def pipeline_run(configs: Mapping[str, Config], tags: Mapping[str, str]) -> Iterator[str]:
-    """The MLflow run of a pipeline, with every setting as a parameter; yields its id."""
+def pipeline_run(configs: Mapping[str, Config], device: str, flow_run: str | None) -> Iterator[str]:
+    """The MLflow run of a pipeline, with every setting as a parameter; yields its id.
+
+    flow_run  id of the Prefect flow run; a retry of it goes on with the same MLflow run
+
+    Raises InputError for settings that cannot work, before any run is opened.
+    """
     params = {key: value for config in configs.values() for key, value in asdict(config).items()}
-    params["dataset"] = find_dataset(params["dataset"]).name  # a mistake there opens no run
+    params["dataset"] = find_dataset(params["dataset"]).name
+    train = configs["train"]
+    assert isinstance(train, TrainConfig)
+    check_training(train, device)
     store = open_store()
     store.reap()
-    name = f"{params['dataset']} {params['model']} {params['loss']}"
-    with store.open_run(name, {"stage": "pipeline"} | dict(tags)) as run_id:
+    tags = {"stage": "pipeline"} | ({"prefect_flow_run": flow_run} if flow_run else {})
+    earlier = store.search(status=None, prefect_flow_run=flow_run) if flow_run else []
+    resume = earlier[0].info.run_id if earlier else None
+    with store.open_run(f"{params['dataset']} {train.model} {train.loss}", tags, resume=resume) as run_id:
         store.log_params(run_id, params)
         yield run_id
 

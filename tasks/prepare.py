@@ -1,5 +1,7 @@
 """prepare: from a name or a folder to a validated, numbered graph."""
 
+import logging
+
 from kgcore import storage
 from kgcore.config import PrepareConfig
 from kgcore.datasets import DATASETS
@@ -21,6 +23,7 @@ def prepare_data(config: PrepareConfig, context: Context = Context()) -> StageRe
         code.append(DATASETS.module(config.dataset))
 
     def body(run: StageRun) -> None:
+        logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar says what it would
         folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
         prepared = prepare(spec, folder)
         graph, counts = prepared.graph, prepared.counts

@@ -4,6 +4,7 @@ from kgcore import storage
 from kgcore.config import ScoreConfig
 from kgcore.score_table import score_table
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+from tasks.train import find_device
 
 
 @stage_task
@@ -16,7 +17,7 @@ def score_triples(
         graph = run.load("prepare", "graph", storage.read_graph)
         made = run.load("corrupt", "corruptions.parquet", storage.read_corruptions)
         [trained] = run.load_models("train", storage.read_model)
-        table = score_table(graph, made, trained)
+        table = score_table(graph, made, trained.to(find_device(context.device)))
         storage.write_scores(run.folder / "scores.parquet", table)
         run.log_metrics({"scored": len(table)})
 

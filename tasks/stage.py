@@ -91,7 +91,7 @@ def run_stage(
     context: Context,
     identity: str = "",
 ) -> StageRef:
-    """Re-use the finished run of the same key, or run the stage under the key's lock and log it.
+    """Re-use the finished run of the same key and the same upstream runs, or run the stage under the key's lock.
 
     key = sha256(stage, settings, upstream keys, fingerprint of the modules in `code`, identity of outside data).
     Raises MismatchError when the upstream stages do not belong together.
@@ -112,7 +112,7 @@ def run_stage(
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         if not context.force:
             for found in store.search(newest=10, stage=stage, key=key):
-                if store.complete(found):
+                if _inputs(found) == ancestors and store.complete(found):
                     log.info("%-9s re-used   run %s", stage, found.info.run_id)
                     return StageRef(stage, found.info.run_id)
         store.reap()
@@ -124,17 +124,16 @@ def _run(
     stage: str,
     key: str,
     config: Config,
-    ancestors: dict[str, tuple[str, str]],
+    ancestors: dict[str, str],
     body: Callable[["StageRun"], None],
     context: Context,
 ) -> StageRef:
     tags = {"stage": stage, "key": key, "config": json.dumps(asdict(config))}
-    for name, (run_id, ancestor_key) in ancestors.items():
-        tags |= {f"input.{name}": run_id, f"key.{name}": ancestor_key}
+    tags |= {f"input.{name}": run_id for name, run_id in ancestors.items()}
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags, context.parent) as run_id:
         store.log_params(run_id, asdict(config))
-        body(StageRun(store, run_id, key, Path(folder), {name: ids[0] for name, ids in ancestors.items()}))
+        body(StageRun(store, run_id, key, Path(folder), ancestors))
         store.client.log_artifacts(run_id, folder)
         seconds = time.monotonic() - started
         store.log_metrics(run_id, {"seconds": seconds})
@@ -185,9 +184,13 @@ class StageRun:
         dataset = self.dataset if "prepare" in self._ancestors else None
         self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
 
-    def log_series(self, name: str, values: Sequence[float]) -> None:
-        """A metric with steps from 1."""
-        self.store.log_series(self.run_id, name, values)
+    def log_measurement(
+        self, name: str, params: Mapping[str, Any], metrics: Mapping[str, float], model_id: str
+    ) -> None:
+        """A run of its own under this one for what was measured of one LoggedModel: rows that the UI can sort."""
+        with self.store.open_run(name, {"stage": "measurement"}, self.run_id) as run_id:
+            self.store.log_params(run_id, params)
+            self.store.log_metrics(run_id, metrics, model_id=model_id, dataset=self.dataset)
 
     def log_model(
         self, number: int, name: str, write: Callable[[Path], None], params: Mapping[str, Any], tags: Mapping[str, str]
@@ -213,22 +216,23 @@ def checked(store: Store, ref: StageRef) -> Run:
     return run
 
 
-def _ancestors(runs: Sequence[Run]) -> dict[str, tuple[str, str]]:
-    """Stage -> (run id, key) of the runs and of everything they came from."""
-    found: dict[str, tuple[str, str]] = {}
+def _inputs(run: Run) -> dict[str, str]:
+    """Stage -> run id of everything a run came from."""
+    tags = run.data.tags
+    return {name: tags[f"kgcal.input.{name}"] for name in STAGES if f"kgcal.input.{name}" in tags}
+
+
+def _ancestors(runs: Sequence[Run]) -> dict[str, str]:
+    """Stage -> run id of the runs and of everything they came from. Raises MismatchError where two differ."""
+    found: dict[str, str] = {}
     for run in runs:
-        tags = run.data.tags
-        line = {tags["kgcal.stage"]: (run.info.run_id, tags["kgcal.key"])}
-        for name in STAGES:
-            if f"kgcal.input.{name}" in tags:
-                line[name] = (tags[f"kgcal.input.{name}"], tags[f"kgcal.key.{name}"])
-        for name, (run_id, key) in line.items():
-            if name in found and found[name][1] != key:
+        line = _inputs(run) | {run.data.tags["kgcal.stage"]: run.info.run_id}
+        for name, run_id in line.items():
+            if found.setdefault(name, run_id) != run_id:
                 raise MismatchError(
                     f"run {run.info.run_id} comes from {name} run {run_id}, the other input from {name} run "
-                    f"{found[name][0]}: they do not belong together"
+                    f"{found[name]}: they do not belong together"
                 )
-            found.setdefault(name, (run_id, key))
     return found
 
 

@@ -1,5 +1,6 @@
 """MLflow as the artifact store: what this project needs of it, and nothing else of the project talks to MLflow."""
 
+import hashlib
 import json
 import logging
 import os
@@ -8,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,8 +32,10 @@ from mlflow.entities import (
     RunTag,
 )
 from mlflow.exceptions import MlflowException
+from safetensors import SafetensorError
+from sqlalchemy.exc import SQLAlchemyError
 
-from kgcore.errors import InputError
+from kgcore.errors import InputError, KgcalError
 from tasks.settings import ensure_home, experiment_name, project_run_id, tracking_uri
 
 T = TypeVar("T")
@@ -44,17 +47,26 @@ class Store:
     """The runs, artifacts and models of one tracking store."""
 
     def __init__(self, uri: str) -> None:
+        """Open the store, made if need be. Raises InputError when that cannot be."""
         self.uri, self.home = uri, ensure_home()
-        mlflow.set_tracking_uri(uri)  # what `models:/...` is looked up in
-        with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
-            self.client = MlflowClient(tracking_uri=uri)
-            self.experiment_id = self._experiment()
+        self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
+        try:
+            with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
+                self.client = MlflowClient(tracking_uri=uri)
+                self.experiment_id = self._experiment()
+        except (MlflowException, SQLAlchemyError) as error:
+            raise InputError(f"the MLflow store {uri} cannot be opened: {_first_line(error)}") from error
 
     def _experiment(self) -> str:
         if (run_id := project_run_id()) is not None:
             return str(self.client.get_run(run_id).info.experiment_id)
         found = self.client.get_experiment_by_name(experiment_name())
         if found is not None:
+            if found.lifecycle_stage != "active":
+                raise InputError(
+                    f"the MLflow experiment {found.name} is deleted: restore it, or name another in "
+                    "MLFLOW_EXPERIMENT_NAME"
+                )
             return str(found.experiment_id)
         local = self.uri.startswith("sqlite:")
         place = (self.home / "artifacts").as_uri() if local else None
@@ -62,58 +74,77 @@ class Store:
         return str(self.client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
 
     def run(self, run_id: str) -> Run:
-        """The run of that id. Raises InputError where there is none."""
+        """The run of that id. Raises InputError where there is none, or it is deleted."""
         try:
-            return self.client.get_run(run_id)
-        except MlflowException:
+            run = self.client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise InputError(f"the MLflow store {self.uri} does not answer: {_first_line(error)}") from error
             raise InputError(f"there is no MLflow run {run_id!r} in {self.uri}") from None
+        if run.info.lifecycle_stage != "active":
+            raise InputError(f"the MLflow run {run_id} is deleted: restore it, or name another")
+        return run
 
-    def search(self, newest: int = 1, status: str = FINISHED, **tags: str) -> list[Run]:
-        """The newest runs with these `kgcal.` tags, newest first."""
+    def search(self, newest: int = 1, status: str | None = FINISHED, **tags: str) -> list[Run]:
+        """The newest runs of that status (None = any) with these `kgcal.` tags, newest first."""
         wanted = [f"tags.`kgcal.{name}` = '{value}'" for name, value in tags.items()]
-        wanted.append(f"attributes.status = '{status}'")
+        wanted += [f"attributes.status = '{status}'"] if status else []
         experiments = [e.experiment_id for e in self.client.search_experiments()]
         order = ["attributes.start_time DESC"]
         return list(self.client.search_runs(experiments, " and ".join(wanted), max_results=newest, order_by=order))
 
     @contextmanager
-    def open_run(self, name: str, tags: Mapping[str, str], parent: str | None = None) -> Iterator[str]:
-        """A new MLflow run, FINISHED when the block ends well, FAILED when it raises, KILLED when
-        it is interrupted. Where `mlflow run` has opened a
-        run for this process, the outermost one is that. A lock marks its owner as alive: see `reap`."""
-        tags = {f"kgcal.{key}": value for key, value in tags.items()} | {"kgcal.host": socket.gethostname()}
-        if parent is None and (run_id := project_run_id()) is not None:
-            tags["mlflow.runName"] = name
-            self.client.log_batch(run_id, tags=[RunTag(k, v) for k, v in tags.items()])
+    def open_run(
+        self, name: str, tags: Mapping[str, str], parent: str | None = None, resume: str | None = None
+    ) -> Iterator[str]:
+        """A new MLflow run, or the one to `resume`; FINISHED when the block ends well, FAILED when it raises, KILLED
+        when it is interrupted. Where `mlflow run` has opened a run for this process, the outermost one is that.
+        A lock that its process holds marks it as alive: see `reap`."""
+        named = {f"kgcal.{key}": value for key, value in tags.items()} | {"kgcal.owner": self.owner}
+        named |= {"mlflow.parentRunId": parent} if parent else {}
+        if parent is None:
+            resume = resume or project_run_id()
+        with FileLock(self.home / "owners.lock"):
+            if resume is not None:
+                run_id = resume
+                self.client.update_run(run_id, status=RUNNING, name=name)
+                self.log_tags(run_id, named)
+            else:
+                named["mlflow.source.name"] = "kgcal"
+                run_id = self.client.create_run(self.experiment_id, tags=named, run_name=name).info.run_id
+            alive = self._alive(run_id)
+            alive.acquire()
+        try:
+            yield run_id
+        except BaseException as reason:
+            self.client.set_terminated(run_id, "FAILED" if isinstance(reason, Exception) else "KILLED")
+            raise
         else:
-            tags |= {"mlflow.parentRunId": parent} if parent else {}
-            tags["mlflow.source.name"] = "kgcal"
-            run_id = self.client.create_run(self.experiment_id, tags=tags, run_name=name).info.run_id
-        with self._owner(run_id):
-            try:
-                yield run_id
-            except BaseException as reason:
-                self.client.set_terminated(run_id, "FAILED" if isinstance(reason, Exception) else "KILLED")
-                raise
             self.client.set_terminated(run_id, FINISHED)
+        finally:
+            alive.release()
+            Path(alive.lock_file).unlink(missing_ok=True)
 
-    def _owner(self, run_id: str) -> FileLock:
+    def _alive(self, run_id: str) -> FileLock:
         folder = self.home / "locks"
         folder.mkdir(exist_ok=True)
         return FileLock(folder / f"run-{run_id}.lock", timeout=0)
 
     def reap(self) -> None:
-        """Mark as KILLED the runs of this machine that say RUNNING though the process that owned them is gone."""
-        for run in self.search(newest=1000, status=RUNNING, host=socket.gethostname()):
-            try:
-                with self._owner(run.info.run_id):
-                    self.client.set_terminated(run.info.run_id, "KILLED")
-            except Timeout:
-                continue
+        """Mark as KILLED the runs of this home that say RUNNING though the process that owned them is gone."""
+        with FileLock(self.home / "owners.lock"):
+            for run in self.search(newest=1000, status=RUNNING, owner=self.owner):
+                try:
+                    with self._alive(run.info.run_id):
+                        if self.run(run.info.run_id).info.status == RUNNING:  # it may have ended since the search
+                            self.client.set_terminated(run.info.run_id, "KILLED")
+                except Timeout:
+                    continue
 
     def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
-        """Parameters, as text."""
-        self.client.log_batch(run_id, params=[Param(name, str(value)) for name, value in params.items()])
+        """Parameters, as text; those that the run has already, because `mlflow run` logged them, stay as they are."""
+        new = {name: value for name, value in params.items() if name not in self.run(run_id).data.params}
+        self.client.log_batch(run_id, params=[Param(name, str(value)) for name, value in new.items()])
 
     def log_metrics(
         self,
@@ -128,10 +159,10 @@ class Store:
         entries = [Metric(key, value, now, step, model_id, name, digest, run_id) for key, value in metrics.items()]
         self.client.log_batch(run_id, metrics=entries)
 
-    def log_series(self, run_id: str, name: str, values: Sequence[float]) -> None:
-        """A metric at steps 1, 2, ..."""
+    def log_series(self, run_id: str, name: str, values: Sequence[float], first: int = 1) -> None:
+        """A metric at the steps first, first + 1, ..."""
         now = int(time.time() * 1000)
-        entries = [Metric(name, value, now, step) for step, value in enumerate(values, start=1)]
+        entries = [Metric(name, value, now, step) for step, value in enumerate(values, start=first)]
         for start in range(0, len(entries), 1000):  # MLflow's limit a call
             self.client.log_batch(run_id, metrics=entries[start : start + 1000])
 
@@ -183,29 +214,28 @@ class Store:
     def _load(self, read: Callable[[Path], T], **what: str) -> T:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                place = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
-            except (MlflowException, OSError) as error:
-                reason = str(error).splitlines()[0]
-                raise InputError(f"the artifact {' '.join(what.values())} cannot be had: {reason}") from error
-            return read(Path(place))
+                return read(Path(mlflow.artifacts.download_artifacts(**what, dst_path=folder)))
+            except KgcalError:
+                raise
+            except (MlflowException, SafetensorError, OSError, ValueError, KeyError) as error:
+                named = " ".join(what.values())
+                raise InputError(f"the artifact {named} cannot be had: {_first_line(error)}") from error
 
     def artifacts(self, run_id: str) -> dict[str, int]:
-        """Path -> size of every file of a run."""
-        return dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
+        """Path -> size of every file that a run logged, those of its models under models/ID/."""
+        sizes = dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
+        for model_id in self.model_ids(run_id):
+            files = _walk(partial(self.client.list_logged_model_artifacts, model_id))
+            sizes |= {f"models/{model_id}/{path}": size for path, size in files}
+        return sizes
 
     def complete(self, run: Run) -> bool:
-        """Whether everything the run logged is still there: its files, and its models with theirs."""
+        """Whether everything the run logged is still there, with its size."""
         expected = json.loads(run.data.tags.get("kgcal.artifacts", "null"))
-        if expected is None or not expected.items() <= self.artifacts(run.info.run_id).items():
-            return False
         try:
-            for model_id in self.model_ids(run.info.run_id):
-                model = self.client.get_logged_model(model_id)
-                if model.status != "READY" or not self.client.list_logged_model_artifacts(model_id):
-                    return False
+            return expected is not None and expected.items() <= self.artifacts(run.info.run_id).items()
         except MlflowException:
             return False
-        return True
 
 
 def _walk(listing: Callable[[str | None], list[FileInfo]], path: str | None = None) -> Iterator[tuple[str, int]]:
@@ -216,6 +246,10 @@ def _walk(listing: Callable[[str | None], list[FileInfo]], path: str | None = No
             yield entry.path, entry.file_size or 0
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 @cache
 def _store(uri: str, home: Path, experiment: str) -> Store:
     return Store(uri)
@@ -223,4 +257,5 @@ def _store(uri: str, home: Path, experiment: str) -> Store:
 
 def open_store() -> Store:
     """The store that the environment names; opened once a process."""
+    mlflow.set_tracking_uri(tracking_uri())  # what `models:/...` is looked up in
     return _store(tracking_uri(), ensure_home(), experiment_name())

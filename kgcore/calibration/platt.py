@@ -10,7 +10,7 @@ from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.errors import FitError
+from kgcore.errors import FitError, KgcalWarning
 
 MAX_STEPS, TOLERANCE = 100, 1e-10
 
@@ -44,9 +44,8 @@ class Platt(Calibrator):
             return cls(0.0, base)
         slope, intercept = fit_sigmoid((f - centre) / spread, targets, w)
         if slope <= 0:
-            warnings.warn(
-                "the scores rank positives below negatives: Platt scaling is the constant base rate", stacklevel=2
-            )
+            message = "the scores rank positives below negatives: Platt scaling is the constant base rate"
+            warnings.warn(message, KgcalWarning, stacklevel=2)
             return cls(0.0, base)
         return cls(float(slope / spread), float(intercept - slope * centre / spread))
 

@@ -63,8 +63,11 @@ class DatasetSpec:
 
 def md5_of(path: Path) -> str:
     """The file's md5 in hex: the public check sums are md5; here it guards against accidents, not attacks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def find_dataset(name: str) -> DatasetSpec:

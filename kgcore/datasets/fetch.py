@@ -1,6 +1,5 @@
 """From a public archive, a mirror or a generator to verified files in a folder."""
 
-import logging
 import shutil
 import tempfile
 import zipfile
@@ -15,7 +14,7 @@ import requests
 from filelock import FileLock
 
 from kgcore.datasets.base import DatasetSpec, md5_of
-from kgcore.errors import InputError
+from kgcore.errors import InputError, refuse
 
 
 class Progress(Protocol):
@@ -52,7 +51,9 @@ def fetch(
     target = root / name
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / f"{name}.lock"):
-        if target.is_dir() and not _wrong(spec, target):
+        for left in root.glob(f".{name}-*"):  # by a process that was killed
+            shutil.rmtree(left)
+        if spec.generate is None and target.is_dir() and not _wrong(spec, target):
             return target
         with tempfile.TemporaryDirectory(dir=root, prefix=f".{name}-") as work:
             files = Path(work) / "files"
@@ -62,8 +63,7 @@ def fetch(
             else:
                 archive = _obtain(spec, mirror, Path(work), progress)
                 _unpack(archive, [file.path for file in spec.files.values()], files)
-                for problem in _wrong(spec, files):
-                    raise InputError(f"{archive.name}: {problem}")
+                refuse([f"{archive}: {problem}" for problem in _wrong(spec, files)])
             if target.exists():
                 shutil.rmtree(target)
             files.rename(target)
@@ -86,8 +86,8 @@ def _obtain(spec: DatasetSpec, mirror: str | None, work: Path, progress: Callabl
     """The archive's path: in the mirror folder itself, or downloaded into `work`."""
     archive = spec.archive or f"{spec.name}.zip"
     parsed = urlparse(mirror or "")
-    if mirror and parsed.scheme in ("", "file"):
-        folder = Path(unquote(parsed.path)).expanduser()
+    if mirror and (parsed.scheme in ("", "file") or Path(mirror).is_dir()):
+        folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
             raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL with {archive}")
         if not (folder / archive).is_file():
@@ -96,7 +96,6 @@ def _obtain(spec: DatasetSpec, mirror: str | None, work: Path, progress: Callabl
     if mirror and parsed.scheme not in ("http", "https"):
         raise InputError(f"the mirror {mirror} is not a folder, a file:// or an http(s):// URL")
     url = f"{mirror.rstrip('/')}/{archive}" if mirror else spec.url
-    logging.getLogger("pooch").setLevel(logging.ERROR)
     pup = pooch.create(work, base_url="", registry={archive: None}, urls={archive: url}, retry_if_failed=3)
     bar: Any = progress(f"download {archive}") if progress else False
     try:
@@ -105,8 +104,11 @@ def _obtain(spec: DatasetSpec, mirror: str | None, work: Path, progress: Callabl
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(
             f"{archive} could not be downloaded from {url} ({reason}): try again, or set KGCAL_MIRROR to a folder or "
-            f"URL that has it"
+            "URL that has it"
         ) from error
+    finally:
+        if bar:
+            bar.close()
     return work / archive
 
 
@@ -122,5 +124,7 @@ def _unpack(archive: Path, members: list[str], target: Path) -> None:
                 if member not in zipped.namelist():
                     raise InputError(f"{archive.name} has no {member}")
                 zipped.extract(member, target)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise InputError(f"{archive} is damaged or incomplete ({error}): fetch it again") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        raise InputError(
+            f"{archive} cannot be unpacked, it is damaged or incomplete ({error}): fetch it again"
+        ) from error

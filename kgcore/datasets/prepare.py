@@ -42,11 +42,11 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
         labelled = spec.labelled and split != "train"
         path = folder / spec.files[split].path
         try:
-            frames[split] = read_triples(path, labelled)
+            frames[split], wrong = read_triples(path, labelled)
         except InputError as error:
             faults.append(str(error))
             continue
-        faults += validate(frames[split], labelled, path)
+        faults += wrong + validate(frames[split], labelled, path)
     refuse(faults)
 
     rows, entities, predicates = _number(frames)
@@ -68,7 +68,7 @@ def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index,
     table = pd.concat(frames.values(), keys=frames.keys())
     ends, entities = pd.factorize(pd.concat([table["subject"], table["object"]]), sort=True)
     middles, predicates = pd.factorize(table["predicate"], sort=True)
-    labels = (table["label"] != "-1").to_numpy() if "label" in table else np.ones(len(table), dtype=bool)
+    labels = (table["label"].fillna("1") == "1").to_numpy() if "label" in table else np.ones(len(table), dtype=bool)
     rows = np.stack([ends[: len(table)], middles, ends[len(table) :], labels], axis=1).astype(np.int64)
     bounds = np.cumsum([len(frame) for frame in frames.values()])[:-1]
     return dict(zip(frames, np.split(rows, bounds), strict=True)), pd.Index(entities), pd.Index(predicates)
@@ -87,9 +87,11 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct[name])
     for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
         shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
-        if shared > LARGEST_OVERLAP * len(true[name]):
+        smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
+        if shared > LARGEST_OVERLAP * len(true[smaller]):
             raise InputError(
-                f"{shared:,} of {len(true[name]):,} positives of {name} stand in {other}, too: they are not held out"
+                f"{shared:,} of {len(true[smaller]):,} positives of {smaller} stand in "
+                f"{other if smaller == name else name}, too: they are not held out"
             )
     for name in ("valid", "test"):
         for other in SPLITS:

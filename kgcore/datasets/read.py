@@ -2,20 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError
 
 COLUMNS = ("subject", "predicate", "object")
 
 
-def read_triples(path: Path, labelled: bool) -> pd.DataFrame:
-    """The file as a table of strings: subject, predicate, object, and label where `labelled`; row i is line i + 1.
+def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
+    """The file as a table of strings: subject, predicate, object, and label where `labelled`; the index is the line,
+    from 1. And its faults: lines with another number of columns, which are left out of the table.
 
-    Raises InputError, with file and line, for a file that is missing, empty, not UTF-8, or has a line with another
-    number of columns.
+    Raises InputError, with file and line, for a file that is missing, empty or not UTF-8.
     """
     names = [*COLUMNS, "label"] if labelled else list(COLUMNS)
     try:
@@ -29,11 +30,10 @@ def read_triples(path: Path, labelled: bool) -> pd.DataFrame:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8 text") from error
-    faults: list[str] = []
+    refused: list[pa.csv.InvalidRow] = []
 
     def skip(row: pa.csv.InvalidRow) -> str:
-        where = f"line {row.number}" if row.number is not None else repr(row.text)
-        faults.append(f"{path}, {where}: {row.actual_columns} tab-separated columns, {row.expected_columns} are needed")
+        refused.append(row)
         return "skip"
 
     try:
@@ -55,6 +55,9 @@ def read_triples(path: Path, labelled: bool) -> pd.DataFrame:
         )
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as tab-separated text: {error}") from error
-    refuse(faults)
-    frame: pd.DataFrame = table.to_pandas()
-    return frame
+    lines = np.setdiff1d(np.arange(1, len(table) + len(refused) + 1), [row.number for row in refused])
+    faults = [
+        f"{path}, line {row.number}: {row.actual_columns} tab-separated columns, {row.expected_columns} are needed"
+        for row in refused
+    ]
+    return table.to_pandas().set_index(lines), faults

@@ -28,7 +28,7 @@ class LabelledSchema(TriplesSchema):
 
 
 def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
-    """The table's faults, each as 'FILE, line N: ...'; none when it is well. `path` is the file's."""
+    """The table's faults, each as 'PATH, line N: ...'; none when it is well. The table's index is the line."""
     schema = LabelledSchema if labelled else TriplesSchema
     try:
         schema.validate(frame, lazy=True)
@@ -38,7 +38,7 @@ def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
 
 
 def _sentence(path: Path, case: dict[Hashable, Any]) -> str:
-    where = f"{path}, line {int(case['index']) + 1}" if pd.notna(case["index"]) else f"{path}"
+    where = f"{path}, line {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
     if case["column"] == "label":
         return f"{where}: label is {case['failure_case']!r}, it must be 1 or -1"
     if "str_length" in str(case["check"]):

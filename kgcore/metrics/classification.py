@@ -45,12 +45,25 @@ def learned_thresholds(
     return RelationThresholds(thresholds)
 
 
-def median_thresholds(predicates: Ints, scores: Scores, num_predicates: int) -> RelationThresholds:
-    """Per predicate the median validation score: the published code's rule, right only where half are true."""
-    thresholds = np.full(num_predicates, np.median(scores))
+def median_thresholds(
+    predicates: Ints, scores: Scores, num_predicates: int, weights: Weights | None = None
+) -> RelationThresholds:
+    """Per predicate the (weighted) median validation score: the published code's rule, right where half are true."""
+    w = as_weights(weights, same_length(predicates=predicates, scores=scores))
+    thresholds = np.full(num_predicates, weighted_median(scores, w))
     for predicate in np.unique(predicates):
-        thresholds[predicate] = np.median(scores[predicates == predicate])
+        own = predicates == predicate
+        thresholds[predicate] = weighted_median(scores[own], w[own])
     return RelationThresholds(thresholds)
+
+
+def weighted_median(values: Floats, weights: Weights) -> float:
+    """The value with half of the weight on either side; half-way between two where the halves meet between them."""
+    order = np.argsort(values)
+    share = np.cumsum(weights[order]) / weights.sum()
+    low = int(np.searchsorted(share, 0.5 - 1e-12))
+    high = low + 1 if abs(share[low] - 0.5) <= 1e-12 and low + 1 < len(values) else low
+    return float((values[order][low] + values[order][high]) / 2)
 
 
 def best_threshold(scores: Scores, labels: Labels, weights: Weights) -> float:

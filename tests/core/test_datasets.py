@@ -121,6 +121,22 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert "(and 31 more)" in message
 
 
+def test_other_columns_do_not_hide_other_faults_nor_shift_their_lines(tmp_path: Path) -> None:
+    folder = write(tmp_path / "mine", train="a\tr\na\tr\tb\n\tr\tb\na\n")
+    with pytest.raises(InputError, match=r"line 1: 2 tab-.*line 4: 1 tab-.*line 3: subject is empty"):
+        read(folder)
+
+
+def test_a_test_split_that_stands_in_a_larger_validation_split_is_refused(tmp_path: Path) -> None:
+    rows = [f"{s}\tr\t{o}\t1\n" for s in "abc" for o in "abc"]
+    with pytest.raises(InputError, match="3 of 3 positives of test stand in valid, too"):
+        read(
+            write(
+                tmp_path / "mine", train="a\tq\tb\nb\tr\tc\nc\tq\ta\n", valid="".join(rows[:5]), test="".join(rows[:3])
+            )
+        )
+
+
 def test_a_folder_without_a_split_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "mine")
     (folder / "valid.txt").unlink()

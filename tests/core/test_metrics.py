@@ -8,7 +8,13 @@ from sklearn.metrics import brier_score_loss
 from sklearn.metrics import log_loss as sk_log_loss
 
 from kgcore.errors import InputError
-from kgcore.metrics.classification import accuracy, best_threshold, learned_thresholds, median_thresholds
+from kgcore.metrics.classification import (
+    accuracy,
+    best_threshold,
+    learned_thresholds,
+    median_thresholds,
+    weighted_median,
+)
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece, reliability, wilson
 
@@ -79,6 +85,12 @@ def test_thresholds_by_relation_and_the_fallback_for_an_unseen_one() -> None:
     np.testing.assert_allclose(learned.thresholds, [1.5, 12.5, 1.5])
     assert learned.decide(np.array([0, 1, 2]), np.array([2.0, 12, 1])).tolist() == [True, False, False]
     np.testing.assert_allclose(median_thresholds(predicates, scores, 3).thresholds, [2, 12, 7])
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 4)), min_size=1, max_size=20))
+def test_the_weighted_median_is_the_median_of_copies(rows) -> None:
+    values, times = (np.array(column) for column in zip(*rows, strict=True))
+    assert weighted_median(values.astype(float), times.astype(float)) == np.median(np.repeat(values, times))
 
 
 def test_weighted_accuracy_by_hand() -> None:

@@ -1,5 +1,7 @@
 """Training: the row-wise Adam, learning, determinism, and resuming to the bit."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +93,47 @@ def test_an_interrupted_training_ends_with_the_same_bits(small_graph, tmp_path: 
     resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
     assert resumed.resumed_at == 4
     assert same(resumed, undisturbed)
+
+
+def test_compiled_training_is_the_same_up_to_rounding_and_resumes_to_the_bit(small_graph, tmp_path: Path) -> None:
+    config = TrainConfig(k=8, epochs=3, batch_size=128, chunk_size=32, eta=4)
+    plain = loop.train(small_graph, config, CPU, compiled=False)
+    compiled = loop.train(small_graph, config, CPU, compiled=True)
+    np.testing.assert_allclose(compiled.losses, plain.losses, rtol=1e-4)
+
+    def stop(epoch: int, loss: float) -> None:
+        if epoch == 2:
+            raise InterruptedTrainingError
+
+    path = tmp_path / "train.safetensors"
+    with pytest.raises(InterruptedTrainingError):
+        loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop, compiled=True)
+    assert same(loop.train(small_graph, config, CPU, path, compiled=True), compiled)
+
+
+def test_without_a_compiler_training_goes_on_with_one_warning(tmp_path: Path) -> None:
+    script = """
+import torch, warnings
+from kgcore.training.loop import _compiled
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    double = _compiled(lambda x: (x * 2).sum())
+    print([double(torch.ones(300)).item() for _ in range(3)])
+    print([str(w.message) for w in caught if w.category.__name__ == "KgcalWarning"])
+"""
+    environment = {"PATH": str(tmp_path), "CXX": "no-compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    values, said = done.stdout.splitlines()
+    assert values == "[600.0, 600.0, 600.0]"
+    assert said.count("training goes on without torch.compile") == 1
+
+
+def test_the_mean_loss_takes_every_positive_once(small_graph: KnowledgeGraph) -> None:
+    losses = []
+    for chunk in (1, 7, 64, 600):  # 600 positives in batches of 128: chunks that fit and chunks that do not
+        config = TrainConfig(k=8, epochs=1, batch_size=128, chunk_size=chunk, learning_rate=1e-9)
+        losses += loop.train(small_graph, config, CPU).losses
+    np.testing.assert_allclose(losses, losses[0], rtol=0.02)
 
 
 def test_a_damaged_checkpoint_is_no_checkpoint(small_graph: KnowledgeGraph, tmp_path: Path) -> None:

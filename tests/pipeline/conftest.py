@@ -4,10 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 UNSET = (
@@ -56,12 +56,10 @@ class Kgcal:
         return json.loads(target.read_text())
 
 
-@pytest.fixture
-def kgcal(tmp_path: Path) -> Kgcal:
-    return Kgcal(tmp_path)
+def client_of(kgcal: Kgcal) -> MlflowClient:
+    return MlflowClient(tracking_uri=f"sqlite:///{kgcal.home}/mlflow.db")
 
 
-@pytest.fixture
-def make_kgcal(tmp_path: Path) -> Callable[..., Kgcal]:
-    """More than one home, other code, other environments."""
-    return lambda name, **options: Kgcal(tmp_path / name, **options)
+def all_runs(kgcal: Kgcal) -> list[Run]:
+    client = client_of(kgcal)
+    return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
-from tests.pipeline.conftest import Kgcal
+from tasks.store import Store
+from tests.pipeline.conftest import Kgcal, all_runs
 
 OPTIONS = ("--size", "600", "--k", "16", "--epochs", "60", "--batch-size", "64")
 
@@ -40,9 +40,7 @@ def test_kill_minus_nine_in_train_changes_nothing(tmp_path: Path) -> None:
     assert embeddings(killed) == embeddings(undisturbed)
     assert not list(killed.home.glob("checkpoints/*"))
 
-    client = MlflowClient(tracking_uri=f"sqlite:///{killed.home}/mlflow.db")
-    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
-    status = [run.info.status for run in runs]
+    status = [run.info.status for run in all_runs(killed)]
     assert status.count("KILLED") == 2  # the pipeline and its train stage
     assert "RUNNING" not in status
 
@@ -64,6 +62,43 @@ def test_an_interrupted_run_leaves_nothing_running(tmp_path: Path, number: signa
         errors = process.communicate()[1]
     assert process.returncode == 128 + number
     assert "Traceback" not in errors
-    client = MlflowClient(tracking_uri=f"sqlite:///{kgcal.home}/mlflow.db")
-    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
-    assert sorted({run.info.status for run in runs}) == ["FINISHED", "KILLED"]
+    assert sorted({run.info.status for run in all_runs(kgcal)}) == ["FINISHED", "KILLED"]
+
+
+def test_two_runs_at_once_train_once(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    kgcal.home.parent.mkdir(exist_ok=True)
+    both = [
+        subprocess.Popen(
+            kgcal.command("run", *OPTIONS), env=kgcal.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        assert process.communicate()[1] is not None
+        assert process.returncode == 0
+    runs = all_runs(kgcal)
+    stages = [run.data.tags["kgcal.stage"] for run in runs]
+    assert {stage: stages.count(stage) for stage in ("pipeline", "train", "report")} == {
+        "pipeline": 2,
+        "train": 1,
+        "report": 1,
+    }
+    assert {run.info.status for run in runs} == {"FINISHED"}
+
+
+def test_only_dead_runs_of_this_home_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGCAL_HOME", str(tmp_path / "one"))
+    store = Store(f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("KGCAL_HOME", str(tmp_path / "two"))
+    other = Store(f"sqlite:///{tmp_path}/mlflow.db")
+    dead = store.client.create_run(store.experiment_id, tags={"kgcal.owner": store.owner}).info.run_id
+    with store.open_run("alive", {}) as alive:
+        other.reap()
+        assert store.run(dead).info.status == "RUNNING"
+        store.reap()
+        assert store.run(dead).info.status == "KILLED"
+        assert store.run(alive).info.status == "RUNNING"
+    store.reap()
+    assert store.run(alive).info.status == "FINISHED"
+    assert not list((tmp_path / "one" / "locks").glob("run-*"))

@@ -1,8 +1,11 @@
 """A user's mistakes: one sentence, exit code 2, nothing half-written."""
 
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from tests.pipeline.conftest import Kgcal
 
@@ -34,6 +37,8 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--model-options", "norm"), "--model-options 'norm': NAME=NUMBER is needed"),
         (("run", "--model-options", "nrom=1"), "TransE has no option 'nrom': it has norm"),
         (("run", "--json", "/no/such/folder/out.json"), "there is no folder /no/such/folder"),
+        (("run", "--json", "/tmp"), "--json /tmp: a file cannot be written there"),
+        (("run", "--calibrators", "platt", "--calibrators", "platt"), "at least one is needed, none twice"),
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
         (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
@@ -43,13 +48,25 @@ def folder(place: Path, **texts: str) -> str:
 )
 def test_a_mistake_is_told_in_one_sentence(kgcal: Kgcal, arguments: tuple[str, ...], message: str) -> None:
     kgcal.environment["KGCAL_MIRROR"] = "/no/such/mirror"
+    before = written(kgcal)
+    refused(kgcal, message, *arguments)
+    assert written(kgcal) == before
+
+
+def refused(kgcal: Kgcal, message: str, *arguments: str) -> None:
     done = kgcal(*arguments)
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
-    assert len(said) == (0 if "Invalid value" in message else 1)
-    assert not list(kgcal.home.glob("artifacts/*/*/artifacts/*"))
+    assert len(said) == (0 if "Invalid value" in message else 1)  # the command line's own parser says the other
+
+
+def written(kgcal: Kgcal) -> list[Path]:
+    """Artifacts, data sets, checkpoints and reports: everything but the list of runs and the locks."""
+    places = ("artifacts", "datasets", "checkpoints", "reports")
+    files = (path for place in places for path in (kgcal.home / place).rglob("*"))
+    return sorted(path for path in files if path.is_file() and path.suffix != ".lock")
 
 
 @pytest.mark.parametrize(
@@ -63,8 +80,77 @@ def test_a_mistake_is_told_in_one_sentence(kgcal: Kgcal, arguments: tuple[str, .
 def test_bad_files_are_told_with_file_and_line(
     tmp_path: Path, kgcal: Kgcal, texts: dict[str, str], message: str
 ) -> None:
-    done = kgcal("prepare", "--dataset", folder(tmp_path / "mine", **texts))
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(kgcal.home.glob("artifacts/*/*/artifacts/*"))
+    before = written(kgcal)
+    refused(kgcal, message, "prepare", "--dataset", folder(tmp_path / "mine", **texts))
+    assert written(kgcal) == before
+
+
+def not_utf8(place: Path) -> None:
+    with zipfile.ZipFile(place / "wordnet11.zip", "w") as zipped:
+        for name in ("train", "dev", "test"):
+            zipped.writestr(f"wordnet11/{name}.txt", b"\xff\n")
+
+
+def truncated(place: Path) -> None:
+    not_utf8(place)
+    whole = (place / "wordnet11.zip").read_bytes()
+    (place / "wordnet11.zip").write_bytes(whole[:100])
+
+
+def climbing(place: Path) -> None:
+    not_utf8(place)
+    with zipfile.ZipFile(place / "wordnet11.zip", "a") as zipped:
+        zipped.writestr("../x", "outside")
+
+
+def encrypted(place: Path) -> None:
+    not_utf8(place)
+    data = bytearray((place / "wordnet11.zip").read_bytes())
+    for signature, flag in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = -1
+        while (at := data.find(signature, at + 1)) >= 0:
+            data[at + flag] |= 1
+    (place / "wordnet11.zip").write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (not_utf8, "wordnet11/train.txt has md5"),
+        (truncated, "damaged or incomplete"),
+        (climbing, "a path outside its folder"),
+        (encrypted, "damaged or incomplete"),
+        (lambda place: None, "has no wordnet11.zip, which wn11 needs"),
+    ],
+)
+def test_bad_archives_are_refused(tmp_path: Path, kgcal: Kgcal, make: Callable[[Path], None], message: str) -> None:
+    mirror = tmp_path / "a mirror #1 %20"
+    mirror.mkdir()
+    make(mirror)
+    kgcal.environment["KGCAL_MIRROR"] = str(mirror)
+    before = written(kgcal)
+    refused(kgcal, message, "run", "--dataset", "wn11")
+    assert written(kgcal) == before
+    assert not list(tmp_path.rglob("x"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("MLFLOW_TRACKING_URI", "file:/tmp/mlruns", "the MLflow store file:/tmp/mlruns cannot be opened"),
+        ("MLFLOW_TRACKING_URI", "sqlite:////no/such/folder/x.db", "cannot be opened"),
+        ("PREFECT_API_URL", "http://127.0.0.1:9/api", "the Prefect server http://127.0.0.1:9/api does not answer"),
+        ("KGCAL_HOME", "/dev/null/home", "KGCAL_HOME /dev/null/home cannot be written to"),
+    ],
+)
+def test_servers_and_places_that_are_not_there_are_told(tmp_path: Path, name: str, value: str, message: str) -> None:
+    refused(Kgcal(tmp_path, **{name: value}), message, "run")
+
+
+def test_a_deleted_experiment_is_told(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    assert kgcal("prepare", "--size", "300").returncode == 0
+    client = MlflowClient(tracking_uri=f"sqlite:///{kgcal.home}/mlflow.db")
+    [experiment] = [e.experiment_id for e in client.search_experiments() if e.name == "kgcal"]
+    client.delete_experiment(experiment)
+    refused(kgcal, "the MLflow experiment kgcal is deleted", "run")

@@ -33,7 +33,7 @@ def test_mlflow_run_uses_the_run_it_opened(tmp_path: Path) -> None:
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
         f"{sys.executable} -m mlflow run {CHECKOUT} -e calibrate --env-manager local --experiment-name kgcal "
-        "-P base_rate=0.25".split(),
+        "-P base_rate=.25".split(),
         env=environment,
         cwd=tmp_path,
         capture_output=True,
@@ -43,7 +43,7 @@ def test_mlflow_run_uses_the_run_it_opened(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     client = MlflowClient(tracking_uri=uri)
     [experiment] = [e.experiment_id for e in client.search_experiments() if e.name == "kgcal"]
-    runs = client.search_runs([experiment], filter_string="params.base_rate = '0.25'")
+    runs = client.search_runs([experiment], filter_string="params.base_rate = '.25'")
     assert [run.data.tags.get("kgcal.stage") for run in runs] == ["calibrate"]
     assert runs[0].info.status == "FINISHED"
     assert runs[0].data.tags["mlflow.project.entryPoint"] == "calibrate"

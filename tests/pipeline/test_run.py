@@ -6,11 +6,9 @@ from pathlib import Path
 
 import mlflow
 import pytest
-from mlflow import MlflowClient
-from mlflow.entities import Run
 
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import CHECKOUT, Kgcal
+from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of
 
 STAGES = ["prepare", "train", "corrupt", "score", "calibrate", "classify", "rank", "evaluate", "report"]
 
@@ -19,15 +17,6 @@ STAGES = ["prepare", "train", "corrupt", "score", "calibrate", "classify", "rank
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
     return kgcal, kgcal.results(*tiny_options())
-
-
-def client_of(kgcal: Kgcal) -> MlflowClient:
-    return MlflowClient(tracking_uri=f"sqlite:///{kgcal.home}/mlflow.db")
-
-
-def all_runs(kgcal: Kgcal) -> list[Run]:
-    client = client_of(kgcal)
-    return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
 
 
 def test_the_json_has_everything_that_is_promised(first: tuple[Kgcal, dict]) -> None:
@@ -63,7 +52,7 @@ def test_the_report_stands_alone(first: tuple[Kgcal, dict]) -> None:
 def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[Kgcal, dict]) -> None:
     kgcal, results = first
     client, runs = client_of(kgcal), {run.info.run_id: run for run in all_runs(kgcal)}
-    assert len(runs) == 10
+    assert len(runs) == 1 + len(STAGES) + 6  # pipeline, stages, and what was measured of each calibrator
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     for stage, run_id in results["runs"].items():
         assert runs[run_id].data.tags["mlflow.parentRunId"] == results["pipeline"]
@@ -89,6 +78,10 @@ def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[K
     mlflow.set_tracking_uri(f"sqlite:///{kgcal.home}/mlflow.db")
     stored = [a.path for a in client.list_logged_model_artifacts(by_label["synthetic.platt"].model_id)]
     assert stored == ["calibrator.json"]
+    [platt] = [run for run in runs.values() if run.info.run_name == "synthetic.platt"]
+    assert platt.data.tags["mlflow.parentRunId"] == results["runs"]["evaluate"]
+    assert platt.data.params["calibrator"] == "platt"
+    assert platt.data.metrics == results["metrics"]["synthetic"]["platt"]
     figures = [a.path for a in client.list_artifacts(results["pipeline"], "figures")]
     assert figures == ["figures/reliability_ground_truth.png", "figures/reliability_synthetic.png"]
     files = {path.suffix for path in (kgcal.home / "artifacts").rglob("*") if path.is_file()}
@@ -116,20 +109,59 @@ def test_another_setting_re_runs_what_it_concerns_and_what_follows(first: tuple[
 def test_a_deleted_artifact_is_made_again(tmp_path: Path) -> None:
     kgcal = Kgcal(tmp_path)
     results = kgcal.results(*tiny_options())
-    [scores] = (kgcal.home / "artifacts").rglob("scores.parquet")
-    scores.unlink()
-    again = kgcal.results(*tiny_options())
-    assert again["reused"] == [stage for stage in STAGES if stage != "score"]
-    assert again["metrics"] == results["metrics"]
+    for file, reused in (
+        ("scores.parquet", ["prepare", "train", "corrupt", "rank"]),
+        ("predictions.parquet", ["prepare", "train", "corrupt", "score", "calibrate", "rank"]),
+        ("embeddings.safetensors", ["prepare", "corrupt"]),
+    ):
+        newest = max((kgcal.home / "artifacts").rglob(file), key=lambda path: path.stat().st_mtime)
+        newest.unlink()
+        again = kgcal.results(*tiny_options())
+        assert again["reused"] == reused, file
+        assert again["metrics"] == results["metrics"]
     forced = kgcal.results(*tiny_options(), "--force")
     assert forced["reused"] == []
     assert forced["metrics"] == results["metrics"]
 
 
-def test_touching_the_calibration_code_re_runs_calibrate_and_what_follows_alone(tmp_path: Path) -> None:
+def test_a_stage_made_anew_by_force_is_what_follows_is_made_from(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    first = kgcal.results(*tiny_options())
+    options = [part for part in tiny_options() if part not in ("--size", "300")]
+    forced = kgcal("train", "--data", first["runs"]["prepare"], *options, "--force")
+    assert forced.returncode == 0, forced.stderr
+    again = kgcal.results(*tiny_options())
+    assert again["runs"]["train"] == forced.stdout.strip() != first["runs"]["train"]
+    assert again["reused"] == ["prepare", "corrupt"] or again["reused"] == ["prepare", "train", "corrupt"]
+    html = Path(again["report"]).read_text()
+    assert again["runs"]["train"] in html
+    assert first["runs"]["train"] not in html
+
+
+def copy_of_the_code(tmp_path: Path) -> Path:
     code = tmp_path / "code"
     for package in ("kgcore", "tasks", "flows"):
         shutil.copytree(CHECKOUT / package, code / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return code
+
+
+def test_a_changed_generator_generates_anew(tmp_path: Path) -> None:
+    code = copy_of_the_code(tmp_path)
+    kgcal = Kgcal(tmp_path, code)
+    before = kgcal("prepare", "--size", "300").stdout
+    source = code / "kgcore" / "datasets" / "genealogy.py"
+    source.write_text(
+        source.read_text().replace(
+            "PEOPLE_PER_TOWN, PEOPLE_PER_COMPANY = 40, 20", "PEOPLE_PER_TOWN, PEOPLE_PER_COMPANY = 10, 20"
+        )
+    )
+    after = kgcal("prepare", "--size", "300").stdout
+    entities = [client_of(kgcal).get_run(run.strip()).data.metrics["entities"] for run in (before, after)]
+    assert entities == [322, 345]
+
+
+def test_touching_the_calibration_code_re_runs_calibrate_and_what_follows_alone(tmp_path: Path) -> None:
+    code = copy_of_the_code(tmp_path)
     kgcal = Kgcal(tmp_path, code)
     kgcal.results(*tiny_options())
     for file, expected in (
@@ -137,6 +169,7 @@ def test_touching_the_calibration_code_re_runs_calibrate_and_what_follows_alone(
         ("kgcore/calibration/sample.py", ["prepare", "train", "corrupt", "score", "rank"]),
         ("kgcore/models/hole.py", STAGES),
         ("kgcore/metrics/ranks.py", ["prepare", "train", "corrupt", "score", "calibrate", "classify"]),
+        ("kgcore/report/page.html.j2", [stage for stage in STAGES if stage != "report"]),
         ("kgcore/models/transe.py", ["prepare", "corrupt"]),
     ):
         with (code / file).open("a") as source:
@@ -189,4 +222,5 @@ def test_a_folder_of_ones_own_and_a_data_set_without_negatives(tmp_path: Path) -
     assert "ground_truth" not in results["metrics"]
     assert results["metrics"]["base_rate"]["brier"] == pytest.approx(0.16)
     assert "no labelled negatives" in Path(results["report"]).read_text()
-    assert json.dumps(str(folder)) not in json.dumps([run.data.tags for run in all_runs(kgcal)])
+    recorded = [(run.data.tags, run.data.params) for run in all_runs(kgcal)]
+    assert str(folder) not in json.dumps(recorded)

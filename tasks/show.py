@@ -1,0 +1,34 @@
+"""The results as a person sees them at the end of a run."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from kgcore.report.summary import METRICS, best, rows
+from tasks.ui import ui_command
+
+
+def show_results(console: Console, summary: dict[str, Any]) -> None:
+    """Print table, re-use, report, and how to open MLflow on them."""
+    table = Table(title=f"{summary['model']} on {summary['dataset']}", title_justify="left")
+    for name in ("negatives", "calibrator"):
+        table.add_column(name)
+    for name in METRICS:
+        table.add_column(name.replace("_", " "), justify="right")
+    top = best(summary)
+    for negatives, calibrator, values in rows(summary):
+        good = {name for name in METRICS if negatives and values[name] == top[name]}
+        cells = [f"[bold green]{values[name]:.4f}[/]" if name in good else f"{values[name]:.4f}" for name in METRICS]
+        table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
+    console.print(table)
+    relation, ranks = summary["accuracy_per_relation"], summary["ranks"]
+    console.print(
+        f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}"
+    )
+    hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
+    console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
+    again = [stage for stage in summary["runs"] if stage not in summary["reused"]]
+    console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary['reused']) or 'none'}")
+    console.print(f"report: {summary['report']}", soft_wrap=True)
+    console.print(f"MLflow: {ui_command()}", soft_wrap=True)
