@@ -24,8 +24,8 @@ _FILES = _snapshot()
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
-    """sha256 over the sources of these modules and of all kgcore modules they import; a package brings its data files,
-    such as templates. Components that a registry loads by name are not seen from imports: pass their modules, too."""
+    """sha256 over the sources of these modules and of all kgcore modules they import, with their data files such as
+    templates. Components that a registry loads by name are not seen from imports: pass their modules, too."""
     digest = hashlib.sha256()
     for name in sorted(closure(modules)):
         for path in _files(name):
@@ -55,13 +55,12 @@ def _parents(name: str) -> list[str]:
 
 
 def _files(name: str) -> list[Path]:
-    """The module's source, and for a package its data files."""
+    """The module's source, and the data files that are named after it: page.html.j2 belongs to page.py."""
     source = _source(name)
     if source is None:
         return []
-    if source.name != "__init__.py":
-        return [source]
-    return [source, *sorted(p for p in _FILES if p.parent == source.parent and p.suffix != ".py")]
+    data = (p for p in _FILES if p.parent == source.parent and p.name.startswith(f"{source.stem}.") and p != source)
+    return [source, *sorted(data)]
 
 
 def _read(path: Path) -> bytes:

@@ -54,7 +54,7 @@ class Store:
             with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()
-        except (MlflowException, SQLAlchemyError) as error:
+        except (MlflowException, SQLAlchemyError, OSError) as error:
             raise InputError(f"the MLflow store {uri} cannot be opened: {_first_line(error)}") from error
 
     def _experiment(self) -> str:
@@ -134,12 +134,14 @@ class Store:
         """Mark as KILLED the runs of this home that say RUNNING though the process that owned them is gone."""
         with FileLock(self.home / "owners.lock"):
             for run in self.search(newest=1000, status=RUNNING, owner=self.owner):
+                alive = self._alive(run.info.run_id)
                 try:
-                    with self._alive(run.info.run_id):
+                    with alive:
                         if self.run(run.info.run_id).info.status == RUNNING:  # it may have ended since the search
                             self.client.set_terminated(run.info.run_id, "KILLED")
                 except Timeout:
                     continue
+                Path(alive.lock_file).unlink(missing_ok=True)
 
     def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
         """Parameters, as text; those that the run has already, because `mlflow run` logged them, stay as they are."""
