@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # seconds, not minutes, until a dead server is told
 
 import mlflow
 import mlflow.artifacts
