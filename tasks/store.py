@@ -146,8 +146,10 @@ class Store:
 
     def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
         """Parameters, as text; those that the run has already, because `mlflow run` logged them, stay as they are."""
-        new = {name: value for name, value in params.items() if name not in self.run(run_id).data.params}
-        self.client.log_batch(run_id, params=[Param(name, str(value)) for name, value in new.items()])
+        there = self.run(run_id).data.params
+        new = {name: value for name, value in params.items() if name not in there}
+        texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in new.items()}
+        self.client.log_batch(run_id, params=[Param(name, text) for name, text in texts.items()])
 
     def log_metrics(
         self,
