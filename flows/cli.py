@@ -131,7 +131,9 @@ def log_to_terminal() -> None:
     logger = logging.getLogger("kgcal")
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    logger.addHandler(RichHandler(console=Console(stderr=True), show_path=False, show_level=False))
+    plain: dict[str, Any] = {"show_path": False, "show_level": False, "omit_repeated_times": False}
+    plain["log_time_format"] = "%H:%M:%S"
+    logger.addHandler(RichHandler(console=Console(stderr=True), **plain))
     usual = warnings.showwarning
 
     def show_warning(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:

@@ -40,11 +40,13 @@ def command(
 
 def _annotation(config: type[Config], item: "Field[Any]") -> Any:
     kind = get_type_hints(config)[item.name]
-    kind = list[str] if get_origin(kind) in (tuple, dict) else kind
+    help_text = describe(item)
+    if get_origin(kind) in (tuple, dict):
+        kind, help_text = list[str], f"{help_text}; repeat the option for several"
     names = [f"--{item.name.replace('_', '-')}"]
     if kind is bool:
         names = [f"{names[0]}/--no-{names[0][2:]}"]
-    return Annotated[kind, typer.Option(*names, help=describe(item))]
+    return Annotated[kind, typer.Option(*names, help=help_text)]
 
 
 def _default(item: "Field[Any]") -> Any:

@@ -50,8 +50,8 @@ class Predictions:
         notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
         if abs(self.base_rate - stated) > 0.05:
             notes.append(
-                f"The stated base rate is {stated:g}, of the test split {self.base_rate:.2f} is positive: "
-                "probabilities calibrated to the first cannot be calibrated on the second."
+                f"The stated base rate is {stated:g}, but {self.base_rate:.2f} of the test split is positive: "
+                "probabilities for the first (the synthetic ones) must look wrong on the second."
             )
         return notes
 

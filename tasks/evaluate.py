@@ -23,6 +23,7 @@ def evaluate_predictions(
         rank_metrics = run.load("rank", "ranks.json", storage.read_json)
         storage.write_measured(run.folder / "measured.json", measured)
         summary = summarise(measured, judged.accuracy_per_relation, rank_metrics)
+        summary["notes"] = judged.notes(run.config("calibrate")["base_rate"])
         storage.write_json(run.folder / "summary.json", summary)
         fitted = run.load_models("calibrate", read_calibrator)
         for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):

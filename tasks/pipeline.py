@@ -99,7 +99,7 @@ def resolve(stage: str, text: str) -> StageRef:
             "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
         )
     manifest = store.load(newest[0].info.run_id, MANIFEST, storage.read_json)
-    log.info("%-9s latest    run %s", stage, manifest[stage])
+    log.info("latest %s is run %s", stage, manifest[stage])
     return _from_id(store, stage, manifest[stage])
 
 

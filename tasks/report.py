@@ -13,13 +13,13 @@ def write_report(evaluation: StageRef, config: ReportConfig = ReportConfig(), co
 
     def body(run: StageRun) -> None:
         measured = run.load("evaluate", "measured.json", storage.read_measured)
-        judged = run.load("classify", "predictions.parquet", storage.read_predictions)
+        summary = run.load("evaluate", "summary.json", storage.read_json)
         settings = {stage: run.config(stage) for stage in run.inputs}
         figures = reliability_figures(measured)
         html = page(
             title=f"{settings['train']['model']} on {run.dataset[0]}: calibrated probabilities",
-            summary=run.load("evaluate", "summary.json", storage.read_json),
-            notes=judged.notes(settings["calibrate"]["base_rate"]),
+            summary=summary,
+            notes=summary["notes"],
             figures=figures,
             counts=run.load("prepare", "counts.json", storage.read_json),
             settings=settings,

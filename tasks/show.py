@@ -22,6 +22,8 @@ def show_results(console: Console, summary: dict[str, Any]) -> None:
         cells = [f"[bold green]{values[name]:.4f}[/]" if name in good else f"{values[name]:.4f}" for name in METRICS]
         table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
     console.print(table)
+    for note in summary["notes"]:
+        console.print(note)
     relation, ranks = summary["accuracy_per_relation"], summary["ranks"]
     console.print(
         f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}"

@@ -114,6 +114,8 @@ def run_stage(
             for found in store.search(newest=10, stage=stage, key=key):
                 if _inputs(found) == ancestors and store.complete(found):
                     log.info("%-9s re-used   run %s", stage, found.info.run_id)
+                    if context.parent is None:
+                        store.log_reuse(found.info.run_id)
                     return StageRef(stage, found.info.run_id)
         store.reap()
         return _run(store, stage, key, config, ancestors, body, context)

@@ -175,6 +175,11 @@ class Store:
         """Tags, under their full names."""
         self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
+    def log_reuse(self, run_id: str) -> None:
+        """Say in the run that `mlflow run` opened, if there is one, which finished run serves in its place."""
+        if (opened := project_run_id()) is not None:
+            self.log_tags(opened, {"mlflow.note.content": f"Nothing to do: re-used run `{run_id}`."})
+
     def log_dataset(self, run_id: str, dataset: tuple[str, str], source: str, counts: Mapping[str, int]) -> None:
         """The data set (name, digest) as the run's input."""
         entity = Dataset(

@@ -14,7 +14,7 @@ from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import build
 from kgcore.training.loop import train
-from tasks.progress import progress_bar
+from tasks.progress import console, progress_bar
 from tasks.settings import checkpoint_seconds
 from tasks.stage import Context, StageRef, StageRun, log, run_stage, stage_task
 
@@ -56,18 +56,22 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
 class _Watch:
     """Shows each epoch on the terminal and logs the losses to MLflow while training goes on, every few seconds."""
 
-    SECONDS = 2.0
+    SECONDS, SAY_SECONDS = 2.0, 30.0
 
     def __init__(self, run: StageRun, bar: Callable[..., None], triples: int) -> None:
         self._run, self._bar, self._triples = run, bar, triples
         self._losses: list[float] = []
         self._next = 0
-        self._last = self._flushed = time.monotonic()
+        self._last = self._flushed = self._said = time.monotonic()
 
     def epoch(self, epoch: int, loss: float) -> None:
         """After an epoch, from 1, with its mean loss a positive."""
         now = time.monotonic()
-        self._bar(epoch, f"loss {loss:.4f}, {self._triples / max(now - self._last, 1e-9):,.0f} triples/s")
+        word = f"loss {loss:.4f}, {self._triples / max(now - self._last, 1e-9):,.0f} triples/s"
+        self._bar(epoch, word)
+        if now - self._said >= self.SAY_SECONDS and not console.is_terminal:  # where there is no bar to see
+            log.info("train     epoch %d, %s", epoch, word)
+            self._said = now
         self._losses.append(loss)
         self._next, self._last = epoch + 1, now
         if now - self._flushed >= self.SECONDS:

@@ -39,5 +39,5 @@ def serve_ui(port: int) -> None:
     print(f"MLflow UI: {page}  (Ctrl-C ends it)", flush=True)
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", uri, "--artifacts-destination", (ensure_home() / "artifacts").as_uri()]
-    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     os.execve(sys.executable, command, environment)  # noqa: S606
