@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tasks.store import Store
 from tests.pipeline.conftest import Kgcal, all_runs
 
 OPTIONS = ("--size", "600", "--k", "16", "--epochs", "60", "--batch-size", "64")
@@ -85,20 +84,3 @@ def test_two_runs_at_once_train_once(tmp_path: Path) -> None:
         "report": 1,
     }
     assert {run.info.status for run in runs} == {"FINISHED"}
-
-
-def test_only_dead_runs_of_this_home_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGCAL_HOME", str(tmp_path / "one"))
-    store = Store(f"sqlite:///{tmp_path}/mlflow.db")
-    monkeypatch.setenv("KGCAL_HOME", str(tmp_path / "two"))
-    other = Store(f"sqlite:///{tmp_path}/mlflow.db")
-    dead = store.client.create_run(store.experiment_id, tags={"kgcal.owner": store.owner}).info.run_id
-    with store.open_run("alive", {}) as alive:
-        other.reap()
-        assert store.run(dead).info.status == "RUNNING"
-        store.reap()
-        assert store.run(dead).info.status == "KILLED"
-        assert store.run(alive).info.status == "RUNNING"
-    store.reap()
-    assert store.run(alive).info.status == "FINISHED"
-    assert not list((tmp_path / "one" / "locks").glob("run-*"))

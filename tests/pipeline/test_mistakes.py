@@ -137,7 +137,7 @@ def test_bad_archives_are_refused(tmp_path: Path, kgcal: Kgcal, make: Callable[[
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("MLFLOW_TRACKING_URI", "file:/tmp/mlruns", "the MLflow store file:/tmp/mlruns cannot be opened"),
+        ("MLFLOW_TRACKING_URI", "file:mlruns", "the MLflow store file:mlruns cannot be opened"),
         ("MLFLOW_TRACKING_URI", "sqlite:////dev/null/x.db", "cannot be opened"),
         ("PREFECT_API_URL", "http://127.0.0.1:9/api", "the Prefect server http://127.0.0.1:9/api does not answer"),
         ("KGCAL_HOME", "/dev/null/home", "KGCAL_HOME /dev/null/home cannot be written to"),
