@@ -15,8 +15,8 @@ from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
 from tasks.settings import ensure_home
-from tasks.stage import STAGES, StageRef, checked, log
-from tasks.store import Store, open_store
+from tasks.stage import StageRef, checked, log
+from tasks.store import open_store
 from tasks.train import check_training
 
 MANIFEST = "manifest.json"
@@ -85,28 +85,23 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
 
 
 def resolve(stage: str, text: str) -> StageRef:
-    """The stage that a person names by its run id, or by `latest`: the one in the newest finished pipeline's manifest,
-    so that what is taken from `latest` belongs together.
+    """The stage that a person names: by its run id, by that of a pipeline, whose manifest has it, or by `latest`, which
+    is the newest finished pipeline, so that what is taken from `latest` belongs together.
 
     Raises InputError where there is no such run, it is another stage's, or it is not finished.
     """
     store = open_store()
-    if text != "latest":
-        return _from_id(store, stage, text.removeprefix(f"{stage}:"))
-    newest = store.search(stage="pipeline")
-    if not newest:
-        raise InputError(
-            "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
-        )
-    manifest = store.load(newest[0].info.run_id, MANIFEST, storage.read_json)
-    log.info("latest %s is run %s", stage, manifest[stage])
-    return _from_id(store, stage, manifest[stage])
-
-
-def _from_id(store: Store, stage: str, run_id: str) -> StageRef:
-    """The stage's run; a pipeline's run id names the stage in its manifest."""
-    if stage in STAGES and store.run(run_id).data.tags.get("kgcal.stage") == "pipeline":
+    run_id = text.removeprefix(f"{stage}:")
+    if text == "latest":
+        newest = store.search(stage="pipeline")
+        if not newest:
+            raise InputError(
+                "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
+            )
+        run_id = newest[0].info.run_id
+    if store.run(run_id).data.tags.get("kgcal.stage") == "pipeline":
         run_id = store.load(run_id, MANIFEST, storage.read_json)[stage]
+        log.info("%s %s is run %s", text, stage, run_id)
     ref = StageRef(stage, run_id)
     checked(store, ref)
     return ref

@@ -1,6 +1,7 @@
 """What the tests share: small graphs, and homes that no other run sees."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,15 @@ TINY = {"--size": "300", "--k": "16", "--epochs": "20", "--batch-size": "128"}
 def tiny_options() -> list[str]:
     """Options under which the whole pipeline takes a few seconds."""
     return [part for pair in TINY.items() for part in pair]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A KGCAL_HOME of the test's own, for stages that run in this process."""
+    monkeypatch.setenv("KGCAL_HOME", str(tmp_path))
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def _unpack(archive: Path, members: list[str], target: Path) -> None:
                 if member not in zipped.namelist():
                     raise InputError(f"{archive.name} has no {member}")
                 zipped.extract(member, target)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         raise InputError(
             f"{archive} cannot be unpacked, it is damaged or incomplete ({error}): fetch it again"
         ) from error

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,19 +14,13 @@ from flows.pipeline import pipeline
 from kgcore.config import PrepareConfig, TrainConfig
 from tests.pipeline.conftest import CHECKOUT
 
+pytestmark = pytest.mark.usefixtures("home")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def harness() -> Iterator[None]:
     with prefect_test_harness(server_startup_timeout=120):
         yield
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("KGCAL_HOME", str(tmp_path))
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
 
 
 async def recorded() -> tuple[list, list]:

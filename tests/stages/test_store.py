@@ -8,20 +8,14 @@ from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainCo
 from tasks.pipeline import pipeline_run
 from tasks.store import Store, open_store
 
+pytestmark = pytest.mark.usefixtures("home")
+
 CONFIGS = {
     "prepare": PrepareConfig(),
     "train": TrainConfig(),
     "corrupt": CorruptConfig(),
     "calibrate": CalibrateConfig(),
 }
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("KGCAL_HOME", str(tmp_path))
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
 
 
 def test_only_dead_runs_of_this_home_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
