@@ -24,6 +24,7 @@ def command(
         arguments = {parameter.name: values[parameter.name] for parameter in others}
         for name, config in configs.items():
             given = {item.name: _value(item, values[item.name]) for item, _ in own[name]}
+            given = {name: value for name, value in given.items() if value != {}}  # a mapping keeps its default
             arguments[name] = config(**given)
         run(arguments)
 

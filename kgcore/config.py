@@ -43,11 +43,14 @@ class Config:
             choices = item.metadata.get("choices")
             if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
                 raise InputError(f"{item.name} is {', '.join(value) or 'empty'}: at least one is needed, none twice")
-            for entry in value if isinstance(value, tuple) else (value,):
+            entries = value if isinstance(value, tuple | dict) else (value,)
+            for entry in entries:
                 if isinstance(choices, Registry):
                     choices.check(entry)
                 elif choices is not None and entry not in choices:
                     raise InputError(f"{item.name} is {entry!r}: it must be one of {', '.join(choices)}")
+            if isinstance(value, dict) and choices is not None:
+                _check_shares(item.name, value)
             _check_bounds(item.name, value, item.metadata.get("bounds", {}))
 
 
@@ -63,6 +66,11 @@ def describe(item: "Field[Any]") -> str:
 def _limits(bounds: dict[str, float | None]) -> str:
     words = {"at_least": "at least", "above": "above", "below": "below", "at_most": "at most"}
     return " and ".join(f"{words[name]} {bound:g}" for name, bound in bounds.items() if bound is not None)
+
+
+def _check_shares(name: str, shares: dict[str, float]) -> None:
+    if not shares or any(not (math.isfinite(share) and share > 0) for share in shares.values()):
+        raise InputError(f"{name} is {shares!r}: at least one share is needed, each above 0")
 
 
 def _check_bounds(name: str, value: Any, bounds: dict[str, float | None]) -> None:
@@ -97,12 +105,18 @@ class TrainConfig(Config):
     loss_options: dict[str, float] = setting({}, "options of the loss, such as margin=3")
     k: int = setting(100, "embedding size", at_least=1)
     eta: int = setting(20, "corruptions per positive in training", at_least=1)
+    negatives: dict[str, float] = setting(
+        {"uniform": 1.0}, "corruption strategies in training and their shares, such as typed=0.5", choices=STRATEGIES
+    )
+    object_share: float = setting(0.5, "share of the corruptions that replace the object", at_least=0, at_most=1)
     epochs: int = setting(100, "passes over the training triples", at_least=1)
     batch_size: int = setting(1152, "positives a step", at_least=1)
     chunk_size: int = setting(
         64, "positives that share their eta corruptions; 1 = every positive draws its own, as in the paper", at_least=1
     )
     learning_rate: float = setting(5e-3, "Adam's step size at the start; it falls linearly to 0", above=0)
+    lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of a step's positives", at_least=0)
+    lp_power: float = setting(2.0, "p of the LP regulariser", at_least=1)
     seed: int = setting(0, "seed of initialisation, order and corruptions", at_least=0)
 
 

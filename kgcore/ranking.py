@@ -7,7 +7,9 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
-from kgcore.models.base import TrainedModel
+from kgcore.models.base import QueryModel, TrainedModel
+
+LARGEST_BLOCK = 2**27  # floats that a model without queries may hold at once
 
 
 @torch.inference_mode()
@@ -15,7 +17,7 @@ def filtered_ranks(
     trained: TrainedModel,
     triples: Triples,
     known: TripleIndex,
-    rows: int = 256,
+    rows: int | None = None,
     on_block: Callable[[int], None] = lambda done: None,
 ) -> Floats:
     """Ranks (n, 2) of each triple (n, 3) among itself and all its corruptions that are not known: the subject side in
@@ -25,22 +27,23 @@ def filtered_ranks(
     Bordes et al., NIPS 2013 ("filtered"); paper, section 5.
 
     known     facts that are no competitors; the triple itself competes whether it stands there or not
-    rows      triples a block: memory is rows x E floats
+    rows      triples a block: memory is rows x E floats, for a model without queries rows x E x entity_width
     on_block  called with the number of triples done
     """
     model, tables = trained.model, trained.embeddings
     device = tables.entities.device
+    if rows is None:
+        rows = 256 if isinstance(model, QueryModel) else max(1, LARGEST_BLOCK // tables.entities.numel())
     ranks = np.empty((len(triples), 2))
     for start in range(0, len(triples), rows):
         block = triples[start : start + rows]
         ids = torch.from_numpy(np.ascontiguousarray(block)).to(device)
         s, p, o = tables.entities[ids[:, 0]], tables.predicates[ids[:, 1]], tables.entities[ids[:, 2]]
         sides = (
-            (model.subject_query(p, o), ids[:, 0], known.subjects(block[:, 1], block[:, 2])),
-            (model.object_query(s, p), ids[:, 2], known.objects(block[:, 0], block[:, 1])),
+            (model.score_subjects(p, o, tables.entities), ids[:, 0], known.subjects(block[:, 1], block[:, 2])),
+            (model.score_objects(s, p, tables.entities), ids[:, 2], known.objects(block[:, 0], block[:, 1])),
         )
-        for column, (query, targets, facts) in enumerate(sides):
-            scores = model.comparator.outer(query, tables.entities)
+        for column, (scores, targets, facts) in enumerate(sides):
             ranks[start : start + len(block), column] = _ranks(scores, targets, facts).cpu().numpy()
         on_block(start + len(block))
     return ranks

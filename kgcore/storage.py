@@ -61,6 +61,7 @@ def write_model(folder: Path, trained: TrainedModel) -> None:
     """embeddings.safetensors and model.json."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = {"entities": trained.embeddings.entities, "predicates": trained.embeddings.predicates}
+    tables |= {f"shared.{name}": tensor for name, tensor in trained.embeddings.shared.items()}
     save_file({name: table.contiguous() for name, table in tables.items()}, folder / "embeddings.safetensors")
     parameters = {"model": trained.name, "k": trained.k, "options": dict(trained.options)}
     write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
@@ -69,7 +70,10 @@ def write_model(folder: Path, trained: TrainedModel) -> None:
 def read_model(folder: Path) -> TrainedModel:
     """The model `write_model` wrote."""
     parameters, tables = read_json(folder / "model.json"), load_file(folder / "embeddings.safetensors")
-    return TrainedModel(parameters["model"], parameters["k"], Embeddings(**tables), parameters["options"])
+    entities, predicates = tables.pop("entities"), tables.pop("predicates")
+    shared = {name.removeprefix("shared."): tensor for name, tensor in tables.items()}
+    embeddings = Embeddings(entities, predicates, shared)
+    return TrainedModel(parameters["model"], parameters["k"], embeddings, parameters["options"])
 
 
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:

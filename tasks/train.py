@@ -26,7 +26,7 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
         "kgcore.training.loop",
         MODELS.module(config.model),
         LOSSES.module(config.loss),
-        STRATEGIES.module("uniform"),
+        *(STRATEGIES.module(name) for name in config.negatives),
     )
 
     def body(run: StageRun) -> None:

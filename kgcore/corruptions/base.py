@@ -4,12 +4,13 @@ A `Strategy` says which entities may stand in; `corrupt` puts them in, one side 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Triples
-from kgcore.corruptions import SIDES
+from kgcore.corruptions import SIDES, STRATEGIES
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
@@ -17,7 +18,12 @@ SUBJECT, OBJECT = 0, 2
 
 
 class Strategy(ABC):
-    """Draws replacements. It is built from the graph's training split alone."""
+    """Draws replacements. It is built from the graph's training split alone.
+
+    by_predicate  whether a draw depends on the predicate: positives that share corruptions must then share it, too
+    """
+
+    by_predicate = False
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         if len(graph.entities) < 2:
@@ -27,6 +33,22 @@ class Strategy(ABC):
     @abstractmethod
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
         """(n, 3) -> (n, count) entities to stand in `column` (SUBJECT or OBJECT), none equal to the one there."""
+
+
+class Mixture(Strategy):
+    """Several strategies, each drawing its share of the replacements, rounded so that the counts add up."""
+
+    def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:
+        """`shares`: registered name -> share, above 0, of a whole that need not be 1."""
+        super().__init__(graph)
+        self._parts = [STRATEGIES.get(name)(graph) for name in shares]
+        self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
+        self.by_predicate = any(part.by_predicate for part in self._parts)
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        counts = np.diff(np.rint(self._ends * count).astype(int), prepend=0)
+        drawn = [part.draw(triples, column, n, rng) for part, n in zip(self._parts, counts.tolist(), strict=True) if n]
+        return np.concatenate(drawn, axis=1) if drawn else np.empty((len(triples), 0), dtype=np.int64)
 
 
 @dataclass(frozen=True)

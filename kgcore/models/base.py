@@ -5,23 +5,25 @@ A model maps two parts of a triple to a point, the query, and compares the point
     score(s, p, o) = compare(object_query(s, p), o) = compare(subject_query(p, o), s)
 
 Both queries give the same score. Training against shared corruptions, scoring, and ranking against every entity are
-then the same two lines, and a model that compares by dot product gets a matrix product for free.
+then the same two lines, and a model that compares by dot product gets a matrix product for free. A function that does
+not factor this way is a `Model` that implements `score` alone; all that factor are `QueryModel`s.
 
-A model is stateless: it sees embeddings that were gathered already, never ids, and broadcasts over leading
-dimensions. The tables live in `Embeddings`.
+A model sees embeddings that were gathered already, never ids, and broadcasts over leading dimensions. The tables live
+in `Embeddings`; numbers that all triples share, such as the filters of a convolution, come with `bound`.
 """
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from kgcore.arrays import Scores, Triples
+from kgcore.arrays import Floats, Scores, Triples
 from kgcore.errors import InputError
 from kgcore.models import MODELS
 from kgcore.registry import build
@@ -86,13 +88,16 @@ class _L1(torch.autograd.Function):
 
 
 class Model(ABC):
-    """A scoring function with embedding size k. Its keyword arguments after k are its options, with their defaults."""
+    """A scoring function with embedding size k. Its keyword arguments after k are its options, with their defaults.
 
-    comparator: Comparator
+    shared  numbers that all triples share, by name; none in most models
+    """
+
     scale: float = 0.05  # embeddings start uniform in [-scale, scale]
 
     def __init__(self, k: int) -> None:
         self.k = k
+        self.shared: Mapping[str, Tensor] = {}
 
     @property
     def entity_width(self) -> int:
@@ -104,6 +109,37 @@ class Model(ABC):
         """Numbers in a predicate's row."""
         return self.k
 
+    def initial_shared(self, rng: np.random.Generator) -> dict[str, Floats]:
+        """What the shared numbers start from: name -> array of at least one dimension."""
+        return {}
+
+    def bound(self, shared: Mapping[str, Tensor]) -> Self:
+        """The same model with these shared numbers."""
+        model = copy(self)
+        model.shared = shared
+        return model
+
+    @abstractmethod
+    def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
+        """f(s, p, o) of gathered embeddings, (..., entity_width), (..., predicate_width), (..., entity_width) -> (...):
+        any real number, higher = more plausible."""
+
+    def score_objects(self, subjects: Tensor, predicates: Tensor, candidates: Tensor) -> Tensor:
+        """(..., q, entity_width), (..., q, predicate_width), (..., c, entity_width) -> (..., q, c): the (i, j)-th is
+        the score of (s_i, p_i, candidate_j)."""
+        return self.score(subjects.unsqueeze(-2), predicates.unsqueeze(-2), candidates.unsqueeze(-3))
+
+    def score_subjects(self, predicates: Tensor, objects: Tensor, candidates: Tensor) -> Tensor:
+        """(..., q, predicate_width), (..., q, entity_width), (..., c, entity_width) -> (..., q, c): the (i, j)-th is
+        the score of (candidate_j, p_i, o_i)."""
+        return self.score(candidates.unsqueeze(-3), predicates.unsqueeze(-2), objects.unsqueeze(-2))
+
+
+class QueryModel(Model):
+    """A scoring function that is a query and a comparison."""
+
+    comparator: Comparator
+
     @abstractmethod
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         """(..., entity_width), (..., predicate_width) -> (..., entity_width): what a fitting object looks like."""
@@ -113,19 +149,27 @@ class Model(ABC):
         """(..., predicate_width), (..., entity_width) -> (..., entity_width): what a fitting subject looks like."""
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-        """f(s, p, o) of gathered embeddings: (...), any real number, higher = more plausible."""
         return self.comparator.pairs(self.object_query(subjects, predicates), objects)
+
+    def score_objects(self, subjects: Tensor, predicates: Tensor, candidates: Tensor) -> Tensor:
+        return self.comparator.outer(self.object_query(subjects, predicates), candidates)
+
+    def score_subjects(self, predicates: Tensor, objects: Tensor, candidates: Tensor) -> Tensor:
+        return self.comparator.outer(self.subject_query(predicates, objects), candidates)
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """The trained tables: entities (E, entity_width) and predicates (R, predicate_width), float32."""
+    """The trained tables, float32: entities (E, entity_width), predicates (R, predicate_width), and by name what the
+    model shares between all triples."""
 
     entities: Tensor
     predicates: Tensor
+    shared: Mapping[str, Tensor] = field(default_factory=dict)
 
     def to(self, device: torch.device) -> "Embeddings":
-        return Embeddings(self.entities.to(device), self.predicates.to(device))
+        shared = {name: tensor.to(device) for name, tensor in self.shared.items()}
+        return Embeddings(self.entities.to(device), self.predicates.to(device), shared)
 
 
 @dataclass(frozen=True)
@@ -145,7 +189,7 @@ class TrainedModel:
     @property
     def model(self) -> Model:
         """The scoring function itself. Raises InputError for an unknown name or option."""
-        return build(MODELS.get(self.name), self.options, self.k)
+        return build(MODELS.get(self.name), self.options, self.k).bound(self.embeddings.shared)
 
     def to(self, device: torch.device) -> "TrainedModel":
         """The same model with its tables on that device."""
@@ -154,7 +198,8 @@ class TrainedModel:
     def fingerprint(self) -> str:
         """sha256 over name, k, options and every number of the tables: what a calibrator is bound to."""
         digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()))).encode())
-        for table in (self.embeddings.entities, self.embeddings.predicates):
+        shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
+        for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
             digest.update(np.ascontiguousarray(table.detach().cpu().numpy()).tobytes())
         return digest.hexdigest()
 

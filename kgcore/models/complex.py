@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from kgcore.models import MODELS
-from kgcore.models.base import DotProduct, Model
+from kgcore.models.base import DotProduct, QueryModel
 
 
 @MODELS.register("complex")
-class ComplEx(Model):
+class ComplEx(QueryModel):
     """f(s, p, o) = Re(sum_i r_i s_i conj(o_i)).
 
     Trouillon et al., "Complex Embeddings for Simple Link Prediction", ICML 2016.

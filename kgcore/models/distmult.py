@@ -3,11 +3,11 @@
 from torch import Tensor
 
 from kgcore.models import MODELS
-from kgcore.models.base import DotProduct, Model
+from kgcore.models.base import DotProduct, QueryModel
 
 
 @MODELS.register("distmult")
-class DistMult(Model):
+class DistMult(QueryModel):
     """f(s, p, o) = sum_i r_i s_i o_i; symmetric in s and o.
 
     Yang et al., "Embedding Entities and Relations for Learning and Inference in Knowledge Bases", ICLR 2015.

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from kgcore.models import MODELS
-from kgcore.models.base import DotProduct, Model
+from kgcore.models.base import DotProduct, QueryModel
 
 
 @MODELS.register("hole")
-class HolE(Model):
+class HolE(QueryModel):
     """f(s, p, o) = r . (s corr o), where (s corr o)_j = sum_i s_i o_{(i + j) mod k}, by FFT in O(k log k).
 
     Nickel et al., "Holographic Embeddings of Knowledge Graphs", AAAI 2016.

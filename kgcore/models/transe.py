@@ -3,11 +3,11 @@
 from torch import Tensor
 
 from kgcore.models import MODELS
-from kgcore.models.base import Model, NegativeDistance
+from kgcore.models.base import NegativeDistance, QueryModel
 
 
 @MODELS.register("transe")
-class TransE(Model):
+class TransE(QueryModel):
     """f(s, p, o) = -||e_s + r_p - e_o||_n, n = 1 as in the published code, or 2.
 
     Bordes et al., "Translating Embeddings for Modeling Multi-relational Data", NIPS 2013; paper, section 3.

@@ -1,6 +1,7 @@
 """The training loop: positives in shuffled batches, chunk-shared corruptions, only the touched rows updated.
 
-One step on b positives in chunks of c that share eta corruptions gathers the distinct embeddings it needs into a
+One step on b positives in chunks of c that share eta corruptions, of one predicate where the corruptions depend on it,
+gathers the distinct embeddings it needs into a
 small table, takes the gradient with respect to that table, and gives it to an Adam that updates those rows alone.
 All randomness is one NumPy generator on the CPU, so a run is the same on every device up to rounding, and a
 checkpoint of the tables, the moments and the generator continues it, on a CPU to the bit.
@@ -11,16 +12,15 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from kgcore.arrays import Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.config import TrainConfig
-from kgcore.corruptions import STRATEGIES
-from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
+from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture
 from kgcore.errors import FitError, KgcalWarning
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
@@ -30,8 +30,11 @@ from kgcore.models.base import Embeddings, Model, TrainedModel
 from kgcore.registry import build
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from kgcore.training.regulariser import lp
 
+T = TypeVar("T")
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms a step
+NO_CORRUPTION = -1e4  # the score of a shared entity that is the positive's own: no loss sees it, nor its gradient
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,7 @@ def train(
         if checkpoint and epoch < config.epochs and time.monotonic() - written >= checkpoint_seconds:
             write_checkpoint(checkpoint, state.save())
             written = time.monotonic()
-    tables = Embeddings(state.entities.table.cpu(), state.predicates.table.cpu())
-    trained = TrainedModel(config.model, config.k, tables, dict(config.model_options))
+    trained = TrainedModel(config.model, config.k, state.embeddings(), dict(config.model_options))
     return Training(trained, state.losses, resumed_at)
 
 
@@ -95,29 +97,53 @@ class _State:
         self.model, self.loss, self.config, self.device = model, loss, config, device
         self.rng = np.random.default_rng(config.seed)
         self.positives = graph.train.triples
-        self.strategy: Strategy = STRATEGIES.get("uniform")(graph)
+        self.strategy = Mixture(graph, config.negatives)
 
-        def table(rows: int, width: int) -> RowAdam:
-            start = self.rng.uniform(-model.scale, model.scale, (rows, width)).astype(np.float32)
-            return RowAdam(torch.from_numpy(start).to(device))
+        def table(start: Floats) -> RowAdam:
+            return RowAdam(torch.from_numpy(start.astype(np.float32)).to(device))
 
-        self.entities = table(len(graph.entities), model.entity_width)
-        self.predicates = table(len(graph.predicates), model.predicate_width)
+        def uniform(rows: int, width: int) -> Floats:
+            return self.rng.uniform(-model.scale, model.scale, (rows, width))
+
+        self.entities = table(uniform(len(graph.entities), model.entity_width))
+        self.predicates = table(uniform(len(graph.predicates), model.predicate_width))
+        self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
         self.losses: list[float] = []
         self.dense = _compiled(self._dense_loss) if compiled else self._dense_loss
         self.steps_per_epoch = _steps(graph, config)
+
+    def embeddings(self) -> Embeddings:
+        """The tables as they are now, on the CPU."""
+        shared = {name: table.table.cpu() for name, table in self.shared.items()}
+        return Embeddings(self.entities.table.cpu(), self.predicates.table.cpu(), shared)
 
     def run_epoch(self, epoch: int) -> float:
         """One pass over the positives in a new order; the mean loss a positive."""
         config, step = self.config, (epoch - 1) * self.steps_per_epoch
         total = config.epochs * self.steps_per_epoch
-        order, lost = self.rng.permutation(len(self.positives)), torch.zeros((), device=self.device)
+        order, lost = self._order(), torch.zeros((), device=self.device)
         for start in range(0, len(order), config.batch_size):
             batch = self.positives[order[start : start + config.batch_size]]
             step += 1
             lost += self._step(batch, step, config.learning_rate * (1 - (step - 1) / total))
         self.losses.append(float(lost) / len(order))
         return self.losses[-1]
+
+    def _order(self) -> Ints:
+        """The positives shuffled; where corruptions depend on the predicate, as shuffled chunks of one predicate each,
+        what is left over of the predicates in chunks of its own."""
+        order = self.rng.permutation(len(self.positives))
+        chunk = self.config.chunk_size
+        if chunk == 1 or not self.strategy.by_predicate:
+            return order
+        order = order[np.argsort(self.positives[order, 1], kind="stable")]
+        counts = np.bincount(self.positives[:, 1])
+        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)  # within the predicate
+        whole = place < np.repeat(counts // chunk * chunk, counts)
+        order = np.concatenate([order[whole], order[~whole]])
+        short = len(order) // chunk * chunk  # the last chunk, if short, stays last
+        chunks = self.rng.permutation(order[:short].reshape(-1, chunk))
+        return np.concatenate([chunks.ravel(), order[short:]])
 
     def _step(self, batch: Triples, step: int, learning_rate: float) -> Tensor:
         count = len(batch)
@@ -128,56 +154,75 @@ class _State:
         used, relations = torch.unique(torch.from_numpy(batch[:, 1]).to(self.device), return_inverse=True)
         entities = self.entities.table.index_select(0, rows).requires_grad_()
         predicates = self.predicates.table.index_select(0, used).requires_grad_()
+        shared = {name: table.table.clone().requires_grad_() for name, table in self.shared.items()}
 
         gathered = entities.index_select(0, places)
         s, o, stand_in_s, stand_in_o = torch.split(gathered, [len(batch), len(batch), in_subject.size, in_object.size])
         p = predicates.index_select(0, relations)
+        own = torch.from_numpy(_own(batch, chunk, in_subject, in_object)).to(self.device)
         dense = self.dense if count == self.config.batch_size else self._dense_loss  # one shape is compiled
-        loss = dense(s, p, o, stand_in_s, stand_in_o, chunk, count)
-        by_entities, by_predicates = torch.autograd.grad(loss, (entities, predicates))
-        self.entities.step(rows, by_entities, step, learning_rate)
-        self.predicates.step(used, by_predicates, step, learning_rate)
+        loss, penalty = dense(shared, s, p, o, stand_in_s, stand_in_o, own, chunk, count)
+        gradients = torch.autograd.grad(loss + penalty, (entities, predicates, *shared.values()))
+        self.entities.step(rows, gradients[0], step, learning_rate)
+        self.predicates.step(used, gradients[1], step, learning_rate)
+        for table, gradient in zip(self.shared.values(), gradients[2:], strict=True):
+            table.step(torch.arange(len(gradient), device=self.device), gradient, step, learning_rate)
         return loss.detach()
 
     def _dense_loss(
-        self, s: Tensor, p: Tensor, o: Tensor, stand_in_s: Tensor, stand_in_o: Tensor, chunk: int, count: int
-    ) -> Tensor:
-        """The loss of the first `count` positives: the rest only fill up the last chunk."""
-        model, width = self.model, s.shape[-1]
-        object_query = model.object_query(s, p)
-        positives = model.comparator.pairs(object_query, o)
+        self,
+        shared: dict[str, Tensor],
+        s: Tensor,
+        p: Tensor,
+        o: Tensor,
+        stand_in_s: Tensor,
+        stand_in_o: Tensor,
+        own: Tensor,
+        chunk: int,
+        count: int,
+    ) -> tuple[Tensor, Tensor]:
+        """The loss of the first `count` positives, for the rest only fill up the last chunk, and their penalty."""
+        model = self.model.bound(shared)
+        s_chunks, p_chunks, o_chunks = (rows.view(-1, chunk, rows.shape[-1]) for rows in (s, p, o))
         blocks = []
-        for query, stand_ins in ((object_query, stand_in_o), (model.subject_query(p, o), stand_in_s)):
-            if len(stand_ins):
-                chunks = query.view(-1, chunk, width)
-                compared = model.comparator.outer(chunks, stand_ins.view(len(chunks), -1, width))
-                blocks.append(compared.reshape(len(s), -1))
-        return self.loss(positives[:count], torch.cat(blocks, -1)[:count])
+        if len(stand_in_o):
+            candidates = stand_in_o.view(len(o_chunks), -1, o.shape[-1])
+            blocks.append(model.score_objects(s_chunks, p_chunks, candidates).reshape(len(s), -1))
+        if len(stand_in_s):
+            candidates = stand_in_s.view(len(s_chunks), -1, s.shape[-1])
+            blocks.append(model.score_subjects(p_chunks, o_chunks, candidates).reshape(len(s), -1))
+        corrupted = torch.cat(blocks, -1).masked_fill(own, NO_CORRUPTION)
+        loss = self.loss(model.score(s, p, o)[:count], corrupted[:count])
+        if not self.config.lp_weight:
+            return loss, torch.zeros_like(loss)
+        return loss, self.config.lp_weight * lp(torch.cat([s, p, o], -1)[:count], self.config.lp_power)
 
     def _chunked(self, batch: Triples) -> tuple[Triples, int]:
         """The batch in whole chunks: a short last chunk is filled up, with rows whose loss is not taken."""
         chunk = min(self.config.chunk_size, len(batch))
         missing = -len(batch) % chunk
-        return (np.concatenate([batch, batch[:missing]]) if missing else batch), chunk
+        return (np.concatenate([batch, np.repeat(batch[-1:], missing, axis=0)]) if missing else batch), chunk
 
-    def _corruptions(self, leaders: Triples) -> tuple[Triples, Triples]:
+    def _corruptions(self, leaders: Triples) -> tuple[Ints, Ints]:
         """For each chunk's first positive, eta entities: those that replace subjects and those that replace objects.
 
-        With eta odd the extra one falls on a side by the toss of a coin a step.
+        Where the object's share of eta is no whole number the fraction is tossed for, once a step.
         """
-        eta = self.config.eta
-        on_subject = eta // 2 + (int(self.rng.integers(2)) if eta % 2 else 0)
+        on_object = int(np.floor(self.config.eta * self.config.object_share + self.rng.random()))
         return (
-            self.strategy.draw(leaders, SUBJECT, on_subject, self.rng),
-            self.strategy.draw(leaders, OBJECT, eta - on_subject, self.rng),
+            self.strategy.draw(leaders, SUBJECT, self.config.eta - on_object, self.rng),
+            self.strategy.draw(leaders, OBJECT, on_object, self.rng),
         )
+
+    def _tables(self) -> dict[str, RowAdam]:
+        shared = {f"shared.{name}": table for name, table in self.shared.items()}
+        return {"entities": self.entities, "predicates": self.predicates} | shared
 
     def save(self) -> Checkpoint:
         """The state after a whole epoch."""
-        tables = {"entities": self.entities, "predicates": self.predicates}
         tensors = {
             f"{name}.{part}": getattr(table, part)
-            for name, table in tables.items()
+            for name, table in self._tables().items()
             for part in ("table", "first", "second")
         }
         return Checkpoint(tensors, {"losses": self.losses, "generator": self.rng.bit_generator.state})
@@ -186,13 +231,24 @@ class _State:
         """Take over a saved state; the epochs it has done, 0 without one."""
         if checkpoint is None:
             return 0
+        tables = self._tables()
         for name, tensor in checkpoint.tensors.items():
-            table, part = name.split(".")
-            getattr(getattr(self, table), part).copy_(tensor)
+            table, part = name.rsplit(".", 1)
+            getattr(tables[table], part).copy_(tensor)
         self.losses = list(checkpoint.state["losses"])
         generator: Any = checkpoint.state["generator"]
         self.rng.bit_generator.state = generator
         return len(self.losses)
+
+
+def _own(batch: Triples, chunk: int, in_subject: Ints, in_object: Ints) -> Bools:
+    """(b, eta): where a chunk's stand-in is the very entity it would replace; objects first, as the scores are."""
+    blocks = [
+        (batch[:, column].reshape(-1, chunk, 1) == stand_ins[:, None, :]).reshape(len(batch), -1)
+        for column, stand_ins in ((OBJECT, in_object), (SUBJECT, in_subject))
+    ]
+    own: Bools = np.concatenate(blocks, axis=1)
+    return own
 
 
 def _steps(graph: KnowledgeGraph, config: TrainConfig) -> int:
@@ -200,16 +256,16 @@ def _steps(graph: KnowledgeGraph, config: TrainConfig) -> int:
     return -(-len(graph.train) // config.batch_size)
 
 
-def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _compiled(function: Callable[..., T]) -> Callable[..., T]:
     """The function through torch.compile; as it is, with one warning, where compiling fails for want of a compiler."""
     compiled, failed = torch.compile(function, dynamic=False), False
 
-    def call(*args: Any) -> Tensor:
+    def call(*args: Any) -> T:
         nonlocal failed
         if not failed:
             try:
-                loss: Tensor = compiled(*args)
-                return loss
+                result: T = compiled(*args)
+                return result
             except Exception as error:  # what a missing or broken compiler raises is not part of PyTorch's interface
                 failed = True
                 reason = str(error).strip().splitlines()[0]

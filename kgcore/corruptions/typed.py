@@ -1,0 +1,44 @@
+"""Typed corruption: an entity that the predicate was seen with on that side."""
+
+import numpy as np
+
+from kgcore.arrays import Ints, Triples
+from kgcore.corruptions import STRATEGIES
+from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
+from kgcore.corruptions.uniform import Uniform
+from kgcore.graph import KnowledgeGraph
+
+
+@STRATEGIES.register("typed")
+class Typed(Strategy):
+    """Every entity but the true one that training has on that side of the predicate, its observed domain or range, with
+    equal probability; where there is no other one, uniform.
+
+    Krompass et al., "Type-Constrained Representation Learning in Knowledge Graphs", ISWC 2015 (local closed world).
+    Memory: one number a distinct (predicate, entity) pair and side.
+    """
+
+    by_predicate = True
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        super().__init__(graph)
+        self._uniform = Uniform(graph)
+        train = graph.train.triples
+        self._seen = {column: np.unique(self._keys(train[:, 1], train[:, column])) for column in (SUBJECT, OBJECT)}
+
+    def _keys(self, predicates: Ints, entities: Ints) -> Ints:
+        return predicates * self.num_entities + entities
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        seen, predicates, own = self._seen[column], triples[:, 1], triples[:, column]
+        first, beyond = (np.searchsorted(seen, self._keys(p, np.zeros_like(p))) for p in (predicates, predicates + 1))
+        place = np.searchsorted(seen, self._keys(predicates, own))
+        held = seen[place.clip(max=len(seen) - 1)] == self._keys(predicates, own)
+        others = beyond - first - held
+        drawn = first[:, None] + (rng.random((len(triples), count)) * others[:, None]).astype(np.int64)
+        drawn += (drawn >= place[:, None]) & held[:, None]
+        entities: Ints = seen[drawn.clip(max=len(seen) - 1)] % self.num_entities
+        alone = others == 0
+        if alone.any():
+            entities[alone] = self._uniform.draw(triples[alone], column, count, rng)
+        return entities
