@@ -155,11 +155,12 @@ def fail(message: str) -> NoReturn:
 def datasets() -> None:
     """List the data sets: counts, source, and what is already here."""
     for entry in catalogue():
-        triples, entities, predicates = (f"{n:,}" if n is not None else "" for n in entry.counts)
-        size = f"{triples} train triples, {entities} entities, {predicates} relations" if triples else "any --size"
+        words = ("train triples", "entities", "relations")
+        known = [f"{n:,} {word}" for n, word in zip(entry.counts, words, strict=True) if n is not None]
+        size = "any --size; " if entry.generated else f"{', '.join(known)}; " if known else ""
         console.print(f"[bold]{entry.name:<10}[/] {entry.title}", soft_wrap=True)
         console.print(
-            f"{'':<10} {size}; {'here: ' + ', '.join(entry.here) if entry.here else 'not here yet'}", soft_wrap=True
+            f"{'':<10} {size}{'here: ' + ', '.join(entry.here) if entry.here else 'not here yet'}", soft_wrap=True
         )
 
 

@@ -8,12 +8,14 @@ from tasks.settings import home
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set: counts are train triples, entities, predicates (None = as large as you like); `here` the folders."""
+    """A data set: counts are train triples, entities, predicates (None = not known beforehand); `generated`: as
+    large as you like; `here`: the folders."""
 
     name: str
     title: str
     labelled: bool
     counts: tuple[int | None, int | None, int | None]
+    generated: bool
     here: tuple[str, ...]
 
 
@@ -28,6 +30,13 @@ def catalogue() -> list[Entry]:
         )
         counts = spec.counts
         entries.append(
-            Entry(name, spec.title, spec.labelled, (counts.train_rows, counts.entities, counts.predicates), here)
+            Entry(
+                name,
+                spec.title,
+                spec.labelled,
+                (counts.train_rows, counts.entities, counts.predicates),
+                spec.generate is not None,
+                here,
+            )
         )
     return entries

@@ -1,4 +1,4 @@
-"""Data sets, one declarative file each, and the way from an archive to a `KnowledgeGraph`:
+"""Data sets, one declarative file each, and the way from a public host to a `KnowledgeGraph`:
 
 fetch.py (download or mirror, checksums) -> read.py (text) -> schema.py (validation) -> prepare.py (numbers, counts)
 """

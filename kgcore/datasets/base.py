@@ -11,7 +11,7 @@ from kgcore.errors import InputError
 
 @dataclass(frozen=True)
 class SplitFile:
-    """A file of triples inside a data set's folder, and the md5 sums it may have (none: not checked)."""
+    """A file inside a data set's folder, and the md5 sums it may have (none: not checked)."""
 
     path: str
     md5: tuple[str, ...] = ()
@@ -40,8 +40,11 @@ class DatasetSpec:
     name      what a user types
     title     one line for a reader
     files     train, valid, test: tab-separated subject, predicate, object, and where `labelled` a 4th column 1 / -1
-              in valid and test
-    url       the public archive (zip); archive: its name in a mirror
+              in valid and test, or files of their own, valid_negatives and test_negatives; with entities and
+              predicates, which list names and ids, the triples are ids: subject, object, predicate
+    url       the public archive (zip), or, where `plain`, the public folder that the files' paths start from
+    archives  the names that the archive may have in a mirror, tried in this order; a mirror of a `plain` data set
+              may also hold the files themselves
     generate  instead of a url: writes the files into a folder, given a size and a seed
     folder    instead of both: where a user's own files stand
     """
@@ -51,7 +54,8 @@ class DatasetSpec:
     files: dict[str, SplitFile]
     labelled: bool
     url: str | None = None
-    archive: str | None = None
+    archives: tuple[str, ...] = ()
+    plain: bool = False
     generate: Callable[[Path, int, int], None] | None = field(default=None, compare=False)
     folder: Path | None = field(default=None, compare=False)
     counts: Counts = Counts()

@@ -9,7 +9,7 @@ DATASETS.add(
         name="fb13",
         title="Freebase, 13 relations of people, labelled negatives (Socher et al. 2013)",
         url="https://ndownloader.figshare.com/files/66192218",
-        archive="freebase13.zip",
+        archives=("freebase13.zip",),
         labelled=True,
         files={
             "train": SplitFile("freebase13/train.txt", ("9099ebcd85ab3ce723cfaaf34f74dceb",)),

@@ -9,7 +9,7 @@ DATASETS.add(
         name="fb15k-237",
         title="Freebase, 237 relations, no negatives (Toutanova & Chen 2015)",
         url="https://ndownloader.figshare.com/files/66193226",
-        archive="fb15k-237.zip",
+        archives=("fb15k-237.zip",),
         labelled=False,
         files={
             # the same rows circulate in two orders

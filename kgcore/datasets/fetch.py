@@ -1,4 +1,4 @@
-"""From a public archive, a mirror or a generator to verified files in a folder."""
+"""From a public archive or folder, a mirror or a generator to verified files in a folder."""
 
 import shutil
 import tempfile
@@ -38,12 +38,12 @@ def fetch(
     """The folder that holds the data set's files, verified; downloaded, unpacked or generated when it is not there.
 
     root      where data sets are kept; a lock there lets two runs meet without harm
-    mirror    a folder, file:// or http(s):// URL to take the archive from instead of its public host
+    mirror    a folder, file:// or http(s):// URL to take the archive or files from instead of their public host
     size      people, and `seed`, of a generated data set
     progress  makes a progress bar for a title
 
-    The files appear at once and whole, by renaming a folder. Raises InputError when the archive cannot be had, is
-    damaged, holds a path outside itself, or a checksum differs.
+    The files appear at once and whole, by renaming a folder. Raises InputError when the archive or a file cannot
+    be had, an archive is damaged or holds a path outside itself, or a checksum differs.
     """
     if spec.folder is not None:
         return spec.folder
@@ -61,55 +61,132 @@ def fetch(
             if spec.generate is not None:
                 spec.generate(files, size, seed)
             else:
-                archive = _obtain(spec, mirror, Path(work), progress)
-                _unpack(archive, [file.path for file in spec.files.values()], files)
-                refuse([f"{archive}: {problem}" for problem in _wrong(spec, files)])
+                came_from = _collect(spec, mirror, Path(work), files, progress)
+                refuse([f"{came_from[path]}: {problem}" for path, problem in _wrong(spec, files).items()])
             if target.exists():
                 shutil.rmtree(target)
             files.rename(target)
     return target
 
 
-def _wrong(spec: DatasetSpec, folder: Path) -> list[str]:
-    """What is missing or different in the folder."""
-    problems = []
+def _wrong(spec: DatasetSpec, folder: Path) -> dict[str, str]:
+    """What is missing or different in the folder: path -> problem."""
+    problems = {}
     for file in spec.files.values():
         path = folder / file.path
         if not path.is_file():
-            problems.append(f"{file.path} is missing")
+            problems[file.path] = f"{file.path} is missing"
         elif file.md5 and (found := md5_of(path)) not in file.md5:
-            problems.append(f"{file.path} has md5 {found}, expected {' or '.join(file.md5)}")
+            problems[file.path] = f"{file.path} has md5 {found}, expected {' or '.join(file.md5)}"
     return problems
 
 
-def _obtain(spec: DatasetSpec, mirror: str | None, work: Path, progress: Callable[[str], Progress] | None) -> Path:
-    """The archive's path: in the mirror folder itself, or downloaded into `work`."""
-    archive = spec.archive or f"{spec.name}.zip"
-    parsed = urlparse(mirror or "")
-    if mirror and (parsed.scheme in ("", "file") or Path(mirror).is_dir()):
+class _AbsentError(InputError):
+    """A place answers, and does not have the file."""
+
+
+def _collect(
+    spec: DatasetSpec, mirror: str | None, work: Path, files: Path, progress: Callable[[str], Progress] | None
+) -> dict[str, Path | str]:
+    """Bring the data set's files, unverified, into the folder `files`, and say where each came from.
+
+    Files of a `plain` data set are taken one by one; those that a mirror does not have so come from an archive there.
+    """
+    place = _place(mirror, spec.archives[0]) if mirror else str(spec.url)
+    came_from: dict[str, Path | str] = {}
+    wanted = [file.path for file in spec.files.values()]
+    for path in wanted if spec.plain else ():
+        try:
+            found = _obtain(path, _inside(place, path), files, progress)
+        except _AbsentError:
+            if mirror is None:
+                raise
+            continue
+        if found != files / path:
+            (files / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(found, files / path)
+        came_from[path] = place
+    missing = [path for path in wanted if path not in came_from]
+    if missing:
+        archive = _obtain_archive(spec, mirror, place, missing, work, progress)
+        _unpack(archive, missing, files)
+        came_from |= dict.fromkeys(missing, archive)
+    return came_from
+
+
+def _obtain_archive(
+    spec: DatasetSpec,
+    mirror: str | None,
+    place: Path | str,
+    missing: list[str],
+    work: Path,
+    progress: Callable[[str], Progress] | None,
+) -> Path:
+    """The first of the data set's archives that is there. Raises InputError where none is."""
+    if mirror is None:
+        return _obtain(spec.archives[0], place, work, progress)
+    for name in spec.archives:
+        try:
+            return _obtain(name, _inside(place, name), work, progress)
+        except _AbsentError:
+            if not spec.plain and not isinstance(place, Path):
+                raise
+    archives = " or ".join(spec.archives)
+    more = f" and {len(missing) - 1} other files" if len(missing) > 1 else ""
+    lacking = f"{missing[0]}{more}, nor {archives}" if spec.plain else archives
+    raise InputError(f"the mirror {mirror} has no {lacking}, which {spec.name} needs")
+
+
+def _place(mirror: str, example: str) -> Path | str:
+    """The mirror as a folder or an http(s) URL."""
+    parsed = urlparse(mirror)
+    if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
-            raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL with {archive}")
-        if not (folder / archive).is_file():
-            raise InputError(f"the mirror {mirror} has no {archive}, which {spec.name} needs")
-        return folder / archive
-    if mirror and parsed.scheme not in ("http", "https"):
+            raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL with {example}")
+        return folder
+    if parsed.scheme not in ("http", "https"):
         raise InputError(f"the mirror {mirror} is not a folder, a file:// or an http(s):// URL")
-    url = f"{mirror.rstrip('/')}/{archive}" if mirror else spec.url
-    pup = pooch.create(work, base_url="", registry={archive: None}, urls={archive: url}, retry_if_failed=3)
-    bar: Any = progress(f"download {archive}") if progress else False
+    return mirror
+
+
+def _inside(place: Path | str, name: str) -> Path | str:
+    return place / name if isinstance(place, Path) else f"{place.rstrip('/')}/{name}"
+
+
+def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str], Progress] | None) -> Path:
+    """The path of the file: where it stands in a mirror folder, or downloaded from the URL into `into`."""
+    if isinstance(source, Path):
+        if not source.is_file():
+            raise _AbsentError(f"{source} is not there")
+        return source
+    pup = pooch.create(into, base_url="", registry={name: None}, urls={name: source}, retry_if_failed=3)
+    bar: Any = progress(f"download {name}") if progress else False
     try:
-        pup.fetch(archive, downloader=pooch.HTTPDownloader(progressbar=bar, timeout=30))
+        pup.fetch(name, downloader=_Downloader(progressbar=bar, timeout=30))
     except (requests.RequestException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{archive} could not be downloaded from {url} ({reason}): try again, or set KGCAL_MIRROR to a folder or "
+        kind = _AbsentError if isinstance(error, FileNotFoundError) else InputError
+        raise kind(
+            f"{name} could not be downloaded from {source} ({reason}): try again, or set KGCAL_MIRROR to a folder or "
             "URL that has it"
         ) from error
     finally:
         if bar:
             bar.close()
-    return work / archive
+    return into / name
+
+
+class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
+    """Raises FileNotFoundError for what a server does not have: pooch tries again after any other error."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().__call__(*arguments, **options)
+        except requests.HTTPError as error:
+            if error.response.status_code in (403, 404, 410):
+                raise FileNotFoundError(str(error)) from error
+            raise
 
 
 def _unpack(archive: Path, members: list[str], target: Path) -> None:

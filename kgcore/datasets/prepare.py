@@ -1,5 +1,6 @@
 """From verified files to a `KnowledgeGraph`, and the account of what was found on the way."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,12 +9,15 @@ import pandas as pd
 
 from kgcore.arrays import Ints
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.read import read_triples
+from kgcore.datasets.read import read_numbered, read_triples, read_vocabulary
 from kgcore.datasets.schema import validate
 from kgcore.errors import InputError, refuse
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
-LARGEST_OVERLAP = 0.2  # of a held-out split's positives: above this it repeats another split rather than touches it
+VOCABULARIES = ("entities", "predicates")  # files of names and ids, for files of triples that are ids
+# of a held-out split's positives in another split, or of its file of negatives in its positives: above this a file
+# repeats another rather than touches it
+LARGEST_OVERLAP = 0.2
 
 
 @dataclass(frozen=True)
@@ -35,20 +39,10 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     which no embedding exists. Vocabularies and splits are sorted: the order of lines in a file changes nothing.
 
     Raises InputError for faults in the files (all of them in one message, with file and line), for counts that are not
-    the data set's, and where a held-out split repeats more than a fifth of another.
+    the data set's, and where more than a fifth of a held-out split repeats another, or of a file of negatives its
+    positives.
     """
-    frames, faults = {}, []
-    for split in SPLITS:
-        labelled = spec.labelled and split != "train"
-        path = folder / spec.files[split].path
-        try:
-            frames[split], wrong = read_triples(path, labelled)
-        except InputError as error:
-            faults.append(str(error))
-            continue
-        faults += wrong + validate(frames[split], labelled, path)
-    refuse(faults)
-
+    frames = _read(spec, folder)
     rows, entities, predicates = _number(frames)
     counts = {f"{name}_rows": len(frame) for name, frame in frames.items()}
     counts["entities_in_all_files"] = len(entities)
@@ -61,6 +55,47 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     return Prepared(
         KnowledgeGraph(spec.name, entities[entity_ids].tolist(), predicates[predicate_ids].tolist(), **splits), counts
     )
+
+
+def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
+    """Every split as one table of names, labelled -1 where they come from a file of negatives. Raises InputError for
+    all faults of all files."""
+    read = _reader(spec, folder)
+    tables: dict[str, pd.DataFrame] = {}
+    faults: list[str] = []
+    for role, file in spec.files.items():
+        if role in VOCABULARIES:
+            continue
+        path = folder / file.path
+        fourth_column = spec.labelled and role in ("valid", "test") and f"{role}_negatives" not in spec.files
+        try:
+            tables[role], wrong = read(path, fourth_column)
+        except InputError as error:
+            faults.append(str(error))
+            continue
+        faults += wrong + validate(tables[role], fourth_column, path)
+    refuse(faults)
+    for role in [role for role in tables if role.endswith("_negatives")]:
+        split = role.removesuffix("_negatives")
+        true, false = tables[split], tables.pop(role)
+        distinct = false.drop_duplicates()
+        both = len(distinct.merge(true.drop_duplicates()))
+        if both > LARGEST_OVERLAP * len(distinct):
+            faults.append(
+                f"{folder / spec.files[role].path}: {both:,} of {len(distinct):,} negatives stand in "
+                f"{spec.files[split].path}, too: they cannot be both true and false"
+            )
+        tables[split] = pd.concat([true.assign(label="1"), false.assign(label="-1")])
+    refuse(faults)
+    return {split: tables[split] for split in SPLITS}
+
+
+def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Path, bool], tuple[pd.DataFrame, list[str]]]:
+    """What reads a file of the data set's triples, given its path and whether it has a column of labels."""
+    if not set(VOCABULARIES) <= set(spec.files):
+        return read_triples
+    entities, predicates = (read_vocabulary(folder / spec.files[role].path) for role in VOCABULARIES)
+    return lambda path, labelled: read_numbered(path, entities, predicates)
 
 
 def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index, pd.Index]:

@@ -9,7 +9,7 @@ DATASETS.add(
         name="wn11",
         title="WordNet, 11 relations, labelled negatives (Socher et al. 2013)",
         url="https://ndownloader.figshare.com/files/66192215",
-        archive="wordnet11.zip",
+        archives=("wordnet11.zip",),
         labelled=True,
         files={
             "train": SplitFile("wordnet11/train.txt", ("2429c672c89e33ad4fa8e1a3ade416e4",)),

@@ -9,7 +9,7 @@ DATASETS.add(
         name="wn18rr",
         title="WordNet, 11 relations, no negatives (Dettmers et al. 2018)",
         url="https://ndownloader.figshare.com/files/66192221",
-        archive="wn18RR.zip",
+        archives=("wn18RR.zip",),
         labelled=False,
         files={
             "train": SplitFile("wn18RR/train.txt", ("35e81af3ae233327c52a87f23b30ad3c",)),

@@ -134,6 +134,16 @@ def test_bad_archives_are_refused(tmp_path: Path, kgcal: Kgcal, make: Callable[[
     assert not list(tmp_path.rglob("x"))
 
 
+def test_a_mirror_without_the_training_file_is_told(tmp_path: Path, kgcal: Kgcal) -> None:
+    with zipfile.ZipFile(tmp_path / "yago39k-heldout-only.zip", "w") as zipped:
+        zipped.writestr("YAGO39K/Train/instance2id.txt", "1\na\t0\n")
+        zipped.writestr("YAGO39K/Train/relation2id.txt", "1\nr\t0\n")
+    kgcal.environment["KGCAL_MIRROR"] = str(tmp_path)
+    before = written(kgcal)
+    refused(kgcal, "yago39k-heldout-only.zip has no YAGO39K/Train/triple2id.txt", "run", "--dataset", "yago39k")
+    assert written(kgcal) == before
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

@@ -1,0 +1,24 @@
+"""CoDEx-M: a medium part of Wikidata with hard negatives that people verified."""
+
+from kgcore.datasets import DATASETS
+from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+
+DATASETS.add(
+    "codex-m",
+    DatasetSpec(
+        name="codex-m",
+        title="Wikidata, 51 relations, 17,050 entities, labelled hard negatives (Safavi & Koutra 2020)",
+        url="https://raw.githubusercontent.com/tsafavi/codex/master/data/triples",
+        plain=True,
+        archives=("codex-m.zip",),
+        labelled=True,
+        files={
+            "train": SplitFile("codex-m/train.txt", ("d507616dd7b9f6ddbacf83766efaa1dd",)),
+            "valid": SplitFile("codex-m/valid.txt", ("0fd5e85f41e0ba3ef6c10093cbe2a435",)),
+            "valid_negatives": SplitFile("codex-m/valid_negatives.txt", ("381300fbd297df9db2fd05bb6cfc1f2d",)),
+            "test": SplitFile("codex-m/test.txt", ("7186374c5ca7075d268ccf316927041d",)),
+            "test_negatives": SplitFile("codex-m/test_negatives.txt", ("2dc6755e9cc54145e782480c5bb2ef44",)),
+        },
+        counts=Counts(train_rows=185_584),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The paper's published figures, to hold results against (paper.py)."""
