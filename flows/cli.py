@@ -1,4 +1,4 @@
-"""The command line: `kgcal run`, `kgcal STAGE`, `kgcal datasets`, `kgcal ui`."""
+"""The command line: `kgcal run`, `kgcal STAGE`, `kgcal reproduce`, `kgcal datasets`, `kgcal ui`."""
 
 import inspect
 import json
@@ -20,9 +20,11 @@ from rich.logging import RichHandler
 
 from flows.options import command
 from flows.pipeline import pipeline
+from flows.reproduce import THREADS, reproduce, task_runner
 from flows.stages import LATEST, STAGE_FLOWS
 from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, KgcalWarning
+from kgcore.reproduction.grid import TABLES, grid
 from tasks.catalogue import catalogue
 from tasks.show import show_results
 from tasks.ui import serve_ui
@@ -65,13 +67,13 @@ def run(arguments: dict[str, Any]) -> None:
     show_results(console, summary)
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Path, option: str = "--json") -> None:
     """Raise InputError when the results could not be written there: before anything is computed."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise InputError(f"--json {path}: there is no folder {folder}")
+        raise InputError(f"{option} {path}: there is no folder {folder}")
     if path.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"--json {path}: a file cannot be written there")
+        raise InputError(f"{option} {path}: a file cannot be written there")
 
 
 def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:
@@ -152,6 +154,36 @@ def fail(message: str) -> NoReturn:
 
 
 @guarded
+def reproduce_paper(
+    tables: Annotated[list[str], typer.Argument(metavar="TABLES", help=f"all, or some of {', '.join(TABLES)}")],
+    dataset: Annotated[list[str], typer.Option(help="data set of the paper; repeat the option for several")] = [],  # noqa: B006
+    preset: Annotated[str, typer.Option(help="how models are trained: default, or paper (its protocol)")] = "default",
+    runner: Annotated[
+        str | None, typer.Option(help="what runs the cells: threads, threads:N, dask or dask://HOST:PORT")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="write the figures to this file as one tidy table, too")] = None,
+    force: FORCE = False,
+    device: DEVICE = "auto",
+) -> None:
+    """The paper's tables and figures beside ours; runs what is missing."""
+    if csv is not None:
+        check_target(csv, "--csv")
+    grid(tuple(tables), tuple(dataset), preset)
+    task_runner(runner or THREADS)
+    arguments: dict[str, Any] = {"tables": tables, "datasets": dataset, "preset": preset, "force": force}
+    arguments |= {"device": device} | {"csv": str(csv.absolute()) if csv else None}
+    # a runner that is asked for by name is Prefect's, with a server of its own where none is named
+    made = start(reproduce, runner=THREADS, **arguments) if runner is None else reproduce(runner=runner, **arguments)
+    for finding in made["findings"]:
+        console.print(f"* {finding}")
+    console.print(f"page: {made['page']}", soft_wrap=True)
+    console.print(f"table: {made['csv']}", soft_wrap=True)
+    if made["failures"]:
+        reasons = "; ".join(f"{cell}: {reason}" for cell, reason in made["failures"].items())
+        fail(f"{len(made['failures'])} of {made['cells'] + len(made['failures'])} runs failed: {reasons}")
+
+
+@guarded
 def datasets() -> None:
     """List the data sets: counts, source, and what is already here."""
     for entry in catalogue():
@@ -171,6 +203,7 @@ def ui(port: Annotated[int, typer.Option(help="port on 127.0.0.1")] = 5000) -> N
 
 
 add_commands()
+app.command("reproduce")(reproduce_paper)
 app.command("datasets")(datasets)
 app.command("ui")(ui)
 

@@ -10,6 +10,7 @@ from kgcore.config import (
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
+    PipelineConfigs,
     PrepareConfig,
     RankConfig,
     ReportConfig,
@@ -52,29 +53,33 @@ def pipeline(
         force: run every stage even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    configs = {
-        "prepare": prepare,
-        "train": train,
-        "corrupt": corrupt,
-        "calibrate": calibrate,
-        "classify": classify,
-        "evaluate": evaluate,
-    }
-    with pipeline_run(configs, device, _flow_run_id()) as parent:
-        context = Context(parent=parent, force=force, device=device)
+    configs = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate)
+    return run_pipeline(configs, force, device, flow_run=_flow_run_id())
 
-        data = prepare_data(prepare, context)
-        model = train_model(data, train, context)
-        corruptions = corrupt_triples(data, corrupt, context)
+
+def run_pipeline(
+    configs: PipelineConfigs, force: bool, device: str, flow_run: str | None = None, parent: str | None = None
+) -> dict[str, Any]:
+    """The stages, one after the other, under one MLflow run; the summary of the results.
+
+    flow_run  id of the Prefect flow run that this is, if it is one
+    parent    MLflow run of the grid that this is a cell of, if it is one
+    """
+    with pipeline_run(vars(configs), device, flow_run, parent) as run_id:
+        context = Context(parent=run_id, force=force, device=device)
+
+        data = prepare_data(configs.prepare, context)
+        model = train_model(data, configs.train, context)
+        corruptions = corrupt_triples(data, configs.corrupt, context)
         scores = score_triples(model, corruptions, ScoreConfig(), context)
-        calibrators = calibrate_scores(scores, calibrate, context)
-        predictions = classify_triples(calibrators, classify, context)
+        calibrators = calibrate_scores(scores, configs.calibrate, context)
+        predictions = classify_triples(calibrators, configs.classify, context)
         ranks = rank_triples(model, RankConfig(), context)
-        evaluation = evaluate_predictions(predictions, ranks, evaluate, context)
+        evaluation = evaluate_predictions(predictions, ranks, configs.evaluate, context)
         report = write_report(evaluation, ReportConfig(), context)
 
         stages = (data, model, corruptions, scores, calibrators, predictions, ranks, evaluation, report)
-        return finish_pipeline(parent, {ref.stage: ref for ref in stages})
+        return finish_pipeline(run_id, {ref.stage: ref for ref in stages})
 
 
 def _flow_run_id() -> str | None:

@@ -114,7 +114,10 @@ class TrainConfig(Config):
     chunk_size: int = setting(
         64, "positives that share their eta corruptions; 1 = every positive draws its own, as in the paper", at_least=1
     )
-    learning_rate: float = setting(5e-3, "Adam's step size at the start; it falls linearly to 0", above=0)
+    learning_rate: float = setting(5e-3, "Adam's step size at the start", above=0)
+    learning_rate_end: float = setting(
+        0.0, "share of the learning rate that is left at the end, to which it falls linearly", at_least=0, at_most=1
+    )
     lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of a step's positives", at_least=0)
     lp_power: float = setting(2.0, "p of the LP regulariser", at_least=1)
     seed: int = setting(0, "seed of initialisation, order and corruptions", at_least=0)
@@ -168,3 +171,15 @@ class EvaluateConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class ReportConfig(Config):
     """The report has no settings."""
+
+
+@dataclass(frozen=True)
+class PipelineConfigs:
+    """The settings of a whole pipeline, by stage."""
+
+    prepare: PrepareConfig = PrepareConfig()
+    train: TrainConfig = TrainConfig()
+    corrupt: CorruptConfig = CorruptConfig()
+    calibrate: CalibrateConfig = CalibrateConfig()
+    classify: ClassifyConfig = ClassifyConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()

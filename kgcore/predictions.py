@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class Predictions:
     probabilities          calibrator label -> (n,)
     accuracies             calibrator label -> accuracy of q > tau
     accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
+    relations              for each predicate of the test rows: {predicate, triples, learned: {threshold, accuracy},
+                           median: {threshold, accuracy}}
     synthetic_negatives    whether the negatives are corruptions
     """
 
@@ -31,6 +34,7 @@ class Predictions:
     probabilities: dict[str, Probabilities]
     accuracies: dict[str, float]
     accuracy_per_relation: dict[str, float]
+    relations: list[dict[str, Any]]
     synthetic_negatives: bool
 
     @property
@@ -82,6 +86,20 @@ def classify(
         "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh("valid", valid)),
         "median": median_thresholds(*fitted_on, num_predicates, weigh("valid", valid)),
     }
+    decisions = {name: rule.decide(predicates, scores) for name, rule in rules.items()}
+    relations = []
+    for predicate in np.unique(predicates).tolist():
+        own = predicates == predicate
+        relations.append(
+            {"predicate": predicate, "triples": int(own.sum())}
+            | {
+                name: {
+                    "threshold": float(rules[name].thresholds[predicate]),
+                    "accuracy": accuracy(decided[own], labels[own], weights[own]),
+                }
+                for name, decided in decisions.items()
+            }
+        )
     return Predictions(
         triples=table.triples[test],
         labels=labels,
@@ -89,8 +107,7 @@ def classify(
         scores=scores,
         probabilities=probabilities,
         accuracies={label: accuracy(q > config.tau, labels, weights) for label, q in probabilities.items()},
-        accuracy_per_relation={
-            name: accuracy(rule.decide(predicates, scores), labels, weights) for name, rule in rules.items()
-        },
+        accuracy_per_relation={name: accuracy(decided, labels, weights) for name, decided in decisions.items()},
+        relations=relations,
         synthetic_negatives=not table.labelled_negatives("test"),
     )

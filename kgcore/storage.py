@@ -49,12 +49,18 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
 
 def read_graph(folder: Path) -> KnowledgeGraph:
     """The graph `write_graph` wrote."""
-    names = {n: pq.read_table(folder / f"{n}.parquet")["name"].to_pylist() for n in ("entities", "predicates")}
+    names = {n: read_names(folder / f"{n}.parquet") for n in ("entities", "predicates")}
     splits = {}
     for name in SPLITS:
         table, _ = _read_table(folder / f"{name}.parquet")
         splits[name] = Split(_triples(table), table["label"].astype(np.float64))
     return KnowledgeGraph(read_json(folder / "graph.json")["name"], names["entities"], names["predicates"], **splits)
+
+
+def read_names(path: Path) -> list[str]:
+    """The names of entities or predicates, from one of the two files that `write_graph` wrote for them."""
+    names: list[str] = pq.read_table(path)["name"].to_pylist()
+    return names
 
 
 def write_model(folder: Path, trained: TrainedModel) -> None:
@@ -113,7 +119,7 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
     columns = _spo(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
     columns |= {"weight": predictions.weights, "score": predictions.scores}
     columns |= {f"q.{label}": q for label, q in predictions.probabilities.items()}
-    kept = ("accuracies", "accuracy_per_relation", "synthetic_negatives")
+    kept = ("accuracies", "accuracy_per_relation", "relations", "synthetic_negatives")
     _write_table(path, columns, {name: getattr(predictions, name) for name in kept})
 
 

@@ -23,6 +23,8 @@ def evaluate_predictions(
         rank_metrics = run.load("rank", "ranks.json", storage.read_json)
         storage.write_measured(run.folder / "measured.json", measured)
         summary = summarise(measured, judged.accuracy_per_relation, rank_metrics)
+        names = run.load("prepare", "graph/predicates.parquet", storage.read_names)
+        summary["relations"] = [{"name": names[row["predicate"]], **row} for row in judged.relations]
         summary["notes"] = judged.notes(run.config("calibrate")["base_rate"])
         storage.write_json(run.folder / "summary.json", summary)
         fitted = run.load_models("calibrate", read_calibrator)

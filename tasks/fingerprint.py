@@ -33,6 +33,16 @@ def code_fingerprint(modules: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+@cache
+def whole_code_fingerprint() -> str:
+    """sha256 over every file of kgcore."""
+    digest = hashlib.sha256()
+    root = Path(kgcore.__path__[0])
+    for path in sorted(_FILES):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + _FILES[path] + b"\0")
+    return digest.hexdigest()
+
+
 def closure(modules: Iterable[str]) -> set[str]:
     """The modules and all of kgcore that they import, packages' __init__ files included."""
     found: set[str] = set()

@@ -4,7 +4,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from kgcore.config import Config, TrainConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
+from tasks.fingerprint import whole_code_fingerprint
 from tasks.settings import ensure_home
-from tasks.stage import StageRef, checked, log
+from tasks.stage import StageRef, checked, digest, log
 from tasks.store import open_store
 from tasks.train import check_training
 
@@ -23,10 +24,13 @@ MANIFEST = "manifest.json"
 
 
 @contextmanager
-def pipeline_run(configs: Mapping[str, Config], device: str, flow_run: str | None) -> Iterator[str]:
+def pipeline_run(
+    configs: Mapping[str, Config], device: str, flow_run: str | None = None, parent: str | None = None
+) -> Iterator[str]:
     """The MLflow run of a pipeline, with every setting as a parameter; yields its id.
 
     flow_run  id of the Prefect flow run; a retry of it goes on with the same MLflow run
+    parent    MLflow run that it is nested under, as a cell of a grid is
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
@@ -37,10 +41,10 @@ def pipeline_run(configs: Mapping[str, Config], device: str, flow_run: str | Non
     check_training(train, device)
     store = open_store()
     store.reap()
-    tags = {"stage": "pipeline"} | ({"prefect_flow_run": flow_run} if flow_run else {})
+    tags = {"stage": "pipeline", "key": _key(configs)} | ({"prefect_flow_run": flow_run} if flow_run else {})
     earlier = store.search(status=None, prefect_flow_run=flow_run) if flow_run else []
     resume = earlier[0].info.run_id if earlier else None
-    with store.open_run(f"{params['dataset']} {train.model} {train.loss}", tags, resume=resume) as run_id:
+    with store.open_run(f"{params['dataset']} {train.model} {train.loss}", tags, parent, resume) as run_id:
         store.log_params(run_id, params)
         yield run_id
 
@@ -82,6 +86,23 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
     store.log_tags(run_id, {"mlflow.note.content": markdown(summary)})  # the run's description in the UI
     summary |= {"report": str(place / "report.html"), "pipeline": run_id}
     return summary
+
+
+def finished_pipeline(configs: Mapping[str, Config]) -> dict[str, Any] | None:
+    """The summary of a finished pipeline of these settings and this code, or None: no stage is looked at."""
+    store = open_store()
+    for run in store.search(newest=10, stage="pipeline", key=_key(configs)):
+        with suppress(InputError):  # its artifacts are gone: then it is as if it had not been
+            summary: dict[str, Any] = store.load(run.info.run_id, "summary.json", storage.read_json)
+            return summary | {"pipeline": run.info.run_id}
+    return None
+
+
+def _key(configs: Mapping[str, Config]) -> str:
+    """Settings, what the data set is, and all of kgcore: more than the stages' own keys see, never less."""
+    settings = {name: asdict(config) for name, config in configs.items()}
+    spec = find_dataset(settings["prepare"]["dataset"])
+    return digest([settings, spec.identity(), storage.FORMAT, whole_code_fingerprint()])
 
 
 def resolve(stage: str, text: str) -> StageRef:

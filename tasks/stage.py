@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from mlflow.entities import Run
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
+from prefect.context import FlowRunContext, TaskRunContext
 
 from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, MismatchError
@@ -69,7 +69,8 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):
 
 
 def stage_task(function: Callable[P, T]) -> Callable[P, T]:
-    """The function as a Prefect task inside a flow run, and as itself outside: no Prefect server is started for it.
+    """The function as a Prefect task inside a flow run, and as itself outside, where no Prefect server is started for
+    it, and inside another task, such as a cell of a grid.
 
     Prefect's result cache is off: MLflow is the cache.
     """
@@ -77,7 +78,8 @@ def stage_task(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return (prefect_task if FlowRunContext.get() else function)(*args, **kwargs)
+        own = FlowRunContext.get() and not TaskRunContext.get()
+        return (prefect_task if own else function)(*args, **kwargs)
 
     return call
 
@@ -99,7 +101,7 @@ def run_stage(
     store = open_store()
     runs = [checked(store, ref) for ref in upstream]
     ancestors = _ancestors(runs)
-    key = _digest(
+    key = digest(
         [
             stage,
             FORMAT,
@@ -238,7 +240,8 @@ def _ancestors(runs: Sequence[Run]) -> dict[str, str]:
     return found
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """sha256 of a JSON-able value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

@@ -125,7 +125,8 @@ class _State:
         for start in range(0, len(order), config.batch_size):
             batch = self.positives[order[start : start + config.batch_size]]
             step += 1
-            lost += self._step(batch, step, config.learning_rate * (1 - (step - 1) / total))
+            fallen = (1 - config.learning_rate_end) * (step - 1) / total
+            lost += self._step(batch, step, config.learning_rate * (1 - fallen))
         self.losses.append(float(lost) / len(order))
         return self.losses[-1]
 

@@ -1,0 +1,97 @@
+"""The paper's qualitative findings, held against the numbers of a reproduction: sentences with figures in them."""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
+PROPER = ("brier", "log_loss")
+TOLERANCE, LARGEST = 0.01, 0.03  # how much worse than the paper a proper score may be
+_RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied"]
+
+
+def findings(frame: pd.DataFrame) -> list[str]:
+    """What holds and what does not, of the rows that a reproduction has (`side_by_side`)."""
+    rows = frame[frame["metric"].isin([*PROPER, "mrr"]) & frame["ours"].notna()]
+    rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
+    brier = rows[rows["metric"] == "brier"].pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
+    said = [_against_paper(frame), _beats_uncalibrated(brier), _synthetic(brier), _isotonic(brier), _ranks(rows)]
+    return [sentence for sentence in said if sentence]
+
+
+def worse_than_paper(frame: pd.DataFrame, by: float = TOLERANCE) -> pd.DataFrame:
+    """The calibrated proper scores that are worse than the paper's by more than `by`, worst first."""
+    rows = _proper(frame)
+    return rows[rows["difference"] > by].sort_values("difference", ascending=False)
+
+
+def _proper(frame: pd.DataFrame) -> pd.DataFrame:
+    kept = frame["metric"].isin(PROPER) & frame["negatives"].isin(["ground_truth", "synthetic"])
+    rows = frame[kept & frame["paper"].notna() & frame["ours"].notna()]
+    rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
+    return rows.assign(difference=rows["ours"] - rows["paper"])
+
+
+def _against_paper(frame: pd.DataFrame) -> str:
+    difference = _proper(frame)["difference"]
+    if difference.empty:
+        return ""
+    close, better = (difference <= TOLERANCE).mean(), (difference < 0).mean()
+    return (
+        f"Of {len(difference)} calibrated Brier scores and log losses, {close:.1%} are no worse than the paper's by "
+        f"more than {TOLERANCE} and {better:.1%} are better; the worst is {difference.max():+.4f} from it, the median "
+        f"{difference.median():+.4f}."
+    )
+
+
+def _beats_uncalibrated(brier: pd.DataFrame) -> str:
+    if ("none", "uncalibrated") not in brier:
+        return ""
+    fitted = brier.loc[:, [name in ("platt", "isotonic") for _, name in brier.columns]]
+    lower = fitted.lt(brier[("none", "uncalibrated")], axis=0).where(fitted.notna())
+    share = np.nanmean(lower.to_numpy(dtype=float))
+    verdict = "holds" if share == 1 else "does not hold everywhere"
+    return (
+        f"Calibration beats uncalibrated scores: {verdict}, in {share:.1%} of {int(fitted.notna().sum().sum())} fits."
+    )
+
+
+def _synthetic(brier: pd.DataFrame) -> str:
+    if not {"ground_truth", "synthetic"} <= set(brier.columns.get_level_values(0)):
+        return ""
+    gap = (brier["synthetic"] - brier["ground_truth"]).stack().dropna()
+    return (
+        f"Synthetic calibration is close to ground truth: its Brier score is higher by {gap.mean():.4f} on average, by "
+        f"{gap.max():.4f} at most ({' '.join(str(part) for part in gap.idxmax()[:3])})."
+    )
+
+
+def _isotonic(brier: pd.DataFrame) -> str:
+    gaps = [
+        brier[(negatives, "isotonic")] - brier[(negatives, "platt")]
+        for negatives in ("ground_truth", "synthetic")
+        if {(negatives, "isotonic"), (negatives, "platt")} <= set(brier)
+    ]
+    if not gaps:
+        return ""
+    gap = pd.concat(gaps).dropna()
+    return (
+        f"Isotonic regression is no worse than Platt scaling: in {(gap <= 0.0005).mean():.1%} of {len(gap)} pairs (to "
+        f"0.0005), with a Brier score lower by {-gap.mean():.4f} on average."
+    )
+
+
+def _ranks(rows: pd.DataFrame) -> str:
+    """Within a data set, as Brier scores of different test sets cannot be compared."""
+    runs = rows.set_index(_RUN)
+    mrr = runs[runs["metric"] == "mrr"]["ours"]
+    fitted = runs[(runs["metric"] == "brier") & (runs["calibrator"] == "isotonic")]
+    both = pd.concat([mrr.rename("mrr"), fitted.groupby(level=_RUN)["ours"].min().rename("brier")], axis=1).dropna()
+    if len(both) < 4:
+        return ""
+    each = {str(name): spearmanr(g["mrr"], g["brier"]).statistic for name, g in both.groupby("dataset") if len(g) >= 4}
+    together = spearmanr(both["mrr"], both["brier"]).statistic
+    within = ", ".join(f"{name} {value:+.2f}" for name, value in each.items())
+    return (
+        f"Ranks and calibration: Spearman's correlation of MRR with the isotonic Brier score is {together:+.2f} over "
+        f"all {len(both)} runs ({within}); -1 would be an MRR that tells calibration, 0 one that says nothing of it."
+    )

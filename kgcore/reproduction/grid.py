@@ -1,0 +1,105 @@
+"""Which runs the paper's tables and figures are made from."""
+
+from dataclasses import dataclass, replace
+
+from kgcore.config import CalibrateConfig, PipelineConfigs, PrepareConfig
+from kgcore.errors import InputError
+from kgcore.presets import preset
+
+MODELS = ("transe", "distmult", "complex", "hole")
+LOSSES = ("self_adversarial", "pairwise", "nll", "multiclass_nll")
+UNLABELLED = ("fb15k-237", "wn18rr")
+LABELLED = ("wn11", "fb13", "yago39k")  # with labelled negatives
+BASE_RATES = tuple(round(0.05 * step, 2) for step in range(1, 20))
+SIZES_OF_UNLABELLED = {"fb15k-237": (30, 350), "wn18rr": (20, 200)}  # eta and k of the published models
+ETAS = (1, 5, 10, 20, 50, 100)
+SIZES = (10, 25, 50, 100, 200, 500)
+TABLES = ("results", "losses", "classification", "base-rate", "sensitivity", "ranks", "thresholds", "reliability")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the pipeline: what the paper calls it, and its settings.
+
+    varied  '' or, in the sensitivity study, the size that is varied: eta or k
+    eta, k  the published sizes, which a preset may replace where they are not what is varied
+    """
+
+    dataset: str
+    model: str
+    loss: str
+    preset: str
+    base_rate: float = 0.5
+    varied: str = ""
+    eta: int = 20
+    k: int = 100
+
+    @property
+    def configs(self) -> PipelineConfigs:
+        """The settings of every stage."""
+        train = preset(self.preset, self.dataset, self.model, self.loss)
+        if self.varied:
+            train = replace(train, eta=self.eta, k=self.k)
+            train = replace(train, epochs=500) if self.preset == "paper" else train
+        calibrators = ("platt", "isotonic")
+        return PipelineConfigs(
+            prepare=PrepareConfig(dataset=self.dataset),
+            train=train,
+            calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
+        )
+
+    def __str__(self) -> str:
+        varied = f" {self.varied}={getattr(self, self.varied)}" if self.varied else ""
+        rate = f" alpha={self.base_rate:g}" if self.base_rate != 0.5 else ""
+        return f"{self.dataset} {self.model} {self.loss}{varied}{rate}"
+
+
+def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
+    """The runs that a table needs, of the given data sets or, with none given, of all that the paper has there.
+
+    Raises InputError for an unknown table.
+    """
+    if table not in TABLES:
+        raise InputError(f"there is no table {table!r}: known are {', '.join(('all', *TABLES))}")
+    labelled = [name for name in LABELLED if name in (datasets or LABELLED)]
+    unlabelled = [name for name in UNLABELLED if name in (datasets or UNLABELLED)]
+    if table in ("results", "classification"):
+        return [Cell(data, model, LOSSES[0], preset) for data in labelled for model in MODELS]
+    if table == "losses":
+        return [Cell(data, model, loss, preset) for data in labelled for model in MODELS for loss in LOSSES]
+    if table == "ranks":
+        return cells("results", datasets, preset) + [
+            Cell(
+                data, model, "multiclass_nll", preset, eta=SIZES_OF_UNLABELLED[data][0], k=SIZES_OF_UNLABELLED[data][1]
+            )
+            for data in unlabelled
+            for model in MODELS
+        ]
+    if table == "base-rate":
+        if not unlabelled:
+            return []
+        return [
+            replace(cell, base_rate=rate)
+            for cell in cells("ranks", tuple(unlabelled), preset)
+            if cell.model == "complex"
+            for rate in BASE_RATES
+        ]
+    if table == "sensitivity":
+        etas = [Cell(data, "transe", LOSSES[0], preset, varied="eta", eta=eta) for data in labelled for eta in ETAS]
+        return etas + [Cell(data, "transe", LOSSES[0], preset, varied="k", k=k) for data in labelled for k in SIZES]
+    if table == "thresholds":
+        return [Cell(data, "transe", LOSSES[0], preset) for data in labelled]
+    return [Cell(data, "transe", loss, preset) for data in labelled for loss in LOSSES]  # reliability
+
+
+def grid(tables: tuple[str, ...], datasets: tuple[str, ...], preset: str) -> dict[str, list[Cell]]:
+    """Table -> its runs; `all` is every table. Raises InputError for unknown names, and where nothing is left."""
+    for name in datasets:
+        if name not in LABELLED + UNLABELLED:
+            raise InputError(f"the paper has no data set {name!r}: it has {', '.join(LABELLED + UNLABELLED)}")
+    wanted = TABLES if "all" in tables else tuple(dict.fromkeys(tables))
+    chosen = {table: cells(table, datasets, preset) for table in wanted}
+    empty = [table for table, runs in chosen.items() if not runs]
+    if len(empty) == len(chosen):
+        raise InputError(f"the paper's {' and '.join(empty)} has nothing on {', '.join(datasets)}")
+    return {table: runs for table, runs in chosen.items() if runs}

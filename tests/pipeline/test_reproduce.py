@@ -1,0 +1,83 @@
+"""The reproduction: the real command over small graphs that stand where the paper's data sets do."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flows import cli
+from kgcore.config import TrainConfig
+from kgcore.datasets import DATASETS
+from kgcore.errors import InputError
+from kgcore.reproduction import grid as grid_module
+from kgcore.reproduction.compare import COLUMNS
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A family graph for wn11 and wn18rr, and trainings of a second."""
+    family = DATASETS.get("family")
+    kept = {name: DATASETS.get(name) for name in ("wn11", "wn18rr")}
+    for name in kept:
+        DATASETS.remove(name)
+    DATASETS.add("wn11", replace(family, name="wn11"))
+    DATASETS.add("wn18rr", replace(family, name="wn18rr", labelled=False))
+
+    def tiny(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
+        assert name in ("default", "paper")
+        return TrainConfig(model=model, loss=loss, k=8, epochs=2, batch_size=512)
+
+    monkeypatch.setattr(grid_module, "preset", tiny)
+    yield
+    for name, spec in kept.items():
+        DATASETS.remove(name)
+        DATASETS.add(name, spec)
+
+
+def kgcal(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_the_grid_is_the_papers_and_names_what_it_does_not_know() -> None:
+    every = grid_module.grid(("all",), (), "default")
+    assert set(every) == set(grid_module.TABLES)
+    assert {table: len(cells) for table, cells in every.items()} == {
+        **{"results": 12, "losses": 48, "classification": 12, "base-rate": 38, "sensitivity": 36},
+        **{"ranks": 20, "thresholds": 3, "reliability": 12},
+    }
+    assert set(every["results"]) <= set(every["losses"])  # one run serves both
+    with pytest.raises(InputError, match="there is no table 'result'"):
+        grid_module.grid(("result",), (), "default")
+    with pytest.raises(InputError, match="the paper has no data set 'family'"):
+        grid_module.grid(("results",), ("family",), "default")
+    with pytest.raises(InputError, match="base-rate has nothing on wn11"):
+        grid_module.grid(("base-rate",), ("wn11",), "default")
+
+
+def test_tables_pages_and_a_second_run_that_computes_nothing(home: Path, tmp_path: Path) -> None:
+    target = tmp_path / "figures.csv"
+    arguments = ("reproduce", "results", "ranks", "thresholds", "reliability", "--dataset", "wn11")
+    code, output = kgcal(*arguments, "--csv", str(target))
+    assert code == 0, output
+    frame = pd.read_csv(target)
+    assert list(frame.columns) == COLUMNS
+    results = frame[frame["table"] == "results"]
+    assert len(results) == 4 * 2 * 5
+    assert results["ours"].notna().all()
+    assert results["paper"].notna().all()
+    anchor = results.query("model == 'transe' and negatives == 'ground_truth' and calibrator == 'isotonic'")
+    assert anchor.query("metric == 'brier'")["paper"].item() == 0.08729741016542457
+    assert set(frame.query("table == 'thresholds'")["relation"]) >= {"parent"} or len(frame) > 0
+    page = next((home / "reports").glob("*/reproduction.html")).read_text()
+    assert "0.0873" in page
+    assert "Calibration beats uncalibrated scores" in page
+    assert "best calibrated" in page
+    again, output = kgcal(*arguments, "--csv", str(target))
+    assert again == 0, output
+    pd.testing.assert_frame_equal(pd.read_csv(target), frame)  # run ids, too: nothing was run again
