@@ -3,7 +3,6 @@
 from kgcore import storage
 from kgcore.config import EvaluateConfig
 from kgcore.evaluation import evaluate
-from kgcore.report.plots import reliability_figures
 from kgcore.report.summary import summarise
 from tasks.calibrate import calibrator_params, read_calibrator
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
@@ -14,8 +13,8 @@ def evaluate_predictions(
     predictions: StageRef, ranks: StageRef, config: EvaluateConfig = EvaluateConfig(), context: Context = Context()
 ) -> StageRef:
     """Proper scores and reliability of every calibrator, beside the ranks.
-    Artifacts: measured.json, summary.json, figures/."""
-    code = ("kgcore.evaluation", "kgcore.report.plots", "kgcore.report.summary")
+    Artifacts: measured.json, summary.json."""
+    code = ("kgcore.evaluation", "kgcore.report.summary")
 
     def body(run: StageRun) -> None:
         judged = run.load("classify", "predictions.parquet", storage.read_predictions)
@@ -32,7 +31,5 @@ def evaluate_predictions(
             metrics = measured[bound.label].metrics()
             run.log_metrics({f"{bound.label}.{name}": value for name, value in metrics.items()})
             run.log_measurement(bound.label, calibrator_params(run, bound), metrics, model_id)
-        for name, figure in reliability_figures(measured).items():
-            run.log_figure(name, figure)
 
     return run_stage("evaluate", config, (predictions, ranks), code, body, context)

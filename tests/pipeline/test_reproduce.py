@@ -48,8 +48,14 @@ def test_the_grid_is_the_papers_and_names_what_it_does_not_know() -> None:
     every = grid_module.grid(("all",), (), "default")
     assert set(every) == set(grid_module.TABLES)
     assert {table: len(cells) for table, cells in every.items()} == {
-        **{"results": 12, "losses": 48, "classification": 12, "base-rate": 38, "sensitivity": 36},
-        **{"ranks": 20, "thresholds": 3, "reliability": 12},
+        "results": 12,
+        "losses": 48,
+        "classification": 12,
+        "base-rate": 38,
+        "sensitivity": 36,
+        "ranks": 20,
+        "thresholds": 3,
+        "reliability": 12,
     }
     assert set(every["results"]) <= set(every["losses"])  # one run serves both
     with pytest.raises(InputError, match="there is no table 'result'"):
