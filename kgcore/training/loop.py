@@ -102,11 +102,12 @@ class _State:
         def table(start: Floats) -> RowAdam:
             return RowAdam(torch.from_numpy(start.astype(np.float32)).to(device))
 
-        def uniform(rows: int, width: int) -> Floats:
-            return self.rng.uniform(-model.scale, model.scale, (rows, width))
+        def uniform(rows: int, width: int, scale: float) -> Floats:
+            return self.rng.uniform(-scale, scale, (rows, width))
 
-        self.entities = table(uniform(len(graph.entities), model.entity_width))
-        self.predicates = table(uniform(len(graph.predicates), model.predicate_width))
+        scales = model.scale, model.scale if model.predicate_scale is None else model.predicate_scale
+        self.entities = table(uniform(len(graph.entities), model.entity_width, scales[0]))
+        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, scales[1]))
         self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
         self.losses: list[float] = []
         self.dense = _compiled(self._dense_loss) if compiled else self._dense_loss

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,17 @@ def test_untouched_rows_stand_still() -> None:
 @pytest.mark.parametrize("model", MODELS.names())
 @pytest.mark.parametrize("loss", LOSSES.names())
 def test_every_model_learns_with_every_loss(small_graph: KnowledgeGraph, model: str, loss: str) -> None:
-    config = TrainConfig(model=model, loss=loss, k=16, epochs=40, batch_size=100, chunk_size=20, learning_rate=0.02)
+    options = {"filters": 4} if "filters" in signature(MODELS.get(model)).parameters else {}
+    config = TrainConfig(
+        model=model,
+        model_options=options,
+        loss=loss,
+        k=16,
+        epochs=40,
+        batch_size=100,
+        chunk_size=20,
+        learning_rate=0.02,
+    )
     training = loop.train(small_graph, config, CPU)
     assert len(training.losses) == 40
     assert training.losses[-1] < training.losses[0]
