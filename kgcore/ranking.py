@@ -7,9 +7,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
-from kgcore.models.base import QueryModel, TrainedModel
-
-LARGEST_BLOCK = 2**27  # floats that a model without queries may hold at once
+from kgcore.models.base import LARGEST_BLOCK, QueryModel, TrainedModel
 
 
 @torch.inference_mode()
@@ -27,21 +25,25 @@ def filtered_ranks(
     Bordes et al., NIPS 2013 ("filtered"); paper, section 5.
 
     known     facts that are no competitors; the triple itself competes whether it stands there or not
-    rows      triples a block: memory is rows x E floats, for a model without queries rows x E x entity_width
+    rows      triples a block, 256 by default or, for a model without queries, 16: memory is rows x E floats, and
+              LARGEST_BLOCK of them for what a pair takes beside its score: entities are scored in turns
     on_block  called with the number of triples done
     """
     model, tables = trained.model, trained.embeddings
     device = tables.entities.device
     if rows is None:
-        rows = 256 if isinstance(model, QueryModel) else max(1, LARGEST_BLOCK // tables.entities.numel())
+        rows = 256 if isinstance(model, QueryModel) else 16
+    turns = torch.split(tables.entities, max(1, LARGEST_BLOCK // (rows * model.pair_width)))
     ranks = np.empty((len(triples), 2))
     for start in range(0, len(triples), rows):
         block = triples[start : start + rows]
         ids = torch.from_numpy(np.ascontiguousarray(block)).to(device)
         s, p, o = tables.entities[ids[:, 0]], tables.predicates[ids[:, 1]], tables.entities[ids[:, 2]]
+        as_subjects = torch.cat([model.score_subjects(p, o, candidates) for candidates in turns], 1)
+        as_objects = torch.cat([model.score_objects(s, p, candidates) for candidates in turns], 1)
         sides = (
-            (model.score_subjects(p, o, tables.entities), ids[:, 0], known.subjects(block[:, 1], block[:, 2])),
-            (model.score_objects(s, p, tables.entities), ids[:, 2], known.objects(block[:, 0], block[:, 1])),
+            (as_subjects, ids[:, 0], known.subjects(block[:, 1], block[:, 2])),
+            (as_objects, ids[:, 2], known.objects(block[:, 0], block[:, 1])),
         )
         for column, (scores, targets, facts) in enumerate(sides):
             ranks[start : start + len(block), column] = _ranks(scores, targets, facts).cpu().numpy()

@@ -6,13 +6,17 @@ A `Strategy` says which entities may stand in; `corrupt` puts them in, one side 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.corruptions import SIDES, STRATEGIES
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
+
+if TYPE_CHECKING:
+    from kgcore.training.adam import RowAdam
 
 SUBJECT, OBJECT = 0, 2
 
@@ -21,9 +25,11 @@ class Strategy(ABC):
     """Draws replacements. It is built from the graph's training split alone.
 
     by_predicate  whether a draw depends on the predicate: positives that share corruptions must then share it, too
+    tables        what it learns while a model is trained, by name, part of every checkpoint; none in most strategies
     """
 
     by_predicate = False
+    tables: Mapping[str, "RowAdam"] = {}
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         if len(graph.entities) < 2:
@@ -33,6 +39,13 @@ class Strategy(ABC):
     @abstractmethod
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
         """(n, 3) -> (n, count) entities to stand in `column` (SUBJECT or OBJECT), none equal to the one there."""
+
+    def start(self, rng: np.random.Generator) -> None:  # noqa: B027 (most have nothing to start)
+        """Before a training: what the tables start from."""
+
+    def learn(self, column: int, rewards: Floats, step: int) -> None:  # noqa: B027 (most learn nothing)
+        """After a step of training, from 1, where there are tables: the model's mean score (n, count) of what was last
+        drawn for that column, with the positives that share it."""
 
 
 class Mixture(Strategy):
@@ -44,11 +57,28 @@ class Mixture(Strategy):
         self._parts = [STRATEGIES.get(name)(graph) for name in shares]
         self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
         self.by_predicate = any(part.by_predicate for part in self._parts)
+        named = zip(shares, self._parts, strict=True)
+        self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}
+
+    def _counts(self, count: int) -> list[int]:
+        """How many of `count` replacements each part draws."""
+        counts: list[int] = np.diff(np.rint(self._ends * count).astype(int), prepend=0).tolist()
+        return counts
 
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
-        counts = np.diff(np.rint(self._ends * count).astype(int), prepend=0)
-        drawn = [part.draw(triples, column, n, rng) for part, n in zip(self._parts, counts.tolist(), strict=True) if n]
+        counts = zip(self._parts, self._counts(count), strict=True)
+        drawn = [part.draw(triples, column, n, rng) for part, n in counts if n]
         return np.concatenate(drawn, axis=1) if drawn else np.empty((len(triples), 0), dtype=np.int64)
+
+    def start(self, rng: np.random.Generator) -> None:
+        for part in self._parts:
+            part.start(rng)
+
+    def learn(self, column: int, rewards: Floats, step: int) -> None:
+        counts = self._counts(rewards.shape[1])
+        for part, n, end in zip(self._parts, counts, np.cumsum(counts).tolist(), strict=True):
+            if n:
+                part.learn(column, rewards[:, end - n : end], step)
 
 
 @dataclass(frozen=True)

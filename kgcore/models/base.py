@@ -28,21 +28,37 @@ from kgcore.errors import InputError
 from kgcore.models import MODELS
 from kgcore.registry import build
 
+LARGEST_BLOCK = 2**25  # numbers that a block of scores may hold at once, in each of a few tensors
+
+
+def whole(name: str, value: float, at_least: int = 1) -> int:
+    """An option that counts something, as an int. Raises InputError where it is no whole number or below `at_least`."""
+    if not float(value).is_integer() or value < at_least:
+        raise InputError(f"{name} is {value:g}: it must be a whole number of at least {at_least}")
+    return int(value)
+
 
 class Comparator(ABC):
-    """How a query and an entity become a score; symmetric, higher = more plausible."""
+    """How a query and an entity become a score; symmetric, higher = more plausible.
+
+    broadcasts  whether `outer` holds d numbers for every pair, or only their score
+    """
+
+    broadcasts = True
 
     @abstractmethod
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         """(..., d) and (..., d) -> (...): the i-th query with the i-th entity."""
 
-    @abstractmethod
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
         """(..., q, d) and (..., c, d) -> (..., q, c): every query with every candidate."""
+        return self.pairs(queries.unsqueeze(-2), entities.unsqueeze(-3))
 
 
 class DotProduct(Comparator):
     """sum_i q_i e_i."""
+
+    broadcasts = False
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         return (queries * entities).sum(-1)
@@ -53,6 +69,8 @@ class DotProduct(Comparator):
 
 class NegativeDistance(Comparator):
     """-||q - e||_n, for n = 1 or 2: the distance is negated here, where it is born."""
+
+    broadcasts = False
 
     def __init__(self, norm: float) -> None:
         if norm not in (1, 2):
@@ -65,7 +83,7 @@ class NegativeDistance(Comparator):
 
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
         if torch.compiler.is_compiling():  # inductor fuses the formula itself into one pass
-            return self.pairs(queries.unsqueeze(-2), entities.unsqueeze(-3))
+            return super().outer(queries, entities)
         if self.norm == 1:
             distance: Tensor = _L1.apply(queries, entities)  # type: ignore[no-untyped-call]
             return -distance
@@ -94,6 +112,7 @@ class Model(ABC):
     """
 
     scale: float = 0.05  # embeddings start uniform in [-scale, scale]
+    predicate_scale: float | None = None  # the same for predicates, where theirs is another
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -109,7 +128,12 @@ class Model(ABC):
         """Numbers in a predicate's row."""
         return self.k
 
-    def initial_shared(self, rng: np.random.Generator) -> dict[str, Floats]:
+    @property
+    def pair_width(self) -> int:
+        """Numbers held at once while one candidate is scored against one query: what sizes the blocks of work."""
+        return self.entity_width
+
+    def initial_shared(self, rng: np.random.Generator) -> Mapping[str, Floats]:
         """What the shared numbers start from: name -> array of at least one dimension."""
         return {}
 
@@ -139,6 +163,10 @@ class QueryModel(Model):
     """A scoring function that is a query and a comparison."""
 
     comparator: Comparator
+
+    @property
+    def pair_width(self) -> int:
+        return self.entity_width if self.comparator.broadcasts else 1
 
     @abstractmethod
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
@@ -204,9 +232,10 @@ class TrainedModel:
         return digest.hexdigest()
 
     @torch.inference_mode()
-    def score(self, triples: Triples, rows: int = 65_536) -> Scores:
-        """f(t) of triples (n, 3): (n,) float64, computed in blocks of `rows`."""
+    def score(self, triples: Triples, rows: int | None = None) -> Scores:
+        """f(t) of triples (n, 3): (n,) float64, in blocks of `rows`, by default as many as fit in a block of work."""
         model, tables = self.model, self.embeddings
+        rows = rows or max(1, min(65_536, LARGEST_BLOCK // model.pair_width))
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
         blocks = [
             model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])

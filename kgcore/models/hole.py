@@ -12,6 +12,7 @@ class HolE(QueryModel):
     """f(s, p, o) = r . (s corr o), where (s corr o)_j = sum_i s_i o_{(i + j) mod k}, by FFT in O(k log k).
 
     Nickel et al., "Holographic Embeddings of Knowledge Graphs", AAAI 2016.
+    The paper's published numbers are those of `hole_complex`, the equivalent of Hayashi & Shimbo (ACL 2017).
     Embeddings: (k,) real for entities and predicates. Range: all reals.
     As queries: r . (s corr o) = o . (s conv r) = s . (r corr o), conv the circular convolution.
     """

@@ -102,12 +102,14 @@ class _State:
         def table(start: Floats) -> RowAdam:
             return RowAdam(torch.from_numpy(start.astype(np.float32)).to(device))
 
-        def uniform(rows: int, width: int) -> Floats:
-            return self.rng.uniform(-model.scale, model.scale, (rows, width))
+        def uniform(rows: int, width: int, scale: float) -> Floats:
+            return self.rng.uniform(-scale, scale, (rows, width))
 
-        self.entities = table(uniform(len(graph.entities), model.entity_width))
-        self.predicates = table(uniform(len(graph.predicates), model.predicate_width))
+        scales = model.scale, model.scale if model.predicate_scale is None else model.predicate_scale
+        self.entities = table(uniform(len(graph.entities), model.entity_width, scales[0]))
+        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, scales[1]))
         self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
+        self.strategy.start(self.rng)
         self.losses: list[float] = []
         self.dense = _compiled(self._dense_loss) if compiled else self._dense_loss
         self.steps_per_epoch = _steps(graph, config)
@@ -162,12 +164,16 @@ class _State:
         p = predicates.index_select(0, relations)
         own = torch.from_numpy(_own(batch, chunk, in_subject, in_object)).to(self.device)
         dense = self.dense if count == self.config.batch_size else self._dense_loss  # one shape is compiled
-        loss, penalty = dense(shared, s, p, o, stand_in_s, stand_in_o, own, chunk, count)
+        loss, penalty, rewards = dense(shared, s, p, o, stand_in_s, stand_in_o, own, chunk, count)
         gradients = torch.autograd.grad(loss + penalty, (entities, predicates, *shared.values()))
         self.entities.step(rows, gradients[0], step, learning_rate)
         self.predicates.step(used, gradients[1], step, learning_rate)
         for table, gradient in zip(self.shared.values(), gradients[2:], strict=True):
             table.step(torch.arange(len(gradient), device=self.device), gradient, step, learning_rate)
+        if rewards is not None:
+            on_object, on_subject = np.split(rewards.cpu().numpy(), [in_object.shape[1]], axis=1)
+            for column, drawn in ((OBJECT, on_object), (SUBJECT, on_subject)):
+                self.strategy.learn(column, drawn, step)
         return loss.detach()
 
     def _dense_loss(
@@ -181,8 +187,9 @@ class _State:
         own: Tensor,
         chunk: int,
         count: int,
-    ) -> tuple[Tensor, Tensor]:
-        """The loss of the first `count` positives, for the rest only fill up the last chunk, and their penalty."""
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The loss of the first `count` positives, for the rest only fill up the last chunk, and their penalty; for a
+        strategy that learns, every stand-in's mean score in its chunk, where it is not the positive's own."""
         model = self.model.bound(shared)
         s_chunks, p_chunks, o_chunks = (rows.view(-1, chunk, rows.shape[-1]) for rows in (s, p, o))
         blocks = []
@@ -193,10 +200,11 @@ class _State:
             candidates = stand_in_s.view(len(s_chunks), -1, s.shape[-1])
             blocks.append(model.score_subjects(p_chunks, o_chunks, candidates).reshape(len(s), -1))
         corrupted = torch.cat(blocks, -1).masked_fill(own, NO_CORRUPTION)
+        rewards = _mean_scores(corrupted.detach(), own, chunk) if self.strategy.tables else None
         loss = self.loss(model.score(s, p, o)[:count], corrupted[:count])
         if not self.config.lp_weight:
-            return loss, torch.zeros_like(loss)
-        return loss, self.config.lp_weight * lp(torch.cat([s, p, o], -1)[:count], self.config.lp_power)
+            return loss, torch.zeros_like(loss), rewards
+        return loss, self.config.lp_weight * lp(torch.cat([s, p, o], -1)[:count], self.config.lp_power), rewards
 
     def _chunked(self, batch: Triples) -> tuple[Triples, int]:
         """The batch in whole chunks: a short last chunk is filled up, with rows whose loss is not taken."""
@@ -217,7 +225,8 @@ class _State:
 
     def _tables(self) -> dict[str, RowAdam]:
         shared = {f"shared.{name}": table for name, table in self.shared.items()}
-        return {"entities": self.entities, "predicates": self.predicates} | shared
+        learnt = {f"corruptions.{name}": table for name, table in self.strategy.tables.items()}
+        return {"entities": self.entities, "predicates": self.predicates} | shared | learnt
 
     def save(self) -> Checkpoint:
         """The state after a whole epoch."""
@@ -250,6 +259,12 @@ def _own(batch: Triples, chunk: int, in_subject: Ints, in_object: Ints) -> Bools
     ]
     own: Bools = np.concatenate(blocks, axis=1)
     return own
+
+
+def _mean_scores(corrupted: Tensor, own: Tensor, chunk: int) -> Tensor:
+    """(b, eta) -> (b / chunk, eta): every stand-in's mean score with the positives whose own entity it is not."""
+    scores, counted = (part.view(-1, chunk, own.shape[1]) for part in (corrupted.masked_fill(own, 0), ~own))
+    return scores.sum(1) / counted.sum(1)
 
 
 def _steps(graph: KnowledgeGraph, config: TrainConfig) -> int:

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore import ranking
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.ranks import rank_metrics
+from kgcore.models import MODELS
 from kgcore.models.base import Embeddings, TrainedModel
 from kgcore.ranking import filtered_ranks
+from kgcore.registry import build
 
 
 def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: set, entities: int) -> float:
@@ -24,12 +27,21 @@ def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: 
     return 1 + better + equal / 2
 
 
-@pytest.mark.parametrize("name", ["transe", "distmult"])
-def test_ranks_are_those_of_a_loop(small_graph: KnowledgeGraph, name: str) -> None:
-    torch.manual_seed(0)
-    # whole numbers: equal scores occur, and every way of adding gives the same sum
-    tables = Embeddings(torch.randint(-2, 3, (40, 4)).float(), torch.randint(-2, 3, (3, 4)).float())
-    trained = TrainedModel(name, 4, tables)
+@pytest.mark.parametrize("name", ["transe", "distmult", "simple", "convkb", "conve"])
+@pytest.mark.parametrize("block", [None, 300])
+def test_ranks_are_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
+    if block:
+        monkeypatch.setattr(ranking, "LARGEST_BLOCK", block)  # the 40 entities are scored in turns
+    rng = np.random.default_rng(0)
+
+    def whole(*shape: int) -> torch.Tensor:  # equal scores occur, and every way of adding gives the same sum
+        return torch.from_numpy(rng.integers(-2, 3, shape)).float()
+
+    options = {"filters": 2} if name.startswith("conv") else {}
+    model = build(MODELS.get(name), options, 4)
+    shared = {key: whole(*start.shape) for key, start in model.initial_shared(rng).items()}
+    tables = Embeddings(whole(40, model.entity_width), whole(3, model.predicate_width), shared)
+    trained = TrainedModel(name, 4, tables, options)
     triples = small_graph.test.positives
     facts = set(
         map(tuple, np.concatenate([getattr(small_graph, s).positives for s in ("train", "valid", "test")]).tolist())

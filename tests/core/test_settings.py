@@ -40,7 +40,7 @@ def test_names_of_settings_are_unique_over_the_stages() -> None:
         (lambda: TrainConfig(learning_rate=0.0), r"learning_rate is 0\.0: it must be above 0"),
         (lambda: TrainConfig(learning_rate=float("nan")), "learning_rate is nan"),
         (lambda: TrainConfig(learning_rate=float("inf")), "learning_rate is inf"),
-        (lambda: TrainConfig(model="transx"), "there is no model 'transx': known are complex, distmult, hole, transe"),
+        (lambda: TrainConfig(model="transx"), "there is no model 'transx': known are .*distmult, .*transe"),
         (lambda: TrainConfig(loss="hinge"), "there is no loss 'hinge': known are"),
         (lambda: CorruptConfig(sides="left"), "sides is 'left': it must be one of subject, object, both"),
         (lambda: CorruptConfig(strategy="odd"), "there is no corruption strategy 'odd'"),

@@ -1,0 +1,42 @@
+"""ANALOGY: a predicate is a normal matrix, half of it diagonal and half 2 x 2 rotations with a length."""
+
+import torch
+from torch import Tensor
+
+from kgcore.models import MODELS
+from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.complex import ComplEx
+
+
+@MODELS.register("analogy")
+class Analogy(QueryModel):
+    """f(s, p, o) = sum_{i <= 2k} r_i s_i o_i + Re(sum_{j <= k} r'_j s'_j conj(o'_j)): DistMult beside ComplEx.
+
+    Liu et al., "Analogical Inference for Multi-relational Embeddings", ICML 2017; half of the numbers are scalars and
+    half blocks, as in its published code.
+    Embeddings: (4k,) real for entities and predicates: 2k scalars, then k complex numbers, real parts first.
+    Range: all reals.
+    """
+
+    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    comparator = DotProduct()
+
+    def __init__(self, k: int) -> None:
+        super().__init__(k)
+        self._blocks = ComplEx(k)
+
+    @property
+    def entity_width(self) -> int:
+        return 4 * self.k
+
+    @property
+    def predicate_width(self) -> int:
+        return 4 * self.k
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        (s, s_blocks), (r, r_blocks) = subjects.chunk(2, -1), predicates.chunk(2, -1)
+        return torch.cat([s * r, self._blocks.object_query(s_blocks, r_blocks)], -1)
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        (r, r_blocks), (o, o_blocks) = predicates.chunk(2, -1), objects.chunk(2, -1)
+        return torch.cat([r * o, self._blocks.subject_query(r_blocks, o_blocks)], -1)

@@ -1,0 +1,29 @@
+"""HolE in the form behind the paper's published numbers: ComplEx's score times 2 / k."""
+
+from torch import Tensor
+
+from kgcore.models import MODELS
+from kgcore.models.complex import ComplEx
+
+
+@MODELS.register("hole_complex")
+class HolEComplEx(ComplEx):
+    """f(s, p, o) = (2 / k) Re(sum_i r_i s_i conj(o_i)).
+
+    Hayashi & Shimbo, "On the Equivalence of Holographic and Complex Embeddings for Link Prediction", ACL 2017: up to
+    the Fourier transform the two are one. The paper's published code takes this for HolE, so its numbers are of this.
+    `hole` is the circular correlation itself.
+    Embeddings: (k,) complex, held as (2k,) real, real parts first. Range: all reals.
+    """
+
+    def __init__(self, k: int) -> None:
+        super().__init__(k)
+        self.scale = ComplEx.scale * (k / 2) ** (
+            1 / 3
+        )  # a score is a product of three: it starts as large as ComplEx's
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        return super().object_query(subjects, predicates) * (2 / self.k)
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        return super().subject_query(predicates, objects) * (2 / self.k)

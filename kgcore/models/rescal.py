@@ -1,0 +1,31 @@
+"""RESCAL: a bilinear form with a full matrix a predicate."""
+
+from torch import Tensor
+
+from kgcore.models import MODELS
+from kgcore.models.base import DotProduct, QueryModel
+
+
+@MODELS.register("rescal")
+class RESCAL(QueryModel):
+    """f(s, p, o) = s^T R o.
+
+    Nickel et al., "A Three-Way Model for Collective Learning on Multi-Relational Data", ICML 2011.
+    Embeddings: entities (k,), predicates (k, k), held row by row as (k k,), all real. Range: all reals.
+    """
+
+    scale = 0.3  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    comparator = DotProduct()
+
+    @property
+    def predicate_width(self) -> int:
+        return self.k * self.k
+
+    def _matrix(self, predicates: Tensor) -> Tensor:
+        return predicates.reshape(*predicates.shape[:-1], self.k, self.k)
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        return (subjects.unsqueeze(-2) @ self._matrix(predicates)).squeeze(-2)
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        return (self._matrix(predicates) @ objects.unsqueeze(-1)).squeeze(-1)

@@ -1,0 +1,47 @@
+"""TuckER: one core tensor for all triples, multiplied with subject, predicate and object."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from torch import Tensor
+
+from kgcore.arrays import Floats
+from kgcore.models import MODELS
+from kgcore.models.base import DotProduct, QueryModel, whole
+
+
+def _outer(a: Tensor, b: Tensor) -> Tensor:
+    """(..., m), (..., n) -> (..., m n): every product."""
+    return (a.unsqueeze(-1) * b.unsqueeze(-2)).flatten(-2)
+
+
+@MODELS.register("tucker")
+class TuckER(QueryModel):
+    """f(s, p, o) = sum_{abc} W_abc s_a r_b o_c.
+
+    Balazevic et al., "TuckER: Tensor Factorization for Knowledge Graph Completion", EMNLP 2019, equation 2. Neither its
+    dropout nor its batch normalisation: the formula alone.
+    Embeddings: entities (k,), predicates (predicate_size,); shared: core (k, predicate_size, k). Range: all reals.
+
+    predicate_size  numbers of a predicate, k by default but at most 30, which the authors chose on WN18
+    """
+
+    scale = 0.2  # of the order 1: a product of small numbers would start with a vanishing gradient
+    comparator = DotProduct()
+
+    def __init__(self, k: int, predicate_size: float | None = None) -> None:
+        super().__init__(k)
+        self._predicate_size = min(k, 30) if predicate_size is None else whole("predicate_size", predicate_size)
+
+    @property
+    def predicate_width(self) -> int:
+        return self._predicate_size
+
+    def initial_shared(self, rng: np.random.Generator) -> Mapping[str, Floats]:
+        return {"core": rng.uniform(-1, 1, (self.k, self._predicate_size, self.k))}
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        return _outer(subjects, predicates) @ self.shared["core"].flatten(0, 1)
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        return _outer(predicates, objects) @ self.shared["core"].flatten(1, 2).mT
