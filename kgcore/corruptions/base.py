@@ -6,7 +6,7 @@ A `Strategy` says which entities may stand in; `corrupt` puts them in, one side 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from kgcore.corruptions import SIDES, STRATEGIES
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
-if TYPE_CHECKING:
-    from kgcore.training.adam import RowAdam
-
 SUBJECT, OBJECT = 0, 2
 
 
@@ -25,11 +22,11 @@ class Strategy(ABC):
     """Draws replacements. It is built from the graph's training split alone.
 
     by_predicate  whether a draw depends on the predicate: positives that share corruptions must then share it, too
-    tables        what it learns while a model is trained, by name, part of every checkpoint; none in most strategies
+    tables        what it learns while a model is trained, `RowAdam`s by name, part of every checkpoint; none in most
     """
 
     by_predicate = False
-    tables: Mapping[str, "RowAdam"] = {}
+    tables: Mapping[str, Any] = {}  # Any: the stages after the scores know no training
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         if len(graph.entities) < 2:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
@@ -21,7 +20,7 @@ class ConvKB(Model):
     NAACL 2018. No dropout, and embeddings that start at random, not from TransE. There a true triple has a low score;
     here w takes the sign.
     Embeddings: (k,) real for entities and predicates; shared: the filters (a_f, b_f, c_f), their biases d_f, and w.
-    Range: all reals. A filter at a time, so that scoring holds k numbers a pair, not filters x k.
+    Range: all reals.
 
     filters  number of filters, 32 in the code behind the paper's numbers
     """
@@ -32,14 +31,16 @@ class ConvKB(Model):
         super().__init__(k)
         self.filters = whole("filters", filters)
 
+    @property
+    def pair_width(self) -> int:
+        return self.filters * self.k
+
     def initial_shared(self, rng: np.random.Generator) -> Mapping[str, Floats]:
         weights = rng.uniform(-1, 1, (self.filters, self.k)) * math.sqrt(6 / (self.filters * self.k))
         return {"filters": rng.uniform(-1, 1, (self.filters, 3)), "bias": np.zeros(self.filters), "weights": weights}
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-        score = torch.zeros((), dtype=objects.dtype, device=objects.device)
-        for f in range(self.filters):
-            a, b, c = self.shared["filters"][f]
-            maps = relu((a * subjects + b * predicates + self.shared["bias"][f]) + c * objects)
-            score = score + maps @ self.shared["weights"][f]
-        return score
+        a, b, c = self.shared["filters"].unsqueeze(-1).unbind(1)  # (filters, 1) each
+        s, r, o = (rows.unsqueeze(-2) for rows in (subjects, predicates, objects))
+        maps = relu((a * s + b * r + self.shared["bias"].unsqueeze(-1)) + c * o)
+        return maps.flatten(-2) @ self.shared["weights"].flatten()
