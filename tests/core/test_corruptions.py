@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from kgcore.corruptions import SIDES, STRATEGIES
-from kgcore.corruptions.base import OBJECT, SUBJECT, corrupt, corrupt_held_out
+from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, corrupt, corrupt_held_out
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, Split
 
 
 @pytest.mark.parametrize("name", STRATEGIES.names())
@@ -63,3 +63,36 @@ def test_bad_arguments_are_refused(small_graph: KnowledgeGraph, rng: np.random.G
         corrupt(small_graph.valid.positives, 0, uniform, rng)
     with pytest.raises(InputError, match="sides is 'left'"):
         corrupt(small_graph.valid.positives, 1, uniform, rng, sides="left")
+
+
+def test_typed_draws_every_other_entity_of_the_range_alike(small_graph: KnowledgeGraph, rng) -> None:
+    typed, train = STRATEGIES.get("typed")(small_graph), small_graph.train.triples
+    for column in (SUBJECT, OBJECT):
+        for triple in train[:5]:
+            seen = np.unique(train[train[:, 1] == triple[1], column])
+            others = np.setdiff1d(seen, triple[column])
+            drawn = typed.draw(np.tile(triple, (2000, 1)), column, 5, rng)
+            counts = np.bincount(drawn.ravel(), minlength=40)
+            assert counts[others].sum() == drawn.size
+            expected = drawn.size / len(others)
+            assert ((counts[others] - expected) ** 2 / expected).sum() < 90
+
+
+def test_typed_of_a_range_of_one_is_uniform(rng: np.random.Generator) -> None:
+    names = [f"e{i}" for i in range(6)]
+    split = Split(np.array([[0, 0, 5], [1, 0, 5], [2, 1, 3], [2, 1, 4]]), np.ones(4))
+    typed = STRATEGIES.get("typed")(KnowledgeGraph("lone", names, ["p", "q"], split, split, split))
+    drawn = typed.draw(np.tile([[0, 0, 5]], (500, 1)), OBJECT, 4, rng)
+    assert set(np.unique(drawn)) == {0, 1, 2, 3, 4}
+    unseen = typed.draw(np.array([[2, 1, 0]]), OBJECT, 50, rng)  # an object that training has not there
+    assert set(np.unique(unseen)) == {3, 4}
+
+
+@pytest.mark.parametrize(("count", "typed"), [(0, 0), (1, 0), (4, 1), (20, 5), (7, 2)])
+def test_a_mixture_keeps_its_shares(small_graph: KnowledgeGraph, rng: np.random.Generator, count, typed) -> None:
+    mixture = Mixture(small_graph, {"typed": 1, "uniform": 3})
+    assert mixture.by_predicate
+    drawn = mixture.draw(small_graph.train.triples, OBJECT, count, rng)
+    assert drawn.shape == (len(small_graph.train), count)
+    assert mixture._counts(count) == [typed, count - typed]
+    assert (drawn != small_graph.train.triples[:, OBJECT, None]).all()

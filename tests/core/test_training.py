@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import ClassVar
@@ -17,9 +18,11 @@ from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
+from kgcore.registry import build
 from kgcore.training import loop
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from kgcore.training.regulariser import lp
 
 CPU = torch.device("cpu")
 
@@ -265,3 +268,61 @@ def test_a_loss_that_explodes_is_told(small_graph: KnowledgeGraph) -> None:
     config = TrainConfig(model="distmult", loss="multiclass_nll", k=4, epochs=50, learning_rate=1e30)
     with pytest.raises(FitError, match="lower the learning rate"):
         loop.train(small_graph, config, CPU)
+
+
+def test_chunks_that_share_typed_corruptions_are_of_one_predicate(small_graph: KnowledgeGraph) -> None:
+    config = TrainConfig(k=4, chunk_size=16, batch_size=64, negatives={"typed": 1.0})
+    model, loss = build(MODELS.get("transe"), {}, 4), build(LOSSES.get("nll"), {})
+    state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
+    predicates = small_graph.train.triples[:, 1]
+    orders = [state._order(), state._order()]
+    for order in orders:
+        assert sorted(order) == list(range(len(predicates)))  # each positive once
+        chunks = [predicates[order[start : start + 16]] for start in range(0, len(order), 16)]
+        mixed = sum(len(np.unique(chunk)) > 1 for chunk in chunks)
+        assert mixed <= len(np.unique(predicates))  # what is left over of the predicates
+    assert (orders[0] != orders[1]).any()
+
+
+def test_a_shared_stand_in_that_is_the_positives_own_entity_counts_for_nothing() -> None:
+    batch = np.array([[0, 0, 1], [2, 0, 3], [4, 0, 1], [5, 0, 6]])
+    own = loop._own(batch, 2, in_subject=np.array([[2], [9]]), in_object=np.array([[1, 3], [6, 7]]))
+    expected = [[True, False, False], [False, True, True], [False, False, False], [True, False, False]]
+    np.testing.assert_array_equal(own, expected)
+    scores = torch.randn(4, 5, dtype=torch.float64)
+    for name in LOSSES.names():
+        loss = build(LOSSES.get(name), {})
+        masked = torch.cat([scores, torch.full((4, 2), loop.NO_CORRUPTION, dtype=torch.float64)], 1).requires_grad_()
+        value = loss(torch.zeros(4, dtype=torch.float64), masked)
+        torch.testing.assert_close(value, loss(torch.zeros(4, dtype=torch.float64), scores))
+        (gradient,) = torch.autograd.grad(value, masked)
+        assert (gradient[:, 5:] == 0).all()
+
+
+@pytest.mark.parametrize("power", [2.0, 3.0])
+def test_the_regulariser_is_the_sum_of_powers_and_shrinks_embeddings(small_graph: KnowledgeGraph, power: float) -> None:
+    rows = torch.randn(5, 3, dtype=torch.float64)
+    assert lp(rows, power).item() == pytest.approx(sum(abs(x) ** power for x in rows.ravel().tolist()))
+    config = TrainConfig(model="distmult", k=8, epochs=5, batch_size=128)
+    sizes = [
+        loop.train(small_graph, replace(config, lp_weight=weight, lp_power=power), CPU).model.embeddings.entities.norm()
+        for weight in (0.0, 0.1)
+    ]
+    assert sizes[1] < 0.9 * sizes[0]
+
+
+def test_the_learning_rate_falls_to_what_is_asked(small_graph: KnowledgeGraph, monkeypatch) -> None:
+    rates: list[float] = []
+    real = loop._State._step
+
+    def noted(self: loop._State, batch: np.ndarray, step: int, rate: float) -> torch.Tensor:
+        rates.append(rate)
+        return real(self, batch, step, rate)
+
+    monkeypatch.setattr(loop._State, "_step", noted)
+    config = TrainConfig(k=4, epochs=2, batch_size=100, learning_rate=0.1)
+    loop.train(small_graph, config, CPU)
+    assert rates == pytest.approx([0.1 * (1 - i / 12) for i in range(12)])
+    rates.clear()
+    loop.train(small_graph, replace(config, learning_rate_end=1.0), CPU)
+    assert rates == pytest.approx([0.1] * 12)
