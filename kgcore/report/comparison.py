@@ -91,10 +91,11 @@ def _grid(table: str, frame: pd.DataFrame) -> dict[str, Any]:
     body = []
     for keys, part in frame.groupby(by, sort=False):
         cells = {tuple(row[c] for c in across): row for row in part.to_dict("records")}
-        body.append(([name(key) for key in keys], [_cell(cells.get(column)) for column in columns]))
-    heads = [" ".join(name(part) for part in column if part != "none") for column in columns]
-    return {"by": [{"varied": "", "size": "size"}.get(column, name(column)) for column in by]} | {
-        "columns": heads,
+        heads = list(keys) if by == ["relation"] else [name(key) for key in keys]
+        body.append((heads, [_cell(cells.get(column)) for column in columns]))
+    return {
+        "by": ["" if column == "varied" else name(column) for column in by],
+        "columns": [" ".join(name(part) for part in column if part != "none") for column in columns],
         "body": body,
     }
 

@@ -1,0 +1,136 @@
+"""The paper beside ours: presets, the tidy frame, the findings, the page."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kgcore.errors import InputError
+from kgcore.presets import PRESETS, preset
+from kgcore.report.comparison import comparison_page, sweep_figures
+from kgcore.reproduction.compare import COLUMNS, side_by_side
+from kgcore.reproduction.findings import findings, worse_than_paper
+from kgcore.reproduction.grid import Cell, cells, grid
+
+LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]
+
+
+def summary(brier: float, mrr: float = 0.1) -> dict:
+    """What a pipeline of that Brier score everywhere says; uncalibrated 0.4."""
+
+    def scores(value: float) -> dict[str, float]:
+        return {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}
+
+    fitted = {"platt": scores(brier + 0.01), "isotonic": scores(brier)}
+    rule = {"threshold": -1.5, "accuracy": 0.75}
+    return {
+        "metrics": {
+            "uncalibrated": scores(0.4),
+            "base_rate": scores(0.25),
+            "ground_truth": fitted,
+            "synthetic": {name: scores(v["brier"] + 0.001) for name, v in fitted.items()},
+        },
+        "accuracy_per_relation": {"learned": 0.8, "median": 0.7},
+        "relations": [{"name": "_has_part", "predicate": 0, "triples": 9, "learned": rule, "median": rule}],
+        "ranks": {"mr": 100.0, "mrr": mrr, "hits_at_10": 0.2},
+        "pipeline": "run-1",
+        "runs": {},
+    }
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    chosen = grid(("results", "losses", "ranks", "thresholds", "sensitivity"), ("wn11",), "default")
+    every = dict.fromkeys(cell for group in chosen.values() for cell in group)
+    return side_by_side(chosen, {cell: summary(0.05 + 0.01 * i, 0.3 - 0.005 * i) for i, cell in enumerate(every)})
+
+
+def test_the_papers_protocol_is_the_published_one() -> None:
+    config = preset("paper", "wn11", "hole", "nll")
+    assert (config.model, config.chunk_size, config.epochs, config.learning_rate) == ("hole_complex", 1, 1000, 1e-4)
+    assert (config.learning_rate_end, config.negatives, config.lp_weight) == (1.0, {"uniform": 1.0}, 0)
+    assert -(-110_361 // config.batch_size) == 64
+    assert -(-316_232 // preset("paper", "fb13", "transe", "nll").batch_size) == 32
+    linked = preset("paper", "fb15k-237", "complex", "multiclass_nll")
+    assert (linked.k, linked.eta, linked.learning_rate, linked.lp_weight) == (350, 30, 5e-5, 1e-4)
+    with pytest.raises(InputError, match="there is no preset 'best'"):
+        preset("best", "wn11", "transe", "nll")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_cell_of_the_grid_has_settings_that_are_valid(name: str) -> None:
+    for cell in {cell for group in grid(("all",), (), name).values() for cell in group}:
+        train = cell.configs.train
+        assert cell.configs.prepare.dataset == cell.dataset
+        assert train.loss == cell.loss
+        if cell.varied:
+            assert (train.eta, train.k) == (cell.eta, cell.k)
+        assert cell.configs.calibrate.base_rate == cell.base_rate
+
+
+def test_a_row_has_the_papers_value_and_ours(frame: pd.DataFrame) -> None:
+    assert list(frame.columns) == COLUMNS
+    row = frame.query(
+        "table == 'results' and model == 'transe' and negatives == 'synthetic' and calibrator == 'isotonic'"
+    ).set_index("metric")
+    assert row.loc["brier", "paper"] == 0.08739721341529823
+    assert row.loc["brier", "ours"] == pytest.approx(0.051)
+    assert row.loc["brier", "run_id"] == "run-1"
+    ranks = frame.query("table == 'ranks' and model == 'transe'").set_index("metric")
+    assert ranks.loc["mrr", "paper"] == pytest.approx(0.1551, abs=1e-4)
+    published = frame["table"].isin(["results", "losses", "ranks"])
+    assert frame.loc[published, "paper"].notna().all()
+    sweep = frame.query("table == 'sensitivity' and varied == 'k' and k == 10 and calibrator == 'platt'")
+    assert sweep.query("negatives == 'ground_truth' and metric == 'brier'")["paper"].item() == 0.21633584644920525
+    thresholds = frame.query("table == 'thresholds' and metric == 'threshold'")
+    assert set(thresholds["relation"]) == {"_has_part"}
+
+
+def test_a_cell_that_failed_leaves_empty_rows() -> None:
+    chosen = {"results": cells("results", ("wn11",), "default")}
+    good = chosen["results"][0]
+    frame = side_by_side(chosen, {good: summary(0.1)})
+    assert frame.loc[frame["model"] == good.model, "ours"].notna().all()
+    assert frame.loc[frame["model"] != good.model, "ours"].isna().all()
+    assert frame["paper"].notna().all()
+    page = comparison_page("t", frame, {}, {"wn11 hole": "no <disk>"}, [])
+    assert "wn11 hole: no &lt;disk&gt;" in page
+    assert "failed" in page
+
+
+def test_base_rates_are_those_of_the_published_models() -> None:
+    chosen = {"base-rate": cells("base-rate", ("wn18rr",), "default")}
+    frame = side_by_side(chosen, {cell: summary(0.1) for cell in chosen["base-rate"]})
+    assert len(frame) == 19 * 2 * 4
+    assert frame["paper"].notna().all()
+    baseline = frame.query("calibrator == 'base_rate' and metric == 'brier'")
+    np.testing.assert_allclose(baseline["paper"], baseline["base_rate"] * (1 - baseline["base_rate"]), atol=1e-3)
+
+
+def test_findings_count_what_they_say(frame: pd.DataFrame) -> None:
+    said = " ".join(findings(frame))
+    calibrated = frame[frame["metric"].isin(["brier", "log_loss"]) & (frame["negatives"] != "none")]
+    calibrated = calibrated[calibrated["table"] != "results"].drop_duplicates(  # every result stands under losses, too
+        ["dataset", "model", "loss", "negatives", "calibrator", "metric", "varied", "eta", "k"]
+    )
+    difference = calibrated["ours"] - calibrated["paper"]
+    assert f"Of {len(calibrated)} calibrated" in said
+    assert f"{(difference <= 0.01).mean():.1%} are no worse" in said
+    assert len(worse_than_paper(frame)) == (difference > 0.01).sum()
+    assert "higher by 0.0010 on average" in said
+    assert "Isotonic regression is no worse than Platt scaling: in 100.0%" in said
+    assert "Spearman's correlation of MRR with the isotonic Brier score is -1.00" in said
+
+
+def test_the_page_has_every_table_and_the_figures_lines(frame: pd.DataFrame) -> None:
+    figures = sweep_figures(frame)
+    assert len(figures) == 4  # Brier score and log loss over eta and k
+    page = comparison_page("Side by side", frame, figures, {}, ["a note"])
+    for text in ("TransE", "multiclass NLL", "paper 0.0874", "a note", "_has_part", "Filtered ranks", "<svg"):
+        assert text in page
+
+
+def test_one_cell_serves_every_table_that_needs_it() -> None:
+    chosen = grid(("results", "classification", "losses", "ranks", "reliability"), ("wn11", "fb13"), "default")
+    distinct = {cell for group in chosen.values() for cell in group}
+    assert len(distinct) == 2 * 4 * 4
+    assert str(Cell("wn11", "transe", "nll", "default", varied="k", k=10)) == "wn11 transe nll k=10"
