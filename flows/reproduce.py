@@ -108,7 +108,7 @@ def task_runner(text: str) -> "TaskRunner[Any]":
     if kind != "dask" or (rest and not rest.startswith("//")):
         raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
     try:
-        from prefect_dask import DaskTaskRunner
+        from prefect_dask.task_runners import DaskTaskRunner
     except ImportError:
         raise InputError("--runner dask needs the extra: pip install 'kgcal[dask]'") from None
     if rest:
