@@ -2,16 +2,22 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
 from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.importtools import import_object
+from prefect_dask.task_runners import DaskTaskRunner
 
-from flows import stages
+from flows import reproduce, stages
 from flows.pipeline import pipeline
 from kgcore.config import PrepareConfig, TrainConfig
+from kgcore.datasets import DATASETS
+from kgcore.errors import InputError
+from kgcore.reproduction import grid
 from tests.pipeline.conftest import CHECKOUT
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -50,3 +56,39 @@ def test_every_deployment_names_a_flow_that_is_there() -> None:
         path, name = deployment["entrypoint"].split(":")
         module = path.removesuffix(".py").replace("/", ".")
         assert import_object(f"{module}.{name}").name == deployment["name"].removeprefix("stage-")
+
+
+def test_a_grid_runs_on_threads_and_on_dask_and_a_failed_cell_leaves_the_others(monkeypatch, tmp_path) -> None:
+    family, real = DATASETS.get("family"), DATASETS.get("wn11")
+
+    def small(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
+        if model == "hole":
+            raise InputError("no room for HolE")
+        return TrainConfig(model=model, loss=loss, k=8, epochs=2, batch_size=512)
+
+    monkeypatch.setattr(grid, "preset", small)
+    in_this_process = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    DATASETS.remove("wn11")
+    DATASETS.add("wn11", replace(family, name="wn11"))
+    try:
+        first = reproduce.reproduce(tables=["results"], datasets=["wn11"], runner="threads:2")
+        monkeypatch.setattr(reproduce, "task_runner", lambda text: DaskTaskRunner(cluster_kwargs=in_this_process))
+        second = reproduce.reproduce(tables=["results"], datasets=["wn11"], runner="dask")
+    finally:
+        DATASETS.remove("wn11")
+        DATASETS.add("wn11", real)
+    for made in (first, second):
+        assert made["cells"] == 3
+        assert made["failures"] == {"wn11 hole self_adversarial": "no room for HolE"}
+    frames = [pd.read_csv(made["csv"]) for made in (first, second)]
+    pd.testing.assert_frame_equal(*frames)  # what threads computed, Dask found
+
+
+@pytest.mark.parametrize("text", ["thread", "threads:0", "threads:two", "dask:localhost", "ray"])
+def test_a_runner_that_there_is_not_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=f"--runner.*{text}"):
+        reproduce.task_runner(text)
+
+
+def test_dask_at_an_address() -> None:
+    assert reproduce.task_runner("dask://127.0.0.1:8786").address == "tcp://127.0.0.1:8786"
