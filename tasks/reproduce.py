@@ -52,7 +52,8 @@ def finish_reproduction(
         "Tabacof & Costabello, Probability Calibration for Knowledge Graph Embedding Models, ICLR 2020, reproduced "
         f"with the preset {preset!r}. In every cell: ours, the paper's unrounded value, and the difference; green is "
         "better than the paper, red is worse by more than 0.01.",
-        "Values marked “not held out” come from a published program that measured on the validation files.",
+        "Values that are not held out come from a published program that measured on the validation files: the "
+        "findings leave them out.",
     ]
     page = comparison_page("The paper and kgcal, side by side", frame, figures, named, notes)
     with tempfile.TemporaryDirectory() as folder:

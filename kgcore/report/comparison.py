@@ -97,6 +97,7 @@ def _grid(table: str, frame: pd.DataFrame) -> dict[str, Any]:
         "by": ["" if column == "varied" else name(column) for column in by],
         "columns": [" ".join(name(part) for part in column if part != "none") for column in columns],
         "body": body,
+        "note": ", ".join(sorted(set(frame["note"]) - {""})),
     }
 
 
@@ -109,7 +110,7 @@ def _cell(row: Mapping[Any, Any] | None) -> dict[str, str]:
     text = {"ours": "failed" if np.isnan(ours) else f"{ours:.{digits}f}", "paper": "", "difference": "", "kind": ""}
     if np.isnan(paper):
         return text
-    text["paper"] = f"{paper:.{digits}f}" + (f" ({row['note']})" if row["note"] else "")
+    text["paper"] = f"{paper:.{digits}f}"
     if not np.isnan(ours):
         difference = ours - paper
         text["difference"] = f"{difference:+.{digits}f}"
