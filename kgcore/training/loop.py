@@ -8,20 +8,20 @@ checkpoint of the tables, the moments and the generator continues it, on a CPU t
 """
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.compiling import compile_if_possible
 from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture
-from kgcore.errors import FitError, KgcalWarning
+from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
@@ -32,7 +32,6 @@ from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from kgcore.training.regulariser import lp
 
-T = TypeVar("T")
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms a step
 NO_CORRUPTION = -1e4  # the score of a shared entity that is the positive's own: no loss sees it, nor its gradient
 
@@ -111,7 +110,7 @@ class _State:
         self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
         self.strategy.start(self.rng)
         self.losses: list[float] = []
-        self.dense = _compiled(self._dense_loss) if compiled else self._dense_loss
+        self.dense = compile_if_possible(self._dense_loss, "training") if compiled else self._dense_loss
         self.steps_per_epoch = _steps(graph, config)
 
     def embeddings(self) -> Embeddings:
@@ -270,24 +269,3 @@ def _mean_scores(corrupted: Tensor, own: Tensor, chunk: int) -> Tensor:
 def _steps(graph: KnowledgeGraph, config: TrainConfig) -> int:
     """Steps an epoch."""
     return -(-len(graph.train) // config.batch_size)
-
-
-def _compiled(function: Callable[..., T]) -> Callable[..., T]:
-    """The function through torch.compile; as it is, with one warning, where compiling fails for want of a compiler."""
-    compiled, failed = torch.compile(function, dynamic=False), False
-
-    def call(*args: Any) -> T:
-        nonlocal failed
-        if not failed:
-            try:
-                result: T = compiled(*args)
-                return result
-            except Exception as error:  # what a missing or broken compiler raises is not part of PyTorch's interface
-                failed = True
-                reason = str(error).strip().splitlines()[0]
-                warnings.warn(
-                    f"training goes on without torch.compile, more slowly: {reason}", KgcalWarning, stacklevel=2
-                )
-        return function(*args)
-
-    return call

@@ -12,7 +12,7 @@ from scipy.stats import norm as normal
 
 from kgcore import storage
 from kgcore.errors import InputError
-from kgcore.models import MODELS
+from kgcore.models import MODELS, base
 from kgcore.models.base import Embeddings, Model, QueryModel, TrainedModel
 from kgcore.registry import build
 
@@ -320,3 +320,14 @@ def test_blocks_do_not_change_scores_and_the_fingerprint_sees_every_number(rng: 
     changed[9, 7] += 1e-6 + changed[9, 7].abs() * 1e-6
     assert TrainedModel("transe", K, Embeddings(changed, tables.predicates)).fingerprint() != trained.fingerprint()
     assert TrainedModel("transe", K, tables, {"norm": 2}).fingerprint() != trained.fingerprint()
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+def test_l1_in_tiles_is_l1(monkeypatch: pytest.MonkeyPatch, compiler: bool) -> None:
+    if not compiler:
+        monkeypatch.setattr(base, "_l1_kernel", lambda: lambda queries, columns: torch.cdist(queries, columns.T, p=1))
+    monkeypatch.setattr(base, "TILED_FROM", 0)
+    queries, entities = torch.randn(300, 6), torch.randn(base.TILE_ENTITIES + 5, 6)
+    with torch.inference_mode():
+        tiled = base.NegativeDistance(1).outer(queries, entities)
+        torch.testing.assert_close(tiled, -torch.cdist(queries, entities, p=1))

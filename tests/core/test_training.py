@@ -231,10 +231,10 @@ def test_what_a_strategy_is_told_are_the_scores_of_its_own_column(small_graph: K
 def test_without_a_compiler_training_goes_on_with_one_warning(tmp_path: Path) -> None:
     script = """
 import torch, warnings
-from kgcore.training.loop import _compiled
+from kgcore.compiling import compile_if_possible
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    double = _compiled(lambda x: (x * 2).sum())
+    double = compile_if_possible(lambda x: (x * 2).sum(), "training")
     print([double(torch.ones(300)).item() for _ in range(3)])
     print([str(w.message) for w in caught if w.category.__name__ == "KgcalWarning"])
 """
