@@ -133,8 +133,26 @@ def convkb(s, p, o, filters, bias, weights):
     )
 
 
+def capse(s, p, o, filters, bias, votes, routings=1, log_odds=1):
+    """The routing of the publication, a vote at a time."""
+
+    def squash(v):
+        return np.linalg.norm(v) ** 2 / (1 + np.linalg.norm(v) ** 2) * v / np.linalg.norm(v)
+
+    capsules = np.maximum(np.stack([s, p, o], axis=1) @ filters.T + bias, 0)  # (K, filters)
+    votes = [capsules[i] @ votes[:, i, :] for i in range(K)]
+    b = np.zeros(K)
+    for _ in range(int(routings)):
+        c = np.exp(b) / np.exp(b).sum()
+        e = squash(sum(c[i] * votes[i] for i in range(K)))
+        b = b + np.array([vote @ e for vote in votes])
+    length = np.linalg.norm(e)
+    return np.log(length / (1 - length)) if log_odds else length
+
+
 SECOND_FORMULA = {
     "analogy": analogy,
+    "capse": capse,
     "complex": complex_,
     "conve": conve,
     "convkb": convkb,
@@ -150,12 +168,14 @@ SECOND_FORMULA = {
     "transe": transe,
     "tucker": tucker,
 }
-FEW = {"conve": {"filters": 3}, "convkb": {"filters": 3}}  # so that tests are fast
+FEW = {name: {"filters": 3} for name in ("capse", "conve", "convkb")}  # so that tests are fast
 OPTIONS = [
     ("transe", {"norm": 2}),
     ("toruse", {"norm": 2}),
     ("kg2e", {"likelihood": 1}),
     ("tucker", {"predicate_size": 3}),
+    ("capse", {"filters": 3, "routings": 3}),
+    ("capse", {"filters": 3, "log_odds": 0}),
 ]
 CASES = [(name, FEW.get(name, {})) for name in MODELS.names()] + OPTIONS
 
@@ -186,7 +206,7 @@ def test_score_is_the_second_formula(name: str, options: dict[str, float]) -> No
     model = bound(name, options)
     s, p, o = rows(model, 5)
     numbers = {key: tensor.numpy() for key, tensor in model.shared.items()}
-    numbers |= {key: value for key, value in options.items() if key in ("norm", "likelihood")}
+    numbers |= {key: value for key, value in options.items() if key in ("norm", "likelihood", "routings", "log_odds")}
     second = SECOND_FORMULA[name]  # a model without one fails here
     expected = [second(*(v.numpy() for v in triple), **numbers) for triple in zip(s, p, o, strict=True)]
     np.testing.assert_allclose(model.score(s, p, o), expected, rtol=1e-6)
@@ -220,6 +240,35 @@ def test_convkb_by_hand() -> None:
     model = build(MODELS.get("convkb"), {"filters": 2}, 2).bound(shared)
     s, p, o = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 3.0]), torch.tensor([4.0, 1.0])
     assert model.score(s, p, o).item() == 5 * 0 + 10 * 4 + 100 * 3 + 1000 * 0
+
+
+def test_capse_by_hand() -> None:
+    """One filter takes s + r - o = (1, 3): the votes (3, 0) and (0, 12) have the mean (1.5, 6), whose square is 38.25;
+    a capsule of zeros has the length 0."""
+    votes = torch.tensor([[[3.0, 0.0], [0.0, 4.0]]])
+    shared = {"filters": torch.tensor([[1.0, 1.0, -1.0]]), "bias": torch.zeros(1), "votes": votes}
+    s, p, o = torch.tensor([2.0, 2.0]), torch.tensor([3.0, 4.0]), torch.tensor([4.0, 3.0])
+    options = {"filters": 1, "capsule": 2, "log_odds": 0}
+    model = build(MODELS.get("capse"), options, 2).bound(shared)
+    assert model.score(s, p, o).item() == pytest.approx(38.25 / 39.25)
+    assert model.score(s, p, 9 * o).item() == 0
+    assert build(MODELS.get("capse"), {}, 2).bound(shared).score(s, p, o).item() == pytest.approx(np.log(38.25))
+
+
+@pytest.mark.parametrize("options", [{}, {"routings": 3}])
+def test_capse_of_capsules_without_length_has_a_gradient(options: dict[str, float]) -> None:
+    for log_odds in (0, 1):
+        model = bound("capse", options | {"log_odds": log_odds})
+        dead = model.bound(model.shared | {"bias": torch.full((32,), -1e3, dtype=torch.float64)})
+        s, p, o = (v.requires_grad_() for v in rows(model, 3))
+        gradients = torch.autograd.grad(dead.score(s, p, o).sum(), (s, p, o))
+        assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_capse_is_a_length_below_1() -> None:
+    model = bound("capse", {"routings": 2, "log_odds": 0})
+    scores = model.score(*rows(model, 200))
+    assert ((scores >= 0) & (scores < 1)).all()
 
 
 def test_both_queries_give_the_score(model: Model) -> None:
@@ -281,6 +330,9 @@ def test_an_unknown_option_is_named_with_the_known_ones() -> None:
         ("tucker", {"predicate_size": 1.5}, r"predicate_size is 1\.5: it must be a whole number of at least 1"),
         ("convkb", {"filters": 0}, "filters is 0: it must be a whole number of at least 1"),
         ("convkb", {"filters": float("nan")}, "filters is nan: it must be a whole number"),
+        ("capse", {"capsule": 0}, "capsule is 0: it must be a whole number of at least 1"),
+        ("capse", {"routings": 1.5}, r"routings is 1\.5: it must be a whole number of at least 1"),
+        ("capse", {"log_odds": 2}, "log_odds is 2: it must be 0 or 1"),
         ("conve", {"height": 3}, "height is 3: it must divide k, which is 8"),
         ("conve", {"kernel": 5}, "kernel is 5: it must fit in the image of 4 x 4"),
     ],
