@@ -13,7 +13,7 @@ from scipy.stats import norm as normal
 from kgcore import storage
 from kgcore.errors import InputError
 from kgcore.models import MODELS
-from kgcore.models.base import Embeddings, Model, QueryModel, TrainedModel
+from kgcore.models.base import Embeddings, GraphModel, Model, QueryModel, TrainedModel
 from kgcore.registry import build
 
 K = 8
@@ -150,6 +150,33 @@ def capse(s, p, o, filters, bias, votes, routings=1, log_odds=1):
     return np.log(length / (1 - length)) if log_odds else length
 
 
+def kbgat(s, p, o, filters, bias, weights, **encoder):
+    return convkb(s, p, o, filters, bias, weights)  # of encoded rows
+
+
+def encoded(entities, predicates, triples, numbers):
+    """KBGAT's two layers, an entity and a triple at a time."""
+
+    def elu(x):
+        return np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)
+
+    def layer(entities, predicates, weights, attention):
+        told = np.zeros((len(entities), len(weights), K))
+        for entity, head in itertools.product(range(len(entities)), range(len(weights))):
+            around = [np.r_[entities[o], entities[s], predicates[p]] for s, p, o in triples if o == entity]
+            c = [row @ weights[head] for row in around]
+            logits = [attention[head] @ row for row in c]
+            shares = np.exp([logit if logit > 0 else 0.2 * logit for logit in logits])
+            for share, row in zip(shares / shares.sum(), c, strict=True):
+                told[entity, head] += share * row
+        return elu(told.reshape(len(entities), -1))
+
+    hidden = layer(entities, predicates, numbers["encoder.weights1"], numbers["encoder.attention1"])
+    predicates = predicates @ numbers["encoder.predicate_map"]
+    told = layer(hidden, predicates, numbers["encoder.weights2"], numbers["encoder.attention2"])
+    return entities @ numbers["encoder.entity_map"] + told, predicates
+
+
 SECOND_FORMULA = {
     "analogy": analogy,
     "capse": capse,
@@ -159,6 +186,7 @@ SECOND_FORMULA = {
     "distmult": distmult,
     "hole": hole,
     "hole_complex": hole_complex,
+    "kbgat": kbgat,
     "kg2e": kg2e,
     "quate": quate,
     "rescal": rescal,
@@ -168,7 +196,7 @@ SECOND_FORMULA = {
     "transe": transe,
     "tucker": tucker,
 }
-FEW = {name: {"filters": 3} for name in ("capse", "conve", "convkb")}  # so that tests are fast
+FEW = {name: {"filters": 3} for name in ("capse", "conve", "convkb", "kbgat")}  # so that tests are fast
 OPTIONS = [
     ("transe", {"norm": 2}),
     ("toruse", {"norm": 2}),
@@ -271,6 +299,36 @@ def test_capse_is_a_length_below_1() -> None:
     assert ((scores >= 0) & (scores < 1)).all()
 
 
+@pytest.mark.parametrize("heads", [1, 3])
+def test_kbgat_gathers_from_the_graph_by_attention(rng: np.random.Generator, heads: int) -> None:
+    model = bound("kbgat", {"filters": 2, "heads": heads})
+    assert isinstance(model, GraphModel)
+    entities, predicates, _ = rows(model, 7)
+    triples = np.c_[rng.integers(7, size=15), rng.integers(3, size=15), rng.integers(5, size=15)]  # 5, 6: no objects
+    triples = np.concatenate([triples, triples[:1]])  # what stands there twice counts twice
+    numbers = {key: tensor.numpy() for key, tensor in model.shared.items()}
+    expected = encoded(entities.numpy(), predicates[:3].numpy(), triples, numbers)
+    for table, second in zip(model.encode(entities, predicates[:3], torch.from_numpy(triples)), expected, strict=True):
+        np.testing.assert_allclose(table, second, rtol=1e-9)
+    own = model.encode(entities, predicates[:3], torch.zeros(0, 3, dtype=torch.int64))[0]
+    np.testing.assert_allclose(own, entities @ model.shared["encoder.entity_map"])
+
+
+def test_attention_does_not_overflow_and_its_gradients_are_those_of_finite_differences() -> None:
+    model = bound("kbgat", {"filters": 2}, k=3)
+    assert isinstance(model, GraphModel)
+    entities, predicates, _ = rows(model, 4)
+    triples = torch.tensor([[0, 0, 1], [2, 1, 1], [3, 0, 1], [1, 1, 0], [0, 0, 3]])
+    assert all(table.isfinite().all() for table in model.encode(1e4 * entities, 1e4 * predicates, triples))
+    names = [name for name in model.shared if name.startswith("encoder.")]
+    leaves = [v.requires_grad_() for v in (entities, predicates[:2], *(model.shared[name] for name in names))]
+
+    def encode(entities: torch.Tensor, predicates: torch.Tensor, *shared: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return model.bound(dict(zip(names, shared, strict=True))).encode(entities, predicates, triples)
+
+    assert torch.autograd.gradcheck(encode, leaves)
+
+
 def test_both_queries_give_the_score(model: Model) -> None:
     if isinstance(model, QueryModel):
         s, p, o = rows(model, 6)
@@ -333,6 +391,7 @@ def test_an_unknown_option_is_named_with_the_known_ones() -> None:
         ("capse", {"capsule": 0}, "capsule is 0: it must be a whole number of at least 1"),
         ("capse", {"routings": 1.5}, r"routings is 1\.5: it must be a whole number of at least 1"),
         ("capse", {"log_odds": 2}, "log_odds is 2: it must be 0 or 1"),
+        ("kbgat", {"heads": 0}, "heads is 0: it must be a whole number of at least 1"),
         ("conve", {"height": 3}, "height is 3: it must divide k, which is 8"),
         ("conve", {"kernel": 5}, "kernel is 5: it must fit in the image of 4 x 4"),
     ],
