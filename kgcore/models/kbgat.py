@@ -21,20 +21,20 @@ def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tens
     predicates (R, r); triples (n, 3); weights W (heads, m + m + r, k); attention a (heads, k)
     """
     (count, width), (s, p, o) = entities.shape, triples.unbind(1)
-    of_object, of_subject, of_predicate = (  # W [o; s; p] is a sum: one product a row of the tables, not a triple
+    parts = torch.split(weights, [width, width, predicates.shape[1]], 1)  # W [o; s; p] is a sum of three
+    of_o, of_s, of_p = (  # so each is taken of the rows of a table, not of every triple
         torch.einsum("ni,hik->nhk", table, part)
-        for table, part in zip(
-            (entities, entities, predicates), torch.split(weights, [width, width, predicates.shape[1]], 1), strict=True
-        )
+        for table, part in zip((entities, entities, predicates), parts, strict=True)
     )
-    told = of_object.index_select(0, o) + of_subject.index_select(0, s) + of_predicate.index_select(0, p)
-    logits = leaky_relu((told * attention).sum(-1), 0.2)
+    a_o, a_s, a_p = ((table * attention).sum(-1) for table in (of_o, of_s, of_p))
+    logits = leaky_relu(a_o.index_select(0, o) + a_s.index_select(0, s) + a_p.index_select(0, p), 0.2)
     largest = logits.new_full((count, len(attention)), -torch.inf)
     largest = largest.scatter_reduce(0, o.unsqueeze(1).expand_as(logits), logits.detach(), "amax")
     shares = (logits - largest.index_select(0, o)).exp()
-    total = torch.zeros_like(largest).index_add(0, o, shares).clamp_min(1)  # the largest share is 1
-    sums = told.new_zeros(count, *told.shape[1:]).index_add(0, o, told * shares.unsqueeze(-1))
-    return sums / total.unsqueeze(-1)
+    total = torch.zeros_like(largest).index_add(0, o, shares)
+    shares = shares / total.index_select(0, o)
+    told = (of_s.index_select(0, s) + of_p.index_select(0, p)) * shares.unsqueeze(-1)
+    return (of_o * (total > 0).unsqueeze(-1)).index_add(0, o, told)
 
 
 @MODELS.register("kbgat")
