@@ -9,7 +9,9 @@ then the same two lines, and a model that compares by dot product gets a matrix 
 not factor this way is a `Model` that implements `score` alone; all that factor are `QueryModel`s.
 
 A model sees embeddings that were gathered already, never ids, and broadcasts over leading dimensions. The tables live
-in `Embeddings`; numbers that all triples share, such as the filters of a convolution, come with `bound`.
+in `Embeddings`; numbers that all triples share, such as the filters of a convolution, come with `bound`. A model whose
+embeddings depend on the training graph is a `GraphModel`: it encodes the tables while it is trained, and what is kept
+of them is encoded, so that scoring and ranking know nothing of it.
 """
 
 import hashlib
@@ -218,10 +220,19 @@ class QueryModel(Model):
         return self.comparator.outer(self.subject_query(predicates, objects), candidates)
 
 
+class GraphModel(Model):
+    """A scoring function of embeddings that are encoded from the whole tables and the training graph."""
+
+    @abstractmethod
+    def encode(self, entities: Tensor, predicates: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
+        """(E, entity_width), (R, predicate_width), and the training split (n, 3) -> two tables of the same shapes, the
+        rows of which `score` takes. Called once a step, and once more for the tables that are kept."""
+
+
 @dataclass(frozen=True)
 class Embeddings:
-    """The trained tables, float32: entities (E, entity_width), predicates (R, predicate_width), and by name what the
-    model shares between all triples."""
+    """The trained tables, float32, encoded if the model encodes: entities (E, entity_width), predicates
+    (R, predicate_width), and by name what the model shares between all triples."""
 
     entities: Tensor
     predicates: Tensor

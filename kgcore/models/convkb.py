@@ -12,6 +12,16 @@ from kgcore.models import MODELS
 from kgcore.models.base import Model, whole
 
 
+def feature_maps(shared: Mapping[str, Tensor], subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
+    """relu(a_f s_i + b_f r_i + c_f o_i + d_f): three times (..., k) -> (..., filters, k).
+
+    shared  "filters" (filters, 3) and their "bias" (filters,)
+    """
+    a, b, c = shared["filters"].unsqueeze(-1).unbind(1)  # (filters, 1) each
+    s, r, o = (rows.unsqueeze(-2) for rows in (subjects, predicates, objects))
+    return relu((a * s + b * r + shared["bias"].unsqueeze(-1)) + c * o)
+
+
 @MODELS.register("convkb")
 class ConvKB(Model):
     """f(s, p, o) = sum_{f, i} w_fi relu(a_f s_i + b_f r_i + c_f o_i + d_f).
@@ -22,7 +32,8 @@ class ConvKB(Model):
     Embeddings: (k,) real for entities and predicates; shared: the filters (a_f, b_f, c_f), their biases d_f, and w.
     Range: all reals.
 
-    filters  number of filters, 32 in the code behind the paper's numbers
+    filters  number of filters; 32 is the default of AmpliGraph, which computed the calibration paper's numbers, while
+             the authors' own code has 500, and 64 or 128 in its later version
     """
 
     scale = 0.5
@@ -40,7 +51,5 @@ class ConvKB(Model):
         return {"filters": rng.uniform(-1, 1, (self.filters, 3)), "bias": np.zeros(self.filters), "weights": weights}
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-        a, b, c = self.shared["filters"].unsqueeze(-1).unbind(1)  # (filters, 1) each
-        s, r, o = (rows.unsqueeze(-2) for rows in (subjects, predicates, objects))
-        maps = relu((a * s + b * r + self.shared["bias"].unsqueeze(-1)) + c * o)
+        maps = feature_maps(self.shared, subjects, predicates, objects)
         return maps.flatten(-2) @ self.shared["weights"].flatten()

@@ -23,7 +23,7 @@ class TuckER(QueryModel):
     dropout nor its batch normalisation: the formula alone.
     Embeddings: entities (k,), predicates (predicate_size,); shared: core (k, predicate_size, k). Range: all reals.
 
-    predicate_size  numbers of a predicate, k by default but at most 30, which the authors chose on WN18
+    predicate_size  numbers of a predicate, k by default but at most 30, the authors' choice on WN18 and WN18RR
     """
 
     scale = 0.2  # of the order 1: a product of small numbers would start with a vanishing gradient

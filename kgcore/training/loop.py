@@ -2,7 +2,8 @@
 
 One step on b positives in chunks of c that share eta corruptions, of one predicate where the corruptions depend on it,
 gathers the distinct embeddings it needs into a
-small table, takes the gradient with respect to that table, and gives it to an Adam that updates those rows alone.
+small table, takes the gradient with respect to that table, and gives it to an Adam that updates those rows alone. Where
+the model encodes, these are all rows, and the gradient runs through the encoding.
 All randomness is one NumPy generator on the CPU, so a run is the same on every device up to rounding, and a
 checkpoint of the tables, the moments and the generator continues it, on a CPU to the bit.
 """
@@ -26,7 +27,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
 from kgcore.models import MODELS
-from kgcore.models.base import Embeddings, Model, TrainedModel
+from kgcore.models.base import Embeddings, GraphModel, Model, TrainedModel
 from kgcore.registry import build
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -97,6 +98,8 @@ class _State:
         self.rng = np.random.default_rng(config.seed)
         self.positives = graph.train.triples
         self.strategy = Mixture(graph, config.negatives)
+        self.encoder = model if isinstance(model, GraphModel) else None
+        self.facts = torch.from_numpy(self.positives).to(device) if self.encoder else None  # what it encodes from
 
         def table(start: Floats) -> RowAdam:
             return RowAdam(torch.from_numpy(start.astype(np.float32)).to(device))
@@ -114,9 +117,11 @@ class _State:
         self.steps_per_epoch = _steps(graph, config)
 
     def embeddings(self) -> Embeddings:
-        """The tables as they are now, on the CPU."""
-        shared = {name: table.table.cpu() for name, table in self.shared.items()}
-        return Embeddings(self.entities.table.cpu(), self.predicates.table.cpu(), shared)
+        """The tables as they are now, encoded, on the CPU."""
+        shared = {name: table.table for name, table in self.shared.items()}
+        with torch.no_grad():
+            tables = self._encoded(shared, self.entities.table, self.predicates.table)
+        return Embeddings(*tables, shared).to(torch.device("cpu"))
 
     def run_epoch(self, epoch: int) -> float:
         """One pass over the positives in a new order; the mean loss a positive."""
@@ -152,15 +157,16 @@ class _State:
         batch, chunk = self._chunked(batch)
         in_subject, in_object = self._corruptions(batch[::chunk])
         ids = np.concatenate([batch[:, 0], batch[:, 2], in_subject.ravel(), in_object.ravel()])
-        rows, places = torch.unique(torch.from_numpy(ids).to(self.device), return_inverse=True)
-        used, relations = torch.unique(torch.from_numpy(batch[:, 1]).to(self.device), return_inverse=True)
+        rows, places = self._rows(ids, self.entities)
+        used, relations = self._rows(batch[:, 1], self.predicates)
         entities = self.entities.table.index_select(0, rows).requires_grad_()
         predicates = self.predicates.table.index_select(0, used).requires_grad_()
         shared = {name: table.table.clone().requires_grad_() for name, table in self.shared.items()}
 
-        gathered = entities.index_select(0, places)
+        known_entities, known_predicates = self._encoded(shared, entities, predicates)
+        gathered = known_entities.index_select(0, places)
         s, o, stand_in_s, stand_in_o = torch.split(gathered, [len(batch), len(batch), in_subject.size, in_object.size])
-        p = predicates.index_select(0, relations)
+        p = known_predicates.index_select(0, relations)
         own = torch.from_numpy(_own(batch, chunk, in_subject, in_object)).to(self.device)
         dense = self.dense if count == self.config.batch_size else self._dense_loss  # one shape is compiled
         loss, penalty, rewards = dense(shared, s, p, o, stand_in_s, stand_in_o, own, chunk, count)
@@ -174,6 +180,20 @@ class _State:
             for column, drawn in ((OBJECT, on_object), (SUBJECT, on_subject)):
                 self.strategy.learn(column, drawn, step)
         return loss.detach()
+
+    def _rows(self, ids: Ints, table: RowAdam) -> tuple[Tensor, Tensor]:
+        """The rows a step works on, distinct, and where in them the ids are; all rows where the model encodes."""
+        wanted = torch.from_numpy(ids).to(self.device)
+        if self.encoder:
+            return torch.arange(len(table.table), device=self.device), wanted
+        rows, places = torch.unique(wanted, return_inverse=True)
+        return rows, places
+
+    def _encoded(self, shared: dict[str, Tensor], entities: Tensor, predicates: Tensor) -> tuple[Tensor, Tensor]:
+        """What the model scores: the tables themselves unless it encodes them."""
+        if self.encoder is None or self.facts is None:
+            return entities, predicates
+        return self.encoder.bound(shared).encode(entities, predicates, self.facts)
 
     def _dense_loss(
         self,

@@ -13,7 +13,7 @@ from scipy.stats import norm as normal
 from kgcore import storage
 from kgcore.errors import InputError
 from kgcore.models import MODELS, base
-from kgcore.models.base import Embeddings, Model, QueryModel, TrainedModel
+from kgcore.models.base import Embeddings, GraphModel, Model, QueryModel, TrainedModel
 from kgcore.registry import build
 
 K = 8
@@ -133,14 +133,60 @@ def convkb(s, p, o, filters, bias, weights):
     )
 
 
+def capse(s, p, o, filters, bias, votes, routings=1, log_odds=1):
+    """The routing of the publication, a vote at a time."""
+
+    def squash(v):
+        return np.linalg.norm(v) ** 2 / (1 + np.linalg.norm(v) ** 2) * v / np.linalg.norm(v)
+
+    capsules = np.maximum(np.stack([s, p, o], axis=1) @ filters.T + bias, 0)  # (K, filters)
+    votes = [capsules[i] @ votes[:, i, :] for i in range(K)]
+    b = np.zeros(K)
+    for _ in range(int(routings)):
+        c = np.exp(b) / np.exp(b).sum()
+        e = squash(sum(c[i] * votes[i] for i in range(K)))
+        b = b + np.array([vote @ e for vote in votes])
+    length = np.linalg.norm(e)
+    return np.log(length / (1 - length)) if log_odds else length
+
+
+def kbgat(s, p, o, filters, bias, weights, **encoder):
+    return convkb(s, p, o, filters, bias, weights)  # of encoded rows
+
+
+def encoded(entities, predicates, triples, numbers):
+    """KBGAT's two layers, an entity and a triple at a time."""
+
+    def elu(x):
+        return np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)
+
+    def layer(entities, predicates, weights, attention):
+        told = np.zeros((len(entities), len(weights), K))
+        for entity, head in itertools.product(range(len(entities)), range(len(weights))):
+            around = [np.r_[entities[o], entities[s], predicates[p]] for s, p, o in triples if o == entity]
+            c = [row @ weights[head] for row in around]
+            logits = [attention[head] @ row for row in c]
+            shares = np.exp([logit if logit > 0 else 0.2 * logit for logit in logits])
+            for share, row in zip(shares / shares.sum(), c, strict=True):
+                told[entity, head] += share * row
+        return elu(told.reshape(len(entities), -1))
+
+    hidden = layer(entities, predicates, numbers["encoder.weights1"], numbers["encoder.attention1"])
+    predicates = predicates @ numbers["encoder.predicate_map"]
+    told = layer(hidden, predicates, numbers["encoder.weights2"], numbers["encoder.attention2"])
+    return entities @ numbers["encoder.entity_map"] + told, predicates
+
+
 SECOND_FORMULA = {
     "analogy": analogy,
+    "capse": capse,
     "complex": complex_,
     "conve": conve,
     "convkb": convkb,
     "distmult": distmult,
     "hole": hole,
     "hole_complex": hole_complex,
+    "kbgat": kbgat,
     "kg2e": kg2e,
     "quate": quate,
     "rescal": rescal,
@@ -150,12 +196,14 @@ SECOND_FORMULA = {
     "transe": transe,
     "tucker": tucker,
 }
-FEW = {"conve": {"filters": 3}, "convkb": {"filters": 3}}  # so that tests are fast
+FEW = {name: {"filters": 3} for name in ("capse", "conve", "convkb", "kbgat")}  # so that tests are fast
 OPTIONS = [
     ("transe", {"norm": 2}),
     ("toruse", {"norm": 2}),
     ("kg2e", {"likelihood": 1}),
     ("tucker", {"predicate_size": 3}),
+    ("capse", {"filters": 3, "routings": 3}),
+    ("capse", {"filters": 3, "log_odds": 0}),
 ]
 CASES = [(name, FEW.get(name, {})) for name in MODELS.names()] + OPTIONS
 
@@ -186,7 +234,7 @@ def test_score_is_the_second_formula(name: str, options: dict[str, float]) -> No
     model = bound(name, options)
     s, p, o = rows(model, 5)
     numbers = {key: tensor.numpy() for key, tensor in model.shared.items()}
-    numbers |= {key: value for key, value in options.items() if key in ("norm", "likelihood")}
+    numbers |= {key: value for key, value in options.items() if key in ("norm", "likelihood", "routings", "log_odds")}
     second = SECOND_FORMULA[name]  # a model without one fails here
     expected = [second(*(v.numpy() for v in triple), **numbers) for triple in zip(s, p, o, strict=True)]
     np.testing.assert_allclose(model.score(s, p, o), expected, rtol=1e-6)
@@ -220,6 +268,65 @@ def test_convkb_by_hand() -> None:
     model = build(MODELS.get("convkb"), {"filters": 2}, 2).bound(shared)
     s, p, o = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 3.0]), torch.tensor([4.0, 1.0])
     assert model.score(s, p, o).item() == 5 * 0 + 10 * 4 + 100 * 3 + 1000 * 0
+
+
+def test_capse_by_hand() -> None:
+    """One filter takes s + r - o = (1, 3): the votes (3, 0) and (0, 12) have the mean (1.5, 6), whose square is 38.25;
+    a capsule of zeros has the length 0."""
+    votes = torch.tensor([[[3.0, 0.0], [0.0, 4.0]]])
+    shared = {"filters": torch.tensor([[1.0, 1.0, -1.0]]), "bias": torch.zeros(1), "votes": votes}
+    s, p, o = torch.tensor([2.0, 2.0]), torch.tensor([3.0, 4.0]), torch.tensor([4.0, 3.0])
+    options = {"filters": 1, "capsule": 2, "log_odds": 0}
+    model = build(MODELS.get("capse"), options, 2).bound(shared)
+    assert model.score(s, p, o).item() == pytest.approx(38.25 / 39.25)
+    assert model.score(s, p, 9 * o).item() == 0
+    assert build(MODELS.get("capse"), {}, 2).bound(shared).score(s, p, o).item() == pytest.approx(np.log(38.25))
+
+
+@pytest.mark.parametrize("options", [{}, {"routings": 3}])
+def test_capse_of_capsules_without_length_has_a_gradient(options: dict[str, float]) -> None:
+    for log_odds in (0, 1):
+        model = bound("capse", options | {"log_odds": log_odds})
+        dead = model.bound(model.shared | {"bias": torch.full((32,), -1e3, dtype=torch.float64)})
+        s, p, o = (v.requires_grad_() for v in rows(model, 3))
+        gradients = torch.autograd.grad(dead.score(s, p, o).sum(), (s, p, o))
+        assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_capse_is_a_length_below_1() -> None:
+    model = bound("capse", {"routings": 2, "log_odds": 0})
+    scores = model.score(*rows(model, 200))
+    assert ((scores >= 0) & (scores < 1)).all()
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_kbgat_gathers_from_the_graph_by_attention(rng: np.random.Generator, heads: int) -> None:
+    model = bound("kbgat", {"filters": 2, "heads": heads})
+    assert isinstance(model, GraphModel)
+    entities, predicates, _ = rows(model, 7)
+    triples = np.c_[rng.integers(7, size=15), rng.integers(3, size=15), rng.integers(5, size=15)]  # 5, 6: no objects
+    triples = np.concatenate([triples, triples[:1]])  # what stands there twice counts twice
+    numbers = {key: tensor.numpy() for key, tensor in model.shared.items()}
+    expected = encoded(entities.numpy(), predicates[:3].numpy(), triples, numbers)
+    for table, second in zip(model.encode(entities, predicates[:3], torch.from_numpy(triples)), expected, strict=True):
+        np.testing.assert_allclose(table, second, rtol=1e-9)
+    own = model.encode(entities, predicates[:3], torch.zeros(0, 3, dtype=torch.int64))[0]
+    np.testing.assert_allclose(own, entities @ model.shared["encoder.entity_map"])
+
+
+def test_attention_does_not_overflow_and_its_gradients_are_those_of_finite_differences() -> None:
+    model = bound("kbgat", {"filters": 2}, k=3)
+    assert isinstance(model, GraphModel)
+    entities, predicates, _ = rows(model, 4)
+    triples = torch.tensor([[0, 0, 1], [2, 1, 1], [3, 0, 1], [1, 1, 0], [0, 0, 3]])
+    assert all(table.isfinite().all() for table in model.encode(1e4 * entities, 1e4 * predicates, triples))
+    names = [name for name in model.shared if name.startswith("encoder.")]
+    leaves = [v.requires_grad_() for v in (entities, predicates[:2], *(model.shared[name] for name in names))]
+
+    def encode(entities: torch.Tensor, predicates: torch.Tensor, *shared: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return model.bound(dict(zip(names, shared, strict=True))).encode(entities, predicates, triples)
+
+    assert torch.autograd.gradcheck(encode, leaves)
 
 
 def test_both_queries_give_the_score(model: Model) -> None:
@@ -281,6 +388,10 @@ def test_an_unknown_option_is_named_with_the_known_ones() -> None:
         ("tucker", {"predicate_size": 1.5}, r"predicate_size is 1\.5: it must be a whole number of at least 1"),
         ("convkb", {"filters": 0}, "filters is 0: it must be a whole number of at least 1"),
         ("convkb", {"filters": float("nan")}, "filters is nan: it must be a whole number"),
+        ("capse", {"capsule": 0}, "capsule is 0: it must be a whole number of at least 1"),
+        ("capse", {"routings": 1.5}, r"routings is 1\.5: it must be a whole number of at least 1"),
+        ("capse", {"log_odds": 2}, "log_odds is 2: it must be 0 or 1"),
+        ("kbgat", {"heads": 0}, "heads is 0: it must be a whole number of at least 1"),
         ("conve", {"height": 3}, "height is 3: it must divide k, which is 8"),
         ("conve", {"kernel": 5}, "kernel is 5: it must fit in the image of 4 x 4"),
     ],

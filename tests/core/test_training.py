@@ -103,6 +103,7 @@ class InterruptedTrainingError(Exception):
         ("tucker", {"typed": 1}, 64),
         ("transe", {"kbgan": 1}, 1),
         ("distmult", {"uniform": 1, "kbgan": 2}, 64),
+        ("kbgat", {"uniform": 1}, 64),
     ],
 )
 def test_an_interrupted_training_ends_with_the_same_bits(small_graph, tmp_path: Path, model, negatives, chunk) -> None:
@@ -121,6 +122,35 @@ def test_an_interrupted_training_ends_with_the_same_bits(small_graph, tmp_path: 
     resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
     assert resumed.resumed_at == 4
     assert same(resumed, undisturbed)
+
+
+def test_a_model_that_encodes_is_trained_through_the_encoding_and_kept_encoded(small_graph: KnowledgeGraph) -> None:
+    """One step of one triple, against autograd through the whole tables: Adam's first moment is a tenth of it."""
+    config = TrainConfig(model="kbgat", model_options={"filters": 3}, loss="nll", k=4, batch_size=1, eta=2)
+    model, loss = build(MODELS.get("kbgat"), config.model_options, 4), build(LOSSES.get("nll"), {})
+    state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
+    leaves = {name: table.table.clone().requires_grad_() for name, table in state._tables().items()}
+    shared = {name.removeprefix("shared."): table for name, table in leaves.items() if name.startswith("shared.")}
+    whole, facts = model.bound(shared), torch.from_numpy(small_graph.train.triples)
+    entities, predicates = whole.encode(leaves["entities"], leaves["predicates"], facts)
+    kept = state.embeddings()
+    assert torch.equal(kept.entities, entities)
+    assert torch.equal(kept.predicates, predicates)
+    assert not torch.equal(kept.entities, state.entities.table)
+
+    drawn = np.array([[5]]), np.array([[7]])
+    state._corruptions = lambda leaders: drawn
+    [s, p, o] = small_graph.train.triples[0]
+    assert not {5, 7} & {s, o}
+    triples = torch.tensor([[s, p, o], [s, p, 7], [5, p, o]])
+    scores = whole.score(entities[triples[:, 0]], predicates[triples[:, 1]], entities[triples[:, 2]])
+    value = loss(scores[:1], scores[None, 1:])
+    told = state._step(small_graph.train.triples[:1], 1, 0.1)
+    assert told.item() == pytest.approx(value.item())
+    gradients = torch.autograd.grad(value, list(leaves.values()))
+    for table, gradient in zip(state._tables().values(), gradients, strict=True):
+        torch.testing.assert_close(table.first, 0.1 * gradient)
+    assert (state.entities.first != 0).any(1).sum() > 10  # neighbours of the four, and theirs
 
 
 def test_compiled_training_is_the_same_up_to_rounding_and_resumes_to_the_bit(small_graph, tmp_path: Path) -> None:

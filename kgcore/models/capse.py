@@ -1,0 +1,77 @@
+"""CapsE: ConvKB's feature maps are capsules, and the length of the one that they are routed to is the score."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kgcore.arrays import Floats
+from kgcore.errors import InputError
+from kgcore.models import MODELS
+from kgcore.models.base import Model, whole
+from kgcore.models.convkb import feature_maps
+
+TINY = 1e-12  # a capsule of zeros has a logarithm and a gradient, too
+
+
+def _squashed(vectors: Tensor) -> Tensor:
+    """(..., d) -> (..., d): the same direction, the length |v|^2 / (1 + |v|^2)."""
+    square = vectors.square().sum(-1, keepdim=True)
+    return vectors * (square + TINY).sqrt() / (1 + square)
+
+
+@MODELS.register("capse")
+class CapsE(Model):
+    """f(s, p, o) = |squash(v)| = |v|^2 / (1 + |v|^2), or its log-odds, log |v|^2.
+
+    v = sum_i c_i W_i u_i, u_fi = relu(a_f s_i + b_f r_i + c_f o_i + d_f)
+
+    Nguyen et al., "A Capsule Network-based Embedding Model for Knowledge Graph Completion and Search Personalization",
+    NAACL 2019. Capsule u_i of the first layer is the i-th number of every feature map. It votes with W_i u_i, and c is
+    the softmax over i of how far the votes agreed: 0 at first, and after every routing but the last
+    W_i u_i . squash(v) more. No dropout, and embeddings that start at random, not from TransE.
+    Embeddings: (k,) real for entities and predicates; shared: the filters (a_f, b_f, c_f), their biases d_f, and the
+    maps W_i. Range: for the length [0, 1), for its log-odds all reals.
+    The log-odds rank as the lengths do, and are what NLL and self-adversarial take a score for: under these, with many
+    corruptions a positive, the lengths themselves all shrink to 0.
+
+    filters   number of filters, the length of a capsule of the first layer; 32 is our choice
+    capsule   length of the second layer's capsule, 10 as in the authors' code
+    routings  iterations of the routing, 1 as in the authors' code: then every c_i is 1 / k
+    log_odds  1 = the log-odds of the length, 0 = the length itself, as published
+    """
+
+    scale = 0.5
+
+    def __init__(
+        self, k: int, filters: float = 32, capsule: float = 10, routings: float = 1, log_odds: float = 1
+    ) -> None:
+        super().__init__(k)
+        if log_odds not in (0, 1):
+            raise InputError(f"log_odds is {log_odds:g}: it must be 0 or 1")
+        self.log_odds = bool(log_odds)
+        self.filters, self.capsule = whole("filters", filters), whole("capsule", capsule)
+        self.routings = whole("routings", routings)
+
+    @property
+    def pair_width(self) -> int:
+        return self.k * (self.filters if self.routings == 1 else max(self.filters, self.capsule))
+
+    def initial_shared(self, rng: np.random.Generator) -> Mapping[str, Floats]:
+        filters = rng.uniform(-1, 1, (self.filters, 3))
+        votes = rng.uniform(-1, 1, (self.filters, self.k, self.capsule)) * math.sqrt(6 * self.k / self.filters)
+        return {"filters": filters, "bias": np.zeros(self.filters), "votes": votes}
+
+    def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
+        first, weights = feature_maps(self.shared, subjects, predicates, objects), self.shared["votes"]
+        capsule = first.flatten(-2) @ weights.flatten(0, 1) / self.k  # the mean of the votes, without forming them
+        if self.routings > 1:
+            votes = torch.einsum("...fi,fid->...id", first, weights)
+            agreement = torch.zeros_like(votes[..., :1])
+            for _ in range(self.routings - 1):
+                agreement = agreement + votes @ _squashed(capsule).unsqueeze(-1)
+                capsule = (agreement.softmax(-2) * votes).sum(-2)
+        square = capsule.square().sum(-1)
+        return (square + TINY).log() if self.log_odds else square / (1 + square)
