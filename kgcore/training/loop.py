@@ -1,9 +1,9 @@
 """The training loop: positives in shuffled batches, chunk-shared corruptions, only the touched rows updated.
 
 One step on b positives in chunks of c that share eta corruptions, of one predicate where the corruptions depend on it,
-gathers the distinct embeddings it needs into a
-small table, takes the gradient with respect to that table, and gives it to an Adam that updates those rows alone. Where
-the model encodes, these are all rows, and the gradient runs through the encoding.
+gathers the distinct embeddings it needs into a small table, takes the gradient with respect to that table, and gives it
+to an Adam that updates those rows alone. Where the model encodes, these are all rows, and the gradient runs through the
+encoding.
 All randomness is one NumPy generator on the CPU, so a run is the same on every device up to rounding, and a
 checkpoint of the tables, the moments and the generator continues it, on a CPU to the bit.
 """
