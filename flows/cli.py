@@ -43,11 +43,12 @@ DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N
 JSON = Annotated[Path | None, typer.Option("--json", help="write the results to this file, too")]
 
 
-def start(function: "Flow[..., Any]", **arguments: Any) -> Any:
-    """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server, else directly, starting none."""
+def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:
+    """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server, else directly, starting none; or, not
+    `direct`, with one of its own for as long as it takes."""
     url = PREFECT_API_URL.value()
     if not url:
-        return function.fn(**arguments)
+        return function.fn(**arguments) if direct else function(**arguments)
     with get_client(sync_client=True) as client:
         if client.api_healthcheck() is not None:
             raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
@@ -173,14 +174,14 @@ def reproduce_paper(
     arguments: dict[str, Any] = {"tables": tables, "datasets": dataset, "preset": preset, "force": force}
     arguments |= {"device": device} | {"csv": str(csv.absolute()) if csv else None}
     # a runner that is asked for by name is Prefect's, with a server of its own where none is named
-    made = start(reproduce, runner=THREADS, **arguments) if runner is None else reproduce(runner=runner, **arguments)
+    made = start(reproduce, direct=runner is None, runner=runner or THREADS, **arguments)
     for finding in made["findings"]:
         console.print(f"* {finding}")
     console.print(f"page: {made['page']}", soft_wrap=True)
     console.print(f"table: {made['csv']}", soft_wrap=True)
     if made["failures"]:
         reasons = "; ".join(f"{cell}: {reason}" for cell, reason in made["failures"].items())
-        fail(f"{len(made['failures'])} of {made['cells'] + len(made['failures'])} runs failed: {reasons}")
+        fail(f"{len(made['failures'])} of {made['succeeded'] + len(made['failures'])} runs failed: {reasons}")
 
 
 @guarded

@@ -1,5 +1,6 @@
 """The whole pipeline as a Prefect flow."""
 
+from dataclasses import replace
 from typing import Any
 
 from prefect import flow
@@ -54,19 +55,17 @@ def pipeline(
         device: auto, cpu, cuda or cuda:N
     """
     configs = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate)
-    return run_pipeline(configs, force, device, flow_run=_flow_run_id())
+    return run_pipeline(configs, Context(force=force, device=device), flow_run=_flow_run_id())
 
 
-def run_pipeline(
-    configs: PipelineConfigs, force: bool, device: str, flow_run: str | None = None, parent: str | None = None
-) -> dict[str, Any]:
+def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | None = None) -> dict[str, Any]:
     """The stages, one after the other, under one MLflow run; the summary of the results.
 
+    context   its parent is the MLflow run of the grid that this is a cell of, if it is one
     flow_run  id of the Prefect flow run that this is, if it is one
-    parent    MLflow run of the grid that this is a cell of, if it is one
     """
-    with pipeline_run(vars(configs), device, flow_run, parent) as run_id:
-        context = Context(parent=run_id, force=force, device=device)
+    with pipeline_run(vars(configs), context.device, flow_run, context.parent) as run_id:
+        context = replace(context, parent=run_id)
 
         data = prepare_data(configs.prepare, context)
         model = train_model(data, configs.train, context)

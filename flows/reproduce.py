@@ -1,7 +1,8 @@
 """The paper's tables and figures: a grid of pipelines as a Prefect flow, and the page made of their results."""
 
 import logging
-import os
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError
 from kgcore.reproduction.grid import Cell, grid
 from tasks.pipeline import finished_pipeline
-from tasks.reproduce import finish_reproduction, reproduction_run
+from tasks.reproduce import check_cells, cores, finish_reproduction, reproduction_run, share_cores
+from tasks.stage import Context
 
 THREADS = "threads"
 log = logging.getLogger("kgcal")
@@ -43,35 +45,42 @@ def reproduce(
     """
     cells = grid(tuple(tables), tuple(datasets), preset)
     distinct = list(dict.fromkeys(cell for group in cells.values() for cell in group))
+    check_cells(distinct, device)
     with reproduction_run(tables, datasets, preset) as run_id:
-        results, failures = run_cells(distinct, task_runner(runner), run_id, force, device)
-        return finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
+        context = Context(parent=run_id, force=force, device=device, since=time.time())
+        results, failures = run_cells(distinct, runner, context)
+        made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
+        if not results:
+            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made['failures'].values()))}")
+        return made
 
 
-def run_cells(
-    cells: list[Cell], runner: "TaskRunner[Any]", parent: str, force: bool, device: str
-) -> tuple[dict[Cell, dict[str, Any]], dict[Cell, str]]:
+def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, dict[str, Any]], dict[Cell, str]]:
     """The summaries of the cells that succeeded, and the reasons of those that failed: none takes another with it.
 
     Inside a flow run the cells are tasks of the runner; outside, where no server is, they run one after the other.
     """
     outcomes: dict[Cell, Any] = {}
+    workers = worker_count(runner)
     if FlowRunContext.get():
-        with runner:
+        with task_runner(runner) as tasks:
             futures = {
-                cell: runner.submit(
+                cell: tasks.submit(
                     run_cell.with_options(task_run_name=str(cell)),
-                    parameters={"cell": cell, "parent": parent, "force": force, "device": device},
+                    parameters={"cell": cell, "context": context, "workers": workers},
                 )
                 for cell in cells
             }
             for cell, future in futures.items():
-                outcomes[cell] = future.result(raise_on_failure=False)
+                try:
+                    outcomes[cell] = future.result(raise_on_failure=False)
+                except Exception as error:  # a Dask worker that was killed, a connection that was lost
+                    outcomes[cell] = error
     else:
         for number, cell in enumerate(cells, start=1):
             log.info("cell %d of %d: %s", number, len(cells), cell)
             try:
-                outcomes[cell] = run_cell.fn(cell, parent, force, device)
+                outcomes[cell] = run_cell.fn(cell, context)
             except Exception as error:  # whatever it is, the other cells go on
                 log.error("%s failed: %s", cell, reason(error), exc_info=not isinstance(error, KgcalError))
                 outcomes[cell] = error
@@ -87,38 +96,34 @@ def reason(error: Exception) -> str:
 
 
 @task(name="cell", cache_policy=NO_CACHE)
-def run_cell(cell: Cell, parent: str, force: bool, device: str) -> dict[str, Any]:
+def run_cell(cell: Cell, context: Context, workers: int | None = None) -> dict[str, Any]:
     """The summary of a cell's pipeline: of a finished one where there is one."""
-    configs = cell.configs
-    found = None if force else finished_pipeline(vars(configs))
-    return found or run_pipeline(configs, force, device, parent=parent)
+    if workers is not None:
+        share_cores(workers)
+    return finished_pipeline(vars(cell.configs), context) or run_pipeline(cell.configs, context)
+
+
+def worker_count(text: str) -> int | None:
+    """Cells at a time on this machine, of a runner that a user names: one for every two cores unless it is stated. None
+    for a cluster. Raises InputError for what is no runner."""
+    found = re.fullmatch(r"(threads)(?::([1-9][0-9]*))?|dask(?:://[^/:]+:[0-9]+)?", text)
+    if found is None:
+        raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
+    if text.startswith("dask:"):
+        return None
+    return int(found[2]) if found[2] else max(1, cores() // 2)
 
 
 def task_runner(text: str) -> "TaskRunner[Any]":
-    """The Prefect task runner that a user names: threads, threads:N, dask or dask://HOST:PORT.
-
-    A training uses several cores, so `threads` is one cell at a time for every two of them. Raises InputError.
-    """
-    kind, _, rest = text.partition(":")
-    if kind == THREADS:
-        count = rest or str(default_workers())
-        if not count.isdigit() or int(count) < 1:
-            raise InputError(f"--runner {text}: threads:N needs a number of threads, at least 1")
-        return ThreadPoolTaskRunner(max_workers=int(count))
-    if kind != "dask" or (rest and not rest.startswith("//")):
-        raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
+    """The Prefect task runner that a user names. Raises InputError for what is no runner, and where Dask is missing."""
+    workers = worker_count(text)
+    if text.startswith(THREADS):
+        return ThreadPoolTaskRunner(max_workers=workers or 1)
     try:
         from prefect_dask.task_runners import DaskTaskRunner
     except ImportError:
         raise InputError("--runner dask needs the extra: pip install 'kgcal[dask]'") from None
-    if rest:
-        at_address: TaskRunner[Any] = DaskTaskRunner(address=f"tcp:{rest}")
-        return at_address
-    local = {"n_workers": default_workers(), "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
-    on_this_machine: TaskRunner[Any] = DaskTaskRunner(cluster_kwargs=local)
-    return on_this_machine
-
-
-def default_workers() -> int:
-    """Cells at a time on this machine."""
-    return max(1, (os.cpu_count() or 1) // 2)
+    local = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    options = {"cluster_kwargs": local} if workers else {"address": f"tcp:{text.removeprefix('dask:')}"}
+    made: TaskRunner[Any] = DaskTaskRunner(**options)
+    return made

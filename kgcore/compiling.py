@@ -16,7 +16,9 @@ def compile_if_possible(
 ) -> Callable[..., T]:
     """The function through torch.compile; where that fails for want of a compiler, `instead`, or the function as it is,
     with one warning that `doing` goes on more slowly."""
-    fast, failed = torch.compile(function, dynamic=False), False
+    # isolated: otherwise all functions of one source share a cache of 8, and the ninth training would not be compiled
+    fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
+    failed = False
 
     def call(*args: Any) -> T:
         nonlocal failed
@@ -26,7 +28,7 @@ def compile_if_possible(
                 return result
             except Exception as error:  # what a missing or broken compiler raises is not part of PyTorch's interface
                 failed = True
-                reason = str(error).strip().splitlines()[0]
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 warnings.warn(
                     f"{doing} goes on without torch.compile, more slowly: {reason}", KgcalWarning, stacklevel=2
                 )

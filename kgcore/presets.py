@@ -12,6 +12,7 @@ from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 
 PRESETS = ("default", "paper")
+MODELS = ("transe", "distmult", "complex", "hole")
 
 # Training rows and batches an epoch of the published code (docs/decisions/0001-paper-and-code.md).
 _PAPER_BATCHES = {"wn11": (110_361, 64), "fb13": (316_232, 32), "yago39k": (354_996, 64)}
@@ -33,14 +34,23 @@ _BY_DATASET: dict[str, dict[str, Any]] = {
     "fb13": {"negatives": {"typed": 0.5, "uniform": 0.5}, "object_share": 0.75},
     "yago39k": {"negatives": {"typed": 0.5, "uniform": 0.5}},
 }
+# For ranks, a step compares its positives with a thousand entities that they share.
+_LINK_PREDICTION: dict[str, dict[str, Any]] = {
+    "fb15k-237": {"lp_weight": 0.05, "epochs": 15},
+    "wn18rr": {"lp_weight": 0.1, "epochs": 25},
+}
 _EPOCHS = {"transe": {"wn11": 100, "fb13": 15, "yago39k": 15}, "": {"wn11": 12, "fb13": 8, "yago39k": 8}}
 
 
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
-    """How the preset trains this model with this loss on this data set (a registered name or another).
+    """How the preset trains one of the paper's four models with one of its losses on a data set.
 
-    Raises InputError for an unknown preset.
+    Raises InputError for an unknown preset, and for a model or loss that presets do not know.
     """
+    if model not in MODELS or loss not in _LP_WEIGHT:
+        raise InputError(
+            f"no preset knows {model} with {loss}: they know {', '.join(MODELS)} with {', '.join(_LP_WEIGHT)}"
+        )
     if name == "paper":
         return _paper(dataset, model, loss)
     if name == "default":
@@ -51,7 +61,7 @@ def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
 def _paper(dataset: str, model: str, loss: str) -> TrainConfig:
     rows, batches = _PAPER_BATCHES.get(dataset, (0, 64))
     base = _PAPER_LINK_PREDICTION.get(dataset) or TrainConfig(
-        epochs=1000, learning_rate=1e-4, batch_size=-(-rows // batches) if rows else 1152
+        k=100, eta=20, epochs=1000, learning_rate=1e-4, batch_size=-(-rows // batches) if rows else 1152
     )
     model = "hole_complex" if model == "hole" else model
     return replace(base, model=model, loss=loss, chunk_size=1, learning_rate_end=1.0)
@@ -63,5 +73,8 @@ def _default(dataset: str, model: str, loss: str) -> TrainConfig:
     config = TrainConfig(model=model, loss=loss, epochs=epochs, **_BY_DATASET.get(dataset, {}))
     if distance:
         return config
+    if dataset in _LINK_PREDICTION:
+        config = replace(config, k=200, eta=1000, batch_size=512, chunk_size=512)
+        return replace(config, learning_rate=0.1, lp_power=3, **_LINK_PREDICTION[dataset])
     weight = _LP_WEIGHT.get(loss, 0.0) * _LP_FACTOR.get(model, 1.0)
     return replace(config, learning_rate=0.1, lp_weight=weight, lp_power=3)

@@ -16,7 +16,7 @@ from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
 from tasks.fingerprint import whole_code_fingerprint
 from tasks.settings import ensure_home
-from tasks.stage import StageRef, checked, digest, log
+from tasks.stage import Context, StageRef, checked, digest, log
 from tasks.store import open_store
 from tasks.train import check_training
 
@@ -88,13 +88,14 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
     return summary
 
 
-def finished_pipeline(configs: Mapping[str, Config]) -> dict[str, Any] | None:
-    """The summary of a finished pipeline of these settings and this code, or None: no stage is looked at."""
+def finished_pipeline(configs: Mapping[str, Config], context: Context) -> dict[str, Any] | None:
+    """The summary of a finished pipeline of these settings and this code whose evaluation is there, or None."""
     store = open_store()
     for run in store.search(newest=10, stage="pipeline", key=_key(configs)):
         with suppress(InputError):  # its artifacts are gone: then it is as if it had not been
             summary: dict[str, Any] = store.load(run.info.run_id, "summary.json", storage.read_json)
-            return summary | {"pipeline": run.info.run_id}
+            if context.may_reuse(run) and store.complete(store.run(summary["runs"]["evaluate"])):
+                return summary | {"pipeline": run.info.run_id}
     return None
 
 

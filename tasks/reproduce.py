@@ -3,10 +3,12 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from kgcore import storage
 from kgcore.evaluation import Measured
@@ -17,8 +19,25 @@ from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
 from tasks.settings import ensure_home
 from tasks.store import Store, open_store
+from tasks.train import check_training
 
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
+
+
+def check_cells(cells: Iterable[Cell], device: str) -> None:
+    """Raise InputError for settings or a device that there are not: before anything runs."""
+    for cell in cells:
+        check_training(cell.configs.train, device)
+
+
+def share_cores(workers: int) -> None:
+    """Leave this process its share of the cores where `workers` train at once."""
+    torch.set_num_threads(max(1, cores() // workers))
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
@@ -41,7 +60,7 @@ def finish_reproduction(
     csv: Path | None,
 ) -> dict[str, Any]:
     """Tables, figures and findings as artifacts of the run, in the home's reports and, as one tidy file, at `csv`;
-    {page, csv, findings, cells, failures, run_id}."""
+    {page, csv, findings, succeeded, failures, run_id}."""
     store = open_store()
     frame = side_by_side(grid, results)
     named = {str(cell): reason for cell, reason in failures.items()}
@@ -60,6 +79,8 @@ def finish_reproduction(
         (Path(folder) / PAGE).write_text(page, encoding="utf-8")
         frame.to_csv(Path(folder) / TABLE, index=False)
         storage.write_json(Path(folder) / "failures.json", named)
+        pipelines = {str(cell): summary["pipeline"] for cell, summary in results.items()}
+        storage.write_json(Path(folder) / "pipelines.json", pipelines)
         (Path(folder) / "figures").mkdir()
         for title, figure in figures.items():
             figure.savefig(Path(folder) / "figures" / f"{_file_name(title)}.png", dpi=120)
@@ -71,13 +92,13 @@ def finish_reproduction(
             shutil.copy(Path(folder) / TABLE, partial)
             partial.replace(csv)
     said = findings(frame)
-    store.log_metrics(run_id, {"cells": len(results), "failed_cells": len(failures)})
+    store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
     store.log_tags(run_id, {"mlflow.note.content": "\n".join(f"* {line}" for line in said)})
     return {
         "page": str(place / PAGE),
         "csv": str(csv or place / TABLE),
         "findings": said,
-        "cells": len(results),
+        "succeeded": len(results),
         "failures": named,
         "run_id": run_id,
     }

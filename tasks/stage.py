@@ -47,12 +47,19 @@ class Context:
 
     parent  MLflow run that the stages are nested under
     force   run even where a finished run could be re-used
+    since   with force: runs that started at this time (seconds) or later may be re-used all the same, so that what many
+            cells of a grid share is run once
     device  auto, cpu, cuda or cuda:N
     """
 
     parent: str | None = None
     force: bool = False
     device: str = "auto"
+    since: float | None = None
+
+    def may_reuse(self, run: Run) -> bool:
+        """Whether a finished run of the same key may serve."""
+        return not self.force or (self.since is not None and run.info.start_time >= self.since * 1000)
 
 
 class _WithoutTraceback(logging.Filter):
@@ -112,13 +119,12 @@ def run_stage(
         ]
     )
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
-        if not context.force:
-            for found in store.search(newest=10, stage=stage, key=key):
-                if _inputs(found) == ancestors and store.complete(found):
-                    log.info("%-9s re-used   run %s", stage, found.info.run_id)
-                    if context.parent is None:
-                        store.log_reuse(found.info.run_id)
-                    return StageRef(stage, found.info.run_id)
+        for found in store.search(newest=10, stage=stage, key=key):
+            if context.may_reuse(found) and _inputs(found) == ancestors and store.complete(found):
+                log.info("%-9s re-used   run %s", stage, found.info.run_id)
+                if context.parent is None:
+                    store.log_reuse(found.info.run_id)
+                return StageRef(stage, found.info.run_id)
         store.reap()
         return _run(store, stage, key, config, ancestors, body, context)
 

@@ -46,7 +46,7 @@ class Strategy(ABC):
 
 
 class Mixture(Strategy):
-    """Several strategies, each drawing its share of the replacements, rounded so that the counts add up."""
+    """Several strategies, each drawing its share of the replacements; fractions are tossed for at every draw."""
 
     def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:
         """`shares`: registered name -> share, above 0, of a whole that need not be 1."""
@@ -54,17 +54,22 @@ class Mixture(Strategy):
         self._parts = [STRATEGIES.get(name)(graph) for name in shares]
         self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
         self.by_predicate = any(part.by_predicate for part in self._parts)
+        self._counted: dict[int, list[int]] = {}  # of a column's last draw, how many each part drew
         named = zip(shares, self._parts, strict=True)
         self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}
 
-    def _counts(self, count: int) -> list[int]:
+    def _counts(self, count: int, rng: np.random.Generator) -> list[int]:
         """How many of `count` replacements each part draws."""
-        counts: list[int] = np.diff(np.rint(self._ends * count).astype(int), prepend=0).tolist()
+        if len(self._parts) == 1:
+            return [count]
+        ends = np.floor(self._ends * count + rng.random() + 1e-9).astype(int).clip(max=count)
+        ends[-1] = count
+        counts: list[int] = np.diff(ends, prepend=0).tolist()
         return counts
 
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
-        counts = zip(self._parts, self._counts(count), strict=True)
-        drawn = [part.draw(triples, column, n, rng) for part, n in counts if n]
+        counts = self._counted[column] = self._counts(count, rng)
+        drawn = [part.draw(triples, column, n, rng) for part, n in zip(self._parts, counts, strict=True) if n]
         return np.concatenate(drawn, axis=1) if drawn else np.empty((len(triples), 0), dtype=np.int64)
 
     def start(self, rng: np.random.Generator) -> None:
@@ -72,7 +77,7 @@ class Mixture(Strategy):
             part.start(rng)
 
     def learn(self, column: int, rewards: Floats, step: int) -> None:
-        counts = self._counts(rewards.shape[1])
+        counts = self._counted[column]
         for part, n, end in zip(self._parts, counts, np.cumsum(counts).tolist(), strict=True):
             if n:
                 part.learn(column, rewards[:, end - n : end], step)

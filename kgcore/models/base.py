@@ -89,7 +89,7 @@ class NegativeDistance(Comparator):
         return -difference.abs().sum(-1) if self.norm == 1 else -difference.square().sum(-1).add(1e-12).sqrt()
 
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
-        if torch.compiler.is_compiling():  # inductor fuses the formula itself into one pass
+        if torch.compiler.is_dynamo_compiling():  # inductor fuses the formula itself into one pass
             return super().outer(queries, entities)
         many = queries.dim() == 2 and len(queries) * len(entities) >= TILED_FROM
         if self.norm == 1 and many and not torch.is_grad_enabled() and queries.device.type == "cpu":
@@ -110,13 +110,15 @@ def _tiled_l1(queries: Tensor, entities: Tensor) -> Tensor:
         columns = pad(tile, (0, 0, 0, TILE_ENTITIES - len(tile))).T.contiguous()
         for row in range(0, len(padded), TILE_QUERIES):
             rows = slice(row, row + TILE_QUERIES)
-            distances[rows, start : start + len(tile)] = _l1_kernel()(padded[rows], columns)[:, : len(tile)]
+            distances[rows, start : start + len(tile)] = _l1_kernel(queries.shape[1])(padded[rows], columns)[
+                :, : len(tile)
+            ]
     return distances[: len(queries)]
 
 
 @cache
-def _l1_kernel() -> Callable[[Tensor, Tensor], Tensor]:
-    """(q, d), (d, c) -> (q, c)."""
+def _l1_kernel(width: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """(q, width), (width, c) -> (q, c): a kernel of its own for each width."""
 
     def kernel(queries: Tensor, columns: Tensor) -> Tensor:
         return (queries.unsqueeze(-1) - columns).abs().sum(1)

@@ -124,6 +124,7 @@ def _cell(row: Mapping[Any, Any] | None) -> dict[str, str]:
 def _words(row: Mapping[Any, Any]) -> str:
     where = " ".join(name(row[part]) for part in ("dataset", "model", "loss", "negatives", "calibrator", "metric"))
     rate = f" at base rate {row['base_rate']:g}" if row["table"] == "base-rate" else ""
+    rate += f" at {row['varied']} = {row[row['varied']]}" if row["varied"] else ""
     return f"{where}{rate}: {row['ours']:.4f}, the paper {row['paper']:.4f} ({row['difference']:+.4f})"
 
 

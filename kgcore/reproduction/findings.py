@@ -13,7 +13,7 @@ _RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied"]
 def findings(frame: pd.DataFrame) -> list[str]:
     """What holds and what does not, of the rows that a reproduction has (`side_by_side`)."""
     rows = frame[frame["metric"].isin([*PROPER, "mrr"]) & frame["ours"].notna()]
-    rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
+    rows = rows.drop_duplicates(["run_id", "negatives", "calibrator", "metric"])
     brier = rows[rows["metric"] == "brier"].pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
     said = [_against_paper(frame), _beats_uncalibrated(brier), _synthetic(brier), _isotonic(brier), _ranks(rows)]
     return [sentence for sentence in said if sentence]
@@ -78,7 +78,7 @@ def _isotonic(brier: pd.DataFrame) -> str:
 
 
 def _ranks(rows: pd.DataFrame) -> str:
-    """Within a data set, as Brier scores of different test sets cannot be compared."""
+    """Over all runs, and within each data set, where Brier scores of one test set are compared."""
     runs = rows.set_index(_RUN)
     mrr = runs[runs["metric"] == "mrr"]["ours"]
     fitted = runs[(runs["metric"] == "brier") & (runs["calibrator"] == "isotonic")]
@@ -87,7 +87,7 @@ def _ranks(rows: pd.DataFrame) -> str:
         return ""
     each = {str(name): spearmanr(g["mrr"], g["brier"]).statistic for name, g in both.groupby("dataset") if len(g) >= 4}
     together = spearmanr(both["mrr"], both["brier"]).statistic
-    within = ", ".join(f"{name} {value:+.2f}" for name, value in each.items())
+    within = ", ".join(f"{name} {value:+.2f}" for name, value in each.items() if value == value)
     return (
         f"Ranks and calibration: Spearman's correlation of MRR with the isotonic Brier score is {together:+.2f} over "
         f"all {len(both)} runs ({within}); -1 would be an MRR that tells calibration, 0 one that says nothing of it."

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from kgcore.config import CalibrateConfig, PipelineConfigs, PrepareConfig
 from kgcore.errors import InputError
-from kgcore.presets import preset
+from kgcore.presets import PRESETS
+from kgcore.presets import preset as training
 
 MODELS = ("transe", "distmult", "complex", "hole")
 LOSSES = ("self_adversarial", "pairwise", "nll", "multiclass_nll")
@@ -37,7 +38,7 @@ class Cell:
     @property
     def configs(self) -> PipelineConfigs:
         """The settings of every stage."""
-        train = preset(self.preset, self.dataset, self.model, self.loss)
+        train = training(self.preset, self.dataset, self.model, self.loss)
         if self.varied:
             train = replace(train, eta=self.eta, k=self.k)
             train = replace(train, epochs=500) if self.preset == "paper" else train
@@ -55,12 +56,7 @@ class Cell:
 
 
 def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
-    """The runs that a table needs, of the given data sets or, with none given, of all that the paper has there.
-
-    Raises InputError for an unknown table.
-    """
-    if table not in TABLES:
-        raise InputError(f"there is no table {table!r}: known are {', '.join(('all', *TABLES))}")
+    """The runs that a table needs, of the given data sets or, with none given, of all that the paper has there."""
     labelled = [name for name in LABELLED if name in (datasets or LABELLED)]
     unlabelled = [name for name in UNLABELLED if name in (datasets or UNLABELLED)]
     if table in ("results", "classification"):
@@ -94,6 +90,11 @@ def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
 
 def grid(tables: tuple[str, ...], datasets: tuple[str, ...], preset: str) -> dict[str, list[Cell]]:
     """Table -> its runs; `all` is every table. Raises InputError for unknown names, and where nothing is left."""
+    for table in tables:
+        if table not in ("all", *TABLES):
+            raise InputError(f"there is no table {table!r}: known are {', '.join(('all', *TABLES))}")
+    if preset not in PRESETS:
+        raise InputError(f"there is no preset {preset!r}: known are {', '.join(PRESETS)}")
     for name in datasets:
         if name not in LABELLED + UNLABELLED:
             raise InputError(f"the paper has no data set {name!r}: it has {', '.join(LABELLED + UNLABELLED)}")

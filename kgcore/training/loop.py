@@ -114,7 +114,8 @@ class _State:
         self.strategy.start(self.rng)
         self.losses: list[float] = []
         self.dense = compile_if_possible(self._dense_loss, "training") if compiled else self._dense_loss
-        self.steps_per_epoch = _steps(graph, config)
+        self.batch_size = _batch_size(config, self.strategy.by_predicate)
+        self.steps_per_epoch = -(-len(graph.train) // self.batch_size)
 
     def embeddings(self) -> Embeddings:
         """The tables as they are now, encoded, on the CPU."""
@@ -128,8 +129,8 @@ class _State:
         config, step = self.config, (epoch - 1) * self.steps_per_epoch
         total = config.epochs * self.steps_per_epoch
         order, lost = self._order(), torch.zeros((), device=self.device)
-        for start in range(0, len(order), config.batch_size):
-            batch = self.positives[order[start : start + config.batch_size]]
+        for start in range(0, len(order), self.batch_size):
+            batch = self.positives[order[start : start + self.batch_size]]
             step += 1
             fallen = (1 - config.learning_rate_end) * (step - 1) / total
             lost += self._step(batch, step, config.learning_rate * (1 - fallen))
@@ -168,7 +169,7 @@ class _State:
         s, o, stand_in_s, stand_in_o = torch.split(gathered, [len(batch), len(batch), in_subject.size, in_object.size])
         p = known_predicates.index_select(0, relations)
         own = torch.from_numpy(_own(batch, chunk, in_subject, in_object)).to(self.device)
-        dense = self.dense if count == self.config.batch_size else self._dense_loss  # one shape is compiled
+        dense = self.dense if count == self.batch_size else self._dense_loss  # one shape is compiled
         loss, penalty, rewards = dense(shared, s, p, o, stand_in_s, stand_in_o, own, chunk, count)
         gradients = torch.autograd.grad(loss + penalty, (entities, predicates, *shared.values()))
         self.entities.step(rows, gradients[0], step, learning_rate)
@@ -284,6 +285,13 @@ def _mean_scores(corrupted: Tensor, own: Tensor, chunk: int) -> Tensor:
     """(b, eta) -> (b / chunk, eta): every stand-in's mean score with the positives whose own entity it is not."""
     scores, counted = (part.view(-1, chunk, own.shape[1]) for part in (corrupted.masked_fill(own, 0), ~own))
     return scores.sum(1) / counted.sum(1)
+
+
+def _batch_size(config: TrainConfig, by_predicate: bool) -> int:
+    """Positives a step: where corruptions depend on the predicate, whole chunks, so that none is cut in two."""
+    if not by_predicate or config.batch_size < config.chunk_size:
+        return config.batch_size
+    return config.batch_size // config.chunk_size * config.chunk_size
 
 
 def _steps(graph: KnowledgeGraph, config: TrainConfig) -> int:

@@ -32,7 +32,7 @@ def summary(brier: float, mrr: float = 0.1) -> dict:
         "accuracy_per_relation": {"learned": 0.8, "median": 0.7},
         "relations": [{"name": "_has_part", "predicate": 0, "triples": 9, "learned": rule, "median": rule}],
         "ranks": {"mr": 100.0, "mrr": mrr, "hits_at_10": 0.2},
-        "pipeline": "run-1",
+        "pipeline": f"run of {brier:.2f}",
         "runs": {},
     }
 
@@ -74,7 +74,7 @@ def test_a_row_has_the_papers_value_and_ours(frame: pd.DataFrame) -> None:
     ).set_index("metric")
     assert row.loc["brier", "paper"] == 0.08739721341529823
     assert row.loc["brier", "ours"] == pytest.approx(0.051)
-    assert row.loc["brier", "run_id"] == "run-1"
+    assert row.loc["brier", "run_id"] == "run of 0.05"
     ranks = frame.query("table == 'ranks' and model == 'transe'").set_index("metric")
     assert ranks.loc["mrr", "paper"] == pytest.approx(0.1551, abs=1e-4)
     published = frame["table"].isin(["results", "losses", "ranks"])

@@ -436,7 +436,9 @@ def test_blocks_do_not_change_scores_and_the_fingerprint_sees_every_number(rng: 
 @pytest.mark.parametrize("compiler", [True, False])
 def test_l1_in_tiles_is_l1(monkeypatch: pytest.MonkeyPatch, compiler: bool) -> None:
     if not compiler:
-        monkeypatch.setattr(base, "_l1_kernel", lambda: lambda queries, columns: torch.cdist(queries, columns.T, p=1))
+        monkeypatch.setattr(
+            base, "_l1_kernel", lambda width: lambda queries, columns: torch.cdist(queries, columns.T, p=1)
+        )
     monkeypatch.setattr(base, "TILED_FROM", 0)
     queries, entities = torch.randn(300, 6), torch.randn(base.TILE_ENTITIES + 5, 6)
     with torch.inference_mode():

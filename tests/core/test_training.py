@@ -356,3 +356,24 @@ def test_the_learning_rate_falls_to_what_is_asked(small_graph: KnowledgeGraph, m
     rates.clear()
     loop.train(small_graph, replace(config, learning_rate_end=1.0), CPU)
     assert rates == pytest.approx([0.1] * 12)
+
+
+def test_every_training_of_a_process_is_compiled(tmp_path: Path) -> None:
+    script = """
+import torch
+from kgcore.compiling import compile_if_possible
+graphs = []
+def counted(graph, example):
+    graphs.append(graph)
+    return graph
+real = torch.compile
+torch.compile = lambda function, **options: real(function, backend=counted, **options)
+class Training:
+    def __init__(self, factor): self.factor = factor
+    def loss(self, x): return (x * self.factor).sum()
+for number in range(12):
+    compile_if_possible(Training(number + 2.5).loss, "training")(torch.ones(3 + number))
+print(len(graphs))
+"""
+    made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert made.stdout.split()[-1] == "12"

@@ -32,7 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         assert name in ("default", "paper")
         return TrainConfig(model=model, loss=loss, k=8, epochs=2, batch_size=512)
 
-    monkeypatch.setattr(grid_module, "preset", tiny)
+    monkeypatch.setattr(grid_module, "training", tiny)
     yield
     for name, spec in kept.items():
         DATASETS.remove(name)
