@@ -43,6 +43,8 @@ def reproduce(
         device: auto, cpu, cuda or cuda:N
         csv: write the figures to this file as one tidy table, too
     """
+    if csv and not Path(csv).absolute().parent.is_dir():
+        raise InputError(f"csv {csv}: there is no folder {Path(csv).absolute().parent}")
     cells = grid(tuple(tables), tuple(datasets), preset)
     distinct = list(dict.fromkeys(cell for group in cells.values() for cell in group))
     check_cells(distinct, device)

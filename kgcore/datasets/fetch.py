@@ -104,7 +104,10 @@ def _collect(
             continue
         if found != files / path:
             (files / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(found, files / path)
+            try:
+                shutil.copyfile(found, files / path)
+            except OSError as error:
+                raise InputError(f"{found} cannot be read: {error.strerror}") from error
         came_from[path] = place
     missing = [path for path in wanted if path not in came_from]
     if missing:

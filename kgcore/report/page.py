@@ -1,6 +1,7 @@
 """The report: one HTML file that needs nothing beside it."""
 
 import io
+import threading
 from importlib import resources
 from typing import Any
 
@@ -10,6 +11,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from kgcore.report.summary import METRICS, best, rows
+
+_SVG = threading.Lock()  # matplotlib's settings are one for all threads
 
 
 def page(
@@ -46,7 +49,7 @@ def page(
 def svg(figure: Figure) -> Markup:
     """The figure as an inline SVG element, the same bytes for the same numbers."""
     buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "kgcal"}):
+    with _SVG, matplotlib.rc_context({"svg.hashsalt": "kgcal"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return Markup(text[text.index("<svg") :])  # noqa: S704 (matplotlib's own output)
