@@ -4,10 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
+
+from kgcore.datasets import DATASETS
+from kgcore.datasets.base import DatasetSpec
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 UNSET = (
@@ -18,6 +22,14 @@ UNSET = (
     "KGCAL_MIRROR",
     "KGCAL_HOME",
 )
+
+
+def small_family() -> DatasetSpec:
+    """The family graph with 300 people, whatever size is asked for."""
+    family = DATASETS.get("family")
+    generate = family.generate
+    assert generate is not None
+    return replace(family, generate=lambda folder, size, seed: generate(folder, 300, seed))
 
 
 class Kgcal:

@@ -18,7 +18,7 @@ from kgcore.config import PrepareConfig, TrainConfig
 from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
 from kgcore.reproduction import grid
-from tests.pipeline.conftest import CHECKOUT
+from tests.pipeline.conftest import CHECKOUT, small_family
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -59,7 +59,7 @@ def test_every_deployment_names_a_flow_that_is_there() -> None:
 
 
 def test_a_grid_runs_on_threads_and_on_dask_and_a_failed_cell_leaves_the_others(monkeypatch, tmp_path) -> None:
-    family, real = DATASETS.get("family"), DATASETS.get("wn11")
+    family, real = small_family(), DATASETS.get("wn11")
 
     def small(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
         rate = 1e30 if model == "hole" else 0.01
