@@ -12,7 +12,7 @@ from prefect.context import FlowRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.pipeline import run_pipeline
-from kgcore.errors import InputError, KgcalError
+from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.reproduction.grid import Cell, grid
 from tasks.pipeline import finished_pipeline
 from tasks.reproduce import check_cells, cores, finish_reproduction, reproduction_run, share_cores
@@ -93,8 +93,7 @@ def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Ce
 
 def reason(error: Exception) -> str:
     """Why a cell failed, in a line."""
-    text = (str(error).strip().splitlines() or [""])[0]
-    return text if isinstance(error, KgcalError) else f"{type(error).__name__}: {text}"
+    return first_line(error) if isinstance(error, KgcalError) else f"{type(error).__name__}: {first_line(error)}"
 
 
 @task(name="cell", cache_policy=NO_CACHE)
@@ -108,12 +107,12 @@ def run_cell(cell: Cell, context: Context, workers: int | None = None) -> dict[s
 def worker_count(text: str) -> int | None:
     """Cells at a time on this machine, of a runner that a user names: one for every two cores unless it is stated. None
     for a cluster. Raises InputError for what is no runner."""
-    found = re.fullmatch(r"(threads)(?::([1-9][0-9]*))?|dask(?:://[^/:]+:[0-9]+)?", text)
+    found = re.fullmatch(r"threads(?::([1-9][0-9]*))?|dask(?:://[^/:]+:[0-9]+)?", text)
     if found is None:
         raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
     if text.startswith("dask:"):
         return None
-    return int(found[2]) if found[2] else max(1, cores() // 2)
+    return int(found[1]) if found[1] else max(1, cores() // 2)
 
 
 def task_runner(text: str) -> "TaskRunner[Any]":

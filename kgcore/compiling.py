@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from kgcore.errors import KgcalWarning
+from kgcore.errors import KgcalWarning, first_line
 
 T = TypeVar("T")
 
@@ -28,10 +28,8 @@ def compile_if_possible(
                 return result
             except Exception as error:  # what a missing or broken compiler raises is not part of PyTorch's interface
                 failed = True
-                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                warnings.warn(
-                    f"{doing} goes on without torch.compile, more slowly: {reason}", KgcalWarning, stacklevel=2
-                )
+                reason = f"{doing} goes on without torch.compile, more slowly: {first_line(error)}"
+                warnings.warn(reason, KgcalWarning, stacklevel=2)
         return (instead or function)(*args)
 
     return call

@@ -30,3 +30,8 @@ def refuse(faults: list[str]) -> None:
         return
     more = f" (and {len(faults) - SHOWN:,} more)" if len(faults) > SHOWN else ""
     raise InputError("; ".join(faults[:SHOWN]) + more)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in a line; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -36,7 +36,7 @@ from mlflow.exceptions import MlflowException
 from safetensors import SafetensorError
 from sqlalchemy.exc import SQLAlchemyError
 
-from kgcore.errors import InputError, KgcalError
+from kgcore.errors import InputError, KgcalError, first_line
 from tasks.settings import ensure_home, experiment_name, project_run_id, tracking_uri
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Store:
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()
         except (MlflowException, SQLAlchemyError, OSError) as error:
-            raise InputError(f"the MLflow store {uri} cannot be opened: {_first_line(error)}") from error
+            raise InputError(f"the MLflow store {uri} cannot be opened: {first_line(error)}") from error
 
     def _experiment(self) -> str:
         if (run_id := project_run_id()) is not None:
@@ -80,7 +80,7 @@ class Store:
             run = self.client.get_run(run_id)
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise InputError(f"the MLflow store {self.uri} does not answer: {_first_line(error)}") from error
+                raise InputError(f"the MLflow store {self.uri} does not answer: {first_line(error)}") from error
             raise InputError(f"there is no MLflow run {run_id!r} in {self.uri}") from None
         if run.info.lifecycle_stage != "active":
             raise InputError(f"the MLflow run {run_id} is deleted: restore it, or name another")
@@ -229,7 +229,7 @@ class Store:
                 raise
             except (MlflowException, SafetensorError, OSError, ValueError, KeyError) as error:
                 named = " ".join(what.values())
-                raise InputError(f"the artifact {named} cannot be had: {_first_line(error)}") from error
+                raise InputError(f"the artifact {named} cannot be had: {first_line(error)}") from error
 
     def artifacts(self, run_id: str) -> dict[str, int]:
         """Path -> size of every file that a run logged, those of its models under models/ID/."""
@@ -254,10 +254,6 @@ def _walk(listing: Callable[[str | None], list[FileInfo]], path: str | None = No
             yield from _walk(listing, entry.path)
         else:
             yield entry.path, entry.file_size or 0
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @cache

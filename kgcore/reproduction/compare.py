@@ -22,7 +22,9 @@ METRICS = {
     "thresholds": ("threshold", "accuracy"),
     "reliability": ("ece",),
 }
-_KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", "eta", "k"]
+_OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", "published_eta", "published_k"]
+_KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate"]
+_KEY += ["published_eta", "published_k"]
 
 
 def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, Mapping[str, Any]]) -> pd.DataFrame:
@@ -37,14 +39,14 @@ def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, Mapping[
         for cell in cells
         for row in _rows(table, cell, results.get(cell))
     ]
-    ours = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS[:-1], *_KEY, "ours_eta", "ours_k"]))[:])
-    ours = ours.drop(columns="paper").astype({"base_rate": float, "eta": int, "k": int, "ours": float})
-    paper = read_paper().rename(columns={"value": "paper"})
+    ours = pd.DataFrame(rows, columns=_OURS)  # which there are even where every run has failed
+    ours = ours.astype({"base_rate": float, "published_eta": int, "published_k": int, "ours": float})
+    paper = read_paper().rename(columns={"value": "paper", "eta": "published_eta", "k": "published_k"})
     # the base-rate files do not name their loss: it is the multiclass NLL of the settings published for it
     paper.loc[paper["study"] == "base_rate", "loss"] = "multiclass_nll"
     frame = ours.merge(paper, on=_KEY, how="left", validate="many_to_one")
     frame["note"] = frame["note"].fillna("")
-    return frame.assign(eta=frame["ours_eta"], k=frame["ours_k"])[COLUMNS]
+    return frame[COLUMNS]
 
 
 def _rows(table: str, cell: Cell, summary: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -53,9 +55,9 @@ def _rows(table: str, cell: Cell, summary: Mapping[str, Any] | None) -> Iterator
     if cell.dataset in UNLABELLED:  # published with the study of base rates alone, ranks the same for every rate
         study = "base_rate"
     labels: dict[str, Any] = {"study": study, "dataset": cell.dataset, "model": cell.model, "loss": cell.loss}
-    labels |= {"base_rate": cell.base_rate, "varied": cell.varied, "eta": cell.eta, "k": cell.k, "relation": ""}
+    labels |= {"base_rate": cell.base_rate, "varied": cell.varied, "relation": ""}
     train = cell.configs.train  # the published sizes find the published value; the run's own are shown
-    labels |= {"ours_eta": train.eta, "ours_k": train.k}
+    labels |= {"eta": train.eta, "k": train.k, "published_eta": cell.eta, "published_k": cell.k}
     for metric in METRICS[table]:
         for negatives, calibrator in _calibrators(table, metric, cell):
             value = _value(summary, negatives, calibrator, metric)

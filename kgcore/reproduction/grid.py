@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 
 from kgcore.config import CalibrateConfig, PipelineConfigs, PrepareConfig
 from kgcore.errors import InputError
-from kgcore.presets import PRESETS
+from kgcore.presets import MODELS, PRESETS
 from kgcore.presets import preset as training
 
-MODELS = ("transe", "distmult", "complex", "hole")
 LOSSES = ("self_adversarial", "pairwise", "nll", "multiclass_nll")
 UNLABELLED = ("fb15k-237", "wn18rr")
 LABELLED = ("wn11", "fb13", "yago39k")  # with labelled negatives
@@ -64,12 +63,9 @@ def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
     if table == "losses":
         return [Cell(data, model, loss, preset) for data in labelled for model in MODELS for loss in LOSSES]
     if table == "ranks":
+        sizes = [(data, *SIZES_OF_UNLABELLED[data]) for data in unlabelled]
         return cells("results", datasets, preset) + [
-            Cell(
-                data, model, "multiclass_nll", preset, eta=SIZES_OF_UNLABELLED[data][0], k=SIZES_OF_UNLABELLED[data][1]
-            )
-            for data in unlabelled
-            for model in MODELS
+            Cell(data, model, "multiclass_nll", preset, eta=eta, k=k) for data, eta, k in sizes for model in MODELS
         ]
     if table == "base-rate":
         if not unlabelled:
