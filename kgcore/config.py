@@ -109,6 +109,9 @@ class TrainConfig(Config):
         {"uniform": 1.0}, "corruption strategies in training and their shares, such as typed=0.5", choices=STRATEGIES
     )
     object_share: float = setting(0.5, "share of the corruptions that replace the object", at_least=0, at_most=1)
+    sides_apart: bool = setting(
+        False, "let a positive compete with the corruptions of each side apart, and add the two losses"
+    )
     epochs: int = setting(100, "passes over the training triples", at_least=1)
     batch_size: int = setting(1152, "positives a step", at_least=1)
     chunk_size: int = setting(

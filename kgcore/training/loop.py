@@ -221,7 +221,9 @@ class _State:
             blocks.append(model.score_subjects(p_chunks, o_chunks, candidates).reshape(len(s), -1))
         corrupted = torch.cat(blocks, -1).masked_fill(own, NO_CORRUPTION)
         rewards = _mean_scores(corrupted.detach(), own, chunk) if self.strategy.tables else None
-        loss = self.loss(model.score(s, p, o)[:count], corrupted[:count])
+        kept, positives = corrupted[:count], model.score(s, p, o)[:count]
+        sides = torch.split(kept, [block.shape[-1] for block in blocks], -1) if self.config.sides_apart else [kept]
+        loss = torch.stack([self.loss(positives, side) for side in sides]).sum()
         if not self.config.lp_weight:
             return loss, torch.zeros_like(loss), rewards
         return loss, self.config.lp_weight * lp(torch.cat([s, p, o], -1)[:count], self.config.lp_power), rewards

@@ -329,6 +329,23 @@ def test_a_shared_stand_in_that_is_the_positives_own_entity_counts_for_nothing()
         assert (gradient[:, 5:] == 0).all()
 
 
+def test_sides_apart_is_one_softmax_a_side(small_graph: KnowledgeGraph) -> None:
+    def value(apart: bool) -> float:
+        config = TrainConfig(model="distmult", loss="multiclass_nll", k=4, eta=5, object_share=0.4, sides_apart=apart)
+        model, loss = build(MODELS.get("distmult"), {}, 4), build(LOSSES.get("multiclass_nll"), {})
+        state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
+        own = torch.zeros(2, 5, dtype=torch.bool)
+        return float(state._dense_loss({}, s, p, o, in_subject, in_object, own, 2, 2)[0])
+
+    s, p, o, in_subject, in_object = (torch.randn(n, 4, dtype=torch.float64) for n in (2, 2, 2, 3, 2))
+    true = np.exp((s * p * o).sum(-1).numpy())
+    objects, subjects = (np.exp(((a * p) @ b.T).numpy()).sum(1) for a, b in ((s, in_object), (o, in_subject)))
+    apart = -np.log(true / (true + objects)) - np.log(true / (true + subjects))
+    together = -np.log(true / (true + objects + subjects))
+    assert value(apart=True) == pytest.approx(apart.sum(), rel=1e-6)
+    assert value(apart=False) == pytest.approx(together.sum(), rel=1e-6)
+
+
 @pytest.mark.parametrize("power", [2.0, 3.0])
 def test_the_regulariser_is_the_sum_of_powers_and_shrinks_embeddings(small_graph: KnowledgeGraph, power: float) -> None:
     rows = torch.randn(5, 3, dtype=torch.float64)
