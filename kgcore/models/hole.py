@@ -17,7 +17,7 @@ class HolE(QueryModel):
     As queries: r . (s corr o) = o . (s conv r) = s . (r corr o), conv the circular convolution.
     """
 
-    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    scale = 0.1  # smaller than DistMult's: a score is a sum of k^2 products, not of k
     comparator = DotProduct()
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
