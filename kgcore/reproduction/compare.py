@@ -10,7 +10,7 @@ from kgcore.reproduction.paper import read_paper
 
 COLUMNS = [
     *("table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", "paper", "ours", "run_id"),
-    *("varied", "eta", "k", "relation", "note"),
+    *("varied", "eta", "k", "preset", "relation", "note"),
 ]
 METRICS = {
     "results": ("brier", "log_loss"),
@@ -55,7 +55,7 @@ def _rows(table: str, cell: Cell, summary: Mapping[str, Any] | None) -> Iterator
     if cell.dataset in UNLABELLED:  # published with the study of base rates alone, ranks the same for every rate
         study = "base_rate"
     labels: dict[str, Any] = {"study": study, "dataset": cell.dataset, "model": cell.model, "loss": cell.loss}
-    labels |= {"base_rate": cell.base_rate, "varied": cell.varied, "relation": ""}
+    labels |= {"base_rate": cell.base_rate, "varied": cell.varied, "preset": cell.preset, "relation": ""}
     train = cell.configs.train  # the published sizes find the published value; the run's own are shown
     labels |= {"eta": train.eta, "k": train.k, "published_eta": cell.eta, "published_k": cell.k}
     for metric in METRICS[table]:
