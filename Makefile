@@ -4,20 +4,24 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test check ui bench clean constraints
+.PHONY: run test test-e2e check ui bench clean constraints
 .DEFAULT_GOAL := run
 
 run: $(READY) ## the whole pipeline on the embedded graph
 	$(BIN)/kgcal run
 
 test: $(READY) ## the whole test suite
-	$(BIN)/pytest -n 2 --dist loadscope
+	$(BIN)/pytest -n 2 --dist loadscope --ignore tests/e2e
+
+test-e2e: $(READY) ## servers, a worker, schedules and what becomes of them when something dies
+	$(BIN)/pytest tests/e2e
 
 check: $(READY) ## format, lint, layer rules, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadscope
+	$(BIN)/pytest -n 2 --dist loadscope --ignore tests/e2e
+	$(BIN)/pytest tests/e2e
 
 ui: $(READY) ## the MLflow UI on everything that was run
 	$(BIN)/kgcal ui

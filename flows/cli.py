@@ -1,4 +1,4 @@
-"""The command line: `kgcal run`, `kgcal STAGE`, `kgcal reproduce`, `kgcal datasets`, `kgcal ui`."""
+"""The command line: `kgcal run`, `kgcal STAGE`, `kgcal reproduce`, `kgcal datasets`, `kgcal ui`, `kgcal up`."""
 
 import inspect
 import json
@@ -14,10 +14,11 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 import typer
 from prefect import Flow
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from rich.console import Console
 from rich.logging import RichHandler
 
+from flows import local
 from flows.options import command
 from flows.pipeline import pipeline
 from flows.reproduce import THREADS, reproduce, task_runner
@@ -44,15 +45,16 @@ JSON = Annotated[Path | None, typer.Option("--json", help="write the results to 
 
 
 def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:
-    """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server, else directly, starting none; or, not
-    `direct`, with one of its own for as long as it takes."""
-    url = PREFECT_API_URL.value()
+    """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server or `kgcal up` has started one, else
+    directly, starting none; or, not `direct`, with one of its own for as long as it takes."""
+    url = PREFECT_API_URL.value() or local.local_api()
     if not url:
         return function.fn(**arguments) if direct else function(**arguments)
-    with get_client(sync_client=True) as client:
-        if client.api_healthcheck() is not None:
-            raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
-    return function(**arguments)
+    with temporary_settings(updates={PREFECT_API_URL: url}):
+        with get_client(sync_client=True) as client:
+            if client.api_healthcheck() is not None:
+                raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
+        return function(**arguments)
 
 
 def run(arguments: dict[str, Any]) -> None:
@@ -203,10 +205,41 @@ def ui(port: Annotated[int, typer.Option(help="port on 127.0.0.1")] = 5000) -> N
     serve_ui(port)
 
 
+PORT = Annotated[int, typer.Option(help="port on 127.0.0.1")]
+
+
+@guarded
+def up(mlflow_port: PORT = 5000, prefect_port: PORT = 4200) -> None:
+    """Start MLflow and Prefect, a worker and the deployments on this machine: what is missing of them."""
+    show_services(local.up(mlflow_port, prefect_port))
+
+
+@guarded
+def down() -> None:
+    """Cancel what the worker runs, and end what `kgcal up` started."""
+    ended = local.down()
+    console.print(f"ended: {', '.join(ended)}" if ended else "nothing was up")
+
+
+@guarded
+def status() -> None:
+    """Tell what `kgcal up` has started, and what the worker is at."""
+    show_services(local.status())
+
+
+def show_services(seen: list[local.Seen]) -> None:
+    """A line each."""
+    for service in seen:
+        console.print(f"{service.name:<8} {service.state:<12} {service.place}", soft_wrap=True)
+
+
 add_commands()
 app.command("reproduce")(reproduce_paper)
 app.command("datasets")(datasets)
 app.command("ui")(ui)
+app.command("up")(up)
+app.command("down")(down)
+app.command("status")(status)
 
 
 def main() -> None:

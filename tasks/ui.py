@@ -2,11 +2,11 @@
 
 import os
 import shlex
-import socket
 import sys
 from pathlib import Path
 
 from kgcore.errors import InputError
+from tasks.services import services, taken
 from tasks.settings import ensure_home, tracking_uri
 from tasks.store import open_store
 
@@ -16,6 +16,9 @@ def ui_command() -> str:
     uri = tracking_uri()
     if uri.startswith(("http://", "https://")):
         return f"open {uri}"
+    served = services().get("mlflow")
+    if served is not None and served.alive():
+        return f"open {served.url}"
     tool = Path(sys.executable).with_name("kgcal")
     shown = "kgcal" if not tool.is_file() else os.path.relpath(tool)
     home = f"KGCAL_HOME={shlex.quote(os.environ['KGCAL_HOME'])} " if os.environ.get("KGCAL_HOME") else ""
@@ -28,16 +31,18 @@ def serve_ui(port: int) -> None:
     uri = tracking_uri()
     if uri.startswith(("http://", "https://")):
         raise InputError(f"the store is a server with a UI of its own: open {uri}")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise InputError(f"port {port} of 127.0.0.1 is taken: name another with --port") from None
+    if taken(port):
+        raise InputError(f"port {port} of 127.0.0.1 is taken: name another with --port")
     store = open_store()
     page = f"http://127.0.0.1:{port}/#/experiments/{store.experiment_id}/runs?workflowType=machine_learning"
     print(f"MLflow UI: {page}  (Ctrl-C ends it)", flush=True)
+    command, environment = server_command(port)
+    os.execve(sys.executable, command, os.environ | environment)  # noqa: S606
+
+
+def server_command(port: int) -> tuple[list[str], dict[str, str]]:
+    """The command of an MLflow server on this home's store, and what it wants in its environment."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", uri, "--artifacts-destination", (ensure_home() / "artifacts").as_uri()]
-    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
-    os.execve(sys.executable, command, environment)  # noqa: S606
+    command += ["--backend-store-uri", tracking_uri()]
+    command += ["--artifacts-destination", (ensure_home() / "artifacts").as_uri()]
+    return command, {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}

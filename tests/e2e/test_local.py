@@ -1,0 +1,149 @@
+"""`kgcal up` to `kgcal down`: real servers, a real worker, and what becomes of them when something dies."""
+
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+from mlflow import MlflowClient
+
+from tests.pipeline.conftest import Kgcal
+
+SIZES = ["--size", "300", "--k", "8", "--epochs", "2"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(what: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.5)
+
+
+class Local:
+    """A home with its servers, and their APIs as a program sees them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kgcal = Kgcal(folder)
+        self.mlflow, self.prefect = free_port(), free_port()
+        self.ports = ["--mlflow-port", str(self.mlflow), "--prefect-port", str(self.prefect)]
+
+    def state(self) -> dict[str, str]:
+        """Service -> state, as `kgcal status` says."""
+        done = self.kgcal("status")
+        assert done.returncode == 0, done.stderr
+        return {line.split()[0]: line[9:22].strip() for line in done.stdout.splitlines()}
+
+    def process(self, name: str) -> psutil.Process:
+        entries = json.loads((self.kgcal.home / "services" / "services.json").read_text())
+        return psutil.Process(next(entry["pid"] for entry in entries if entry["name"] == name))
+
+    def api(self, path: str, body: object = None) -> object:
+        answer = requests.post(f"http://127.0.0.1:{self.prefect}/api/{path}", json=body or {}, timeout=20)
+        answer.raise_for_status()
+        return answer.json()
+
+    def trigger(self, deployment: str, **parameters: object) -> str:
+        """The id of a new run of a deployment."""
+        url = f"http://127.0.0.1:{self.prefect}/api/deployments/name/{deployment}"
+        found = requests.get(url, timeout=20).json()
+        made = self.api(f"deployments/{found['id']}/create_flow_run", {"parameters": parameters})
+        assert isinstance(made, dict)
+        return str(made["id"])
+
+    def run_state(self, run: str) -> str:
+        return str(
+            requests.get(f"http://127.0.0.1:{self.prefect}/api/flow_runs/{run}", timeout=20).json()["state_name"]
+        )
+
+    def mlflow_states(self) -> list[str]:
+        client = MlflowClient(tracking_uri=f"sqlite:///{self.kgcal.home}/mlflow.db")
+        return [run.info.status for run in client.search_runs([e.experiment_id for e in client.search_experiments()])]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    made = Local(tmp_path_factory.mktemp("local"))
+    try:
+        done = made.kgcal("up", *made.ports)
+        assert done.returncode == 0, done.stderr
+        yield made
+    finally:
+        made.kgcal("down")
+
+
+def test_up_starts_what_is_missing_and_nothing_twice(local: Local) -> None:
+    assert local.state() == {"mlflow": "up", "prefect": "up", "worker": "up"}
+    before = {name: local.process(name) for name in ("mlflow", "prefect", "worker")}
+    assert local.kgcal("up").returncode == 0
+    assert {name: local.process(name) for name in before} == before
+    assert requests.get(f"http://127.0.0.1:{local.mlflow}/health", timeout=5).text == "OK"
+    deployments = local.api("deployments/filter")
+    assert isinstance(deployments, list)
+    assert {"pipeline", "reproduce", "stage-calibrate"} <= {deployment["name"] for deployment in deployments}
+
+
+def test_a_run_is_seen_and_one_stage_is_triggered_again(local: Local) -> None:
+    results = local.kgcal.results("--dataset", "family", *SIZES)
+    run = local.trigger("calibrate/stage-calibrate", scores=results["runs"]["score"], config={"base_rate": 0.2})
+    until(lambda: local.run_state(run) == "Completed")
+    client = MlflowClient(tracking_uri=f"sqlite:///{local.kgcal.home}/mlflow.db")
+    [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
+    newest = client.search_runs([experiment.experiment_id], "tags.`kgcal.stage` = 'calibrate'", max_results=1)[0]
+    assert json.loads(newest.data.tags["kgcal.config"])["base_rate"] == 0.2
+
+
+def test_a_worker_that_was_killed_is_told_and_started_again(local: Local) -> None:
+    local.process("worker").send_signal(signal.SIGKILL)
+    until(lambda: local.state()["worker"] == "dead", 20)
+    assert local.kgcal("up").returncode == 0
+    assert local.state() == {"mlflow": "up", "prefect": "up", "worker": "up"}
+
+
+def test_a_dead_server_keeps_no_run_from_running(local: Local) -> None:
+    for member in [*local.process("prefect").children(recursive=True), local.process("prefect")]:
+        member.send_signal(signal.SIGKILL)
+    until(lambda: local.state()["prefect"] == "dead", 20)
+    assert local.kgcal("run", "--dataset", "family", *SIZES).returncode == 0
+    assert local.kgcal("up", *local.ports).returncode == 0
+    assert local.state()["prefect"] == "up"
+
+
+def test_a_port_that_is_taken_ends_up_with_nothing_started(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = str(other.getsockname()[1])
+        kgcal = Kgcal(tmp_path)
+        done = kgcal("up", "--mlflow-port", str(free_port()), "--prefect-port", taken)
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        f"kgcal: port {taken} of 127.0.0.1 is taken by another program: name another with --prefect-port"
+    )
+    assert all("not started" in line for line in kgcal("status").stdout.splitlines())
+
+
+def test_down_cancels_what_runs_and_ends_exactly_what_up_started(local: Local) -> None:
+    run = local.trigger("train/stage-train", config={"epochs": 100_000})
+    until(lambda: local.run_state(run) == "Running")
+    until(lambda: "RUNNING" in local.mlflow_states())
+    started = [local.process(name) for name in ("mlflow", "prefect", "worker")]
+    ended = local.kgcal("down")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "ended: worker, prefect, mlflow"
+    assert not any(process.is_running() for process in started)
+    assert "RUNNING" not in local.mlflow_states()
+    assert set(local.state().values()) == {"not started"}
+    assert local.kgcal("down").stdout.strip() == "nothing was up"
+    assert local.kgcal("up", *local.ports).returncode == 0  # what became of the run stands in the server's data
+    assert local.run_state(run) == "Cancelled"
