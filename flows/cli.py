@@ -1,4 +1,4 @@
-"""The command line: `kgcal run`, `kgcal STAGE`, `kgcal reproduce`, `kgcal datasets`, `kgcal ui`, `kgcal up`."""
+"""The command line: `kgcal run`, `kgcal STAGE`, `kgcal reproduce`, `kgcal compare`, `kgcal up`, and what helps them."""
 
 import inspect
 import json
@@ -27,7 +27,9 @@ from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.catalogue import catalogue
+from tasks.compare import METRICS, NEGATIVES, comparison, write_csv
 from tasks.show import show_results
+from tasks.show_comparison import show_comparison
 from tasks.ui import serve_ui
 
 app = typer.Typer(
@@ -187,6 +189,30 @@ def reproduce_paper(
 
 
 @guarded
+def compare(
+    dataset: Annotated[
+        str | None, typer.Option(help="data set, a name or a folder; without it all, a table each")
+    ] = None,
+    metric: Annotated[str, typer.Option(help=f"what the rows are sorted by: {', '.join(METRICS)}")] = "brier",
+    negatives: Annotated[
+        str | None, typer.Option(help=f"only calibrators fitted on these: {' or '.join(NEGATIVES)}")
+    ] = None,
+    base_rate: Annotated[float | None, typer.Option(help="only runs that stated this base rate")] = None,
+    top: Annotated[int, typer.Option(help="rows of each table; 0 = all")] = 20,
+    csv: Annotated[Path | None, typer.Option(help="write all rows, with every setting, to this file, too")] = None,
+) -> None:
+    """Every evaluated calibrator of the finished runs, the best first."""
+    if top < 0:
+        raise InputError(f"top is {top}: it must be at least 0")
+    if csv is not None:
+        check_target(csv, "--csv")
+    frame = comparison(metric, dataset, negatives, base_rate)
+    if csv is not None:
+        write_csv(frame, csv)
+    show_comparison(console, frame, metric, top)
+
+
+@guarded
 def datasets() -> None:
     """List the data sets: counts, source, and what is already here."""
     for entry in catalogue():
@@ -235,6 +261,7 @@ def show_services(seen: list[local.Seen]) -> None:
 
 add_commands()
 app.command("reproduce")(reproduce_paper)
+app.command("compare")(compare)
 app.command("datasets")(datasets)
 app.command("ui")(ui)
 app.command("up")(up)

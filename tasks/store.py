@@ -31,8 +31,10 @@ from mlflow.entities import (
     Param,
     Run,
     RunTag,
+    ViewType,
 )
 from mlflow.exceptions import MlflowException
+from mlflow.store.entities import PagedList
 from safetensors import SafetensorError
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -88,11 +90,23 @@ class Store:
 
     def search(self, newest: int = 1, status: str | None = FINISHED, **tags: str) -> list[Run]:
         """The newest runs of that status (None = any) with these `kgcal.` tags, newest first."""
+        return list(self._page(newest, None, status, tags))
+
+    def search_all(self, page: int = 1000, **tags: str) -> list[Run]:
+        """Every finished run with these `kgcal.` tags, newest first, asked for in pages of that many."""
+        found = self._page(page, None, FINISHED, tags)
+        runs = list(found)
+        while found.token:
+            found = self._page(page, found.token, FINISHED, tags)
+            runs += found
+        return runs
+
+    def _page(self, size: int, token: str | None, status: str | None, tags: Mapping[str, str]) -> PagedList[Run]:
         wanted = [f"tags.`kgcal.{name}` = '{value}'" for name, value in tags.items()]
         wanted += [f"attributes.status = '{status}'"] if status else []
         experiments = [e.experiment_id for e in self.client.search_experiments()]
         order = ["attributes.start_time DESC"]
-        return list(self.client.search_runs(experiments, " and ".join(wanted), max_results=newest, order_by=order))
+        return self.client.search_runs(experiments, " and ".join(wanted), ViewType.ACTIVE_ONLY, size, order, token)
 
     @contextmanager
     def open_run(

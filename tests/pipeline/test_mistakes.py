@@ -44,6 +44,7 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
         (("calibrate", "--scores", "abc"), "there is no MLflow run 'abc'"),
         (("calibrate",), "there is no finished pipeline run to take the latest from"),
+        (("compare",), "no finished evaluation is in sqlite:///"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(kgcal: Kgcal, arguments: tuple[str, ...], message: str) -> None:

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import mlflow
+import pandas as pd
 import pytest
 
 from tests.conftest import tiny_options
@@ -86,6 +87,24 @@ def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[K
     assert figures == ["figures/reliability_ground_truth.png", "figures/reliability_synthetic.png"]
     files = {path.suffix for path in (kgcal.home / "artifacts").rglob("*") if path.is_file()}
     assert files == {".parquet", ".json", ".safetensors", ".html", ".png"}  # and no pickle
+
+
+def test_the_calibrators_of_all_runs_are_compared(first: tuple[Kgcal, dict]) -> None:
+    kgcal, results = first
+    target = kgcal.home.parent / "compared.csv"
+    done = kgcal("compare", "--dataset", "family", "--base-rate", "0.5", "--top", "2", "--csv", str(target))
+    assert done.returncode == 0, done.stderr
+    frame = pd.read_csv(target)
+    own = frame[frame["run"] == results["pipeline"]]
+    assert len(own) == 6  # four calibrators, two baselines
+    assert own["brier"].is_monotonic_increasing
+    fitted = own[own["negatives"] != "none"]
+    for row in fitted.itertuples():
+        assert row.brier == results["metrics"][row.negatives][row.calibrator]["brier"]
+        assert (row.model, row.loss, row.k, row.mrr) == ("transe", "self_adversarial", 16, results["ranks"]["mrr"])
+    assert f"{fitted['brier'].min():.4f}*" in done.stdout
+    assert f"best Brier score: run {results['pipeline']}" in done.stdout
+    assert not list(target.parent.glob(".*.partial"))
 
 
 def test_a_second_run_re_uses_every_stage_and_says_so(first: tuple[Kgcal, dict]) -> None:
