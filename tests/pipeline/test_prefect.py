@@ -46,16 +46,19 @@ def test_the_pipeline_is_a_flow_of_tasks_and_a_stage_is_a_flow_of_its_own() -> N
 
     again = stages.calibrate(scores=summary["runs"]["score"])
     assert again == summary["runs"]["calibrate"]  # MLflow is the cache, with Prefect and without
+    names = {run.name for run in asyncio.run(recorded())[0]}
+    assert f"calibrate {summary['runs']['score']} to 0.5" in names
 
 
 def test_every_deployment_names_a_flow_that_is_there() -> None:
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
     names = [deployment["name"] for deployment in deployments]
-    assert names == ["pipeline", "reproduce", *(f"stage-{flow.name}" for flow in stages.STAGE_FLOWS)]
+    assert names == ["pipeline", "nightly", "reproduce", *(f"stage-{flow.name}" for flow in stages.STAGE_FLOWS)]
     for deployment in deployments:
         path, name = deployment["entrypoint"].split(":")
         module = path.removesuffix(".py").replace("/", ".")
-        assert import_object(f"{module}.{name}").name == deployment["name"].removeprefix("stage-")
+        wanted = "pipeline" if deployment["name"] == "nightly" else deployment["name"].removeprefix("stage-")
+        assert import_object(f"{module}.{name}").name == wanted
 
 
 def test_a_grid_runs_on_threads_and_on_dask_and_a_failed_cell_leaves_the_others(monkeypatch, tmp_path) -> None:
