@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from prefect import Flow
-from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from rich.console import Console
 from rich.logging import RichHandler
@@ -28,6 +27,7 @@ from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.catalogue import catalogue
 from tasks.compare import METRICS, NEGATIVES, comparison, write_csv
+from tasks.services import answers
 from tasks.show import show_results
 from tasks.show_comparison import show_comparison
 from tasks.ui import serve_ui
@@ -52,10 +52,9 @@ def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> 
     url = PREFECT_API_URL.value() or local.local_api()
     if not url:
         return function.fn(**arguments) if direct else function(**arguments)
+    if not answers(f"{url.removesuffix('/')}/health"):
+        raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
     with temporary_settings(updates={PREFECT_API_URL: url}):
-        with get_client(sync_client=True) as client:
-            if client.api_healthcheck() is not None:
-                raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
         return function(**arguments)
 
 
@@ -226,16 +225,16 @@ def datasets() -> None:
 
 
 @guarded
-def ui(port: Annotated[int, typer.Option(help="port on 127.0.0.1")] = 5000) -> None:
+def ui(port: Annotated[int, typer.Option(help="port on 127.0.0.1", min=1024, max=65535)] = 5000) -> None:
     """Open the MLflow UI on everything that was run, until Ctrl-C."""
     serve_ui(port)
 
 
-PORT = Annotated[int, typer.Option(help="port on 127.0.0.1")]
-
-
 @guarded
-def up(mlflow_port: PORT = 5000, prefect_port: PORT = 4200) -> None:
+def up(
+    mlflow_port: Annotated[int | None, typer.Option(help="port on 127.0.0.1 [5000]", min=1024, max=65535)] = None,
+    prefect_port: Annotated[int | None, typer.Option(help="port on 127.0.0.1 [4200]", min=1024, max=65535)] = None,
+) -> None:
     """Start MLflow and Prefect, a worker and the deployments on this machine: what is missing of them."""
     show_services(local.up(mlflow_port, prefect_port))
 

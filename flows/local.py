@@ -1,8 +1,10 @@
 """`kgcal up`, `kgcal down`, `kgcal status`: servers, a worker and the deployments for one person on one machine.
 
-What the environment names (PREFECT_API_URL, MLFLOW_TRACKING_URI with http) is used and never started or ended.
+A Prefect server that others share is none of theirs: its pools, deployments and workers are its keepers' to make.
 """
 
+import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -13,6 +15,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
+import psutil
 from filelock import FileLock, Timeout
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
@@ -27,23 +31,22 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling, Crashed
 
 from kgcore.errors import InputError, first_line
 from tasks import services
-from tasks.services import Service
 from tasks.settings import ensure_home, home, tracking_uri
 from tasks.store import open_store
 from tasks.ui import server_command
 
 POOL = "local-process"
-GPU = "gpu"  # the concurrency limit that stages on a GPU take a slot of
 ZOMBIES = "mark runs without a heartbeat as crashed"
 SILENCE = 90  # seconds without a heartbeat after which a run is taken for dead
 MLFLOW, PREFECT, WORKER = "mlflow", "prefect", "worker"
 CHECKOUT = Path(__file__).resolve().parents[1]
+log = logging.getLogger("kgcal")
 _ACTIVE = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
 
 
@@ -56,26 +59,29 @@ class Seen:
     place: str
 
 
-def up(mlflow_port: int = 5000, prefect_port: int = 4200) -> list[Seen]:
+def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> list[Seen]:
     """Start what is missing, each waited for until it answers; what there is then.
 
-    Raises InputError when a port is taken, a server does not come up, or the deployments cannot be made: what this call
-    started is then ended again.
+    mlflow_port, prefect_port  None: where the server was the last time, or else 5000 and 4200
+
+    Raises InputError when the environment names a Prefect server, a port is taken, a server does not come up, or the
+    deployments cannot be made: what this call started is then ended again.
     """
     if not (CHECKOUT / "prefect.yaml").is_file():
         raise InputError(f"kgcal up needs the project's checkout, for prefect.yaml: {CHECKOUT} is none")
+    _refuse_another_server()
     with _alone():
-        before = {name for name, service in services.services().items() if service.alive()}
+        before = services.services()
         try:
-            _mlflow(mlflow_port)
-            url = _prefect(prefect_port)
-            with client_of(url) as client:
+            _mlflow(_port(MLFLOW, mlflow_port, 5000))
+            api = _prefect(_port(PREFECT, prefect_port, 4200))
+            with client_of(api) as client:
                 _prepare_server(client)
-                _deploy(url)
-                _worker(client, url)
+                _deploy(api)
+                _worker(client, api)
         except BaseException:
             for name, service in reversed(services.services().items()):
-                if name not in before:
+                if before.get(name) != service:
                     service.stop()
                     services.forget(name)
             raise
@@ -85,35 +91,39 @@ def up(mlflow_port: int = 5000, prefect_port: int = 4200) -> list[Seen]:
 def down(patience: float = 30.0) -> list[str]:
     """Cancel what the worker runs, end what `up` started, and mark the runs of dead processes; what was ended.
 
-    patience  seconds that cancelled runs have to end; what then still runs is marked as crashed
+    patience  seconds that cancelled runs have to end; what then still runs is ended and marked as crashed
     """
     with _alone():
         known = services.services()
-        server = known.get(PREFECT)
-        if WORKER in known and known[WORKER].alive() and (url := _running_prefect(server)):
-            with client_of(url) as client:
-                _cancel(client, patience)
-        ended = []
-        for name in (WORKER, PREFECT, MLFLOW):
-            if name in known:
-                ended += [name] if known[name].alive() else []
-                known[name].stop()
-                services.forget(name)
+        if api := local_api():
+            try:
+                with client_of(api) as client:
+                    if WORKER in known and known[WORKER].alive():
+                        _cancel(client, patience)
+                        known[WORKER].stop()
+                    _end_runs(client)
+            except InputError as error:  # a server that is dying keeps nothing else from being ended
+                log.warning("runs could not be cancelled: %s", error)
+        ended = [name for name in (WORKER, PREFECT, MLFLOW) if name in known]
+        for name in ended:
+            known[name].stop()
+            services.forget(name)
     if (home() / "mlflow.db").is_file() or not tracking_uri().startswith("sqlite:"):
-        open_store().reap()
+        try:
+            open_store().reap()
+        except InputError as error:
+            log.warning("runs of dead processes could not be marked: %s", error)
     return ended
 
 
 def status() -> list[Seen]:
     """The services, and what the worker is at."""
-    known = services.services()
-    seen = []
-    external = {PREFECT: PREFECT_API_URL.value(), MLFLOW: _external_mlflow()}
+    known, seen = services.services(), []
     for name in (MLFLOW, PREFECT, WORKER):
-        service, elsewhere = known.get(name), external.get(name)
-        if elsewhere:
-            answering = services.answers(f"{elsewhere.removesuffix('/')}/health")
-            seen.append(Seen(name, "not ours, answers" if answering else "not ours, does not answer", elsewhere))
+        service = known.get(name)
+        if name == MLFLOW and service is None and (uri := _external_mlflow()):
+            open_store()  # it must answer
+            seen.append(Seen(name, "elsewhere", uri.rsplit("@", 1)[-1]))
         elif service is None:
             seen.append(Seen(name, "not started", ""))
         elif not service.alive():
@@ -121,23 +131,33 @@ def status() -> list[Seen]:
         else:
             state = "up" if service.answers() else "does not answer"
             seen.append(Seen(name, state, service.url or f"process {service.pid}"))
-    if url := _running_prefect(known.get(PREFECT)):
-        with client_of(url) as client:
+    if api := local_api():
+        with client_of(api) as client:
             runs = _active(client)
             seen += [Seen("run", (run.state_name or "").lower(), f"{run.name} ({run.id})") for run in runs]
     return seen
 
 
 def local_api() -> str | None:
-    """The API of the Prefect server that `up` started from this home, if it answers."""
-    return _running_prefect(services.services().get(PREFECT))
+    """The API of the Prefect server that `up` started from this home, if it answers; with a warning where it is there
+    and does not."""
+    server = services.services().get(PREFECT)
+    if server is None or not server.alive():
+        return None
+    if not server.answers():
+        log.warning("the Prefect server of kgcal up, %s, does not answer: going on without it", server.url)
+        return None
+    return f"{server.url}/api"
 
 
 @contextmanager
-def client_of(url: str) -> Iterator[SyncPrefectClient]:
-    """A client of the Prefect server at that API."""
-    with temporary_settings(updates={PREFECT_API_URL: url}), get_client(sync_client=True) as client:
-        yield client
+def client_of(api: str) -> Iterator[SyncPrefectClient]:
+    """A client of the Prefect server there. Raises InputError when it fails to answer."""
+    try:
+        with temporary_settings(updates={PREFECT_API_URL: api}), get_client(sync_client=True) as client:
+            yield client
+    except (httpx.HTTPError, PrefectException) as error:
+        raise InputError(f"the Prefect server {api} does not answer as it should: {first_line(error)}") from error
 
 
 @contextmanager
@@ -145,21 +165,36 @@ def _alone() -> Iterator[None]:
     """Two `up` or `down` at once would start things twice."""
     lock = FileLock(ensure_home() / "services.lock")
     try:
-        with lock.acquire(timeout=0):
-            yield
+        lock.acquire(timeout=0)
     except Timeout:
         raise InputError("another kgcal up or down is at work on this home: wait for it to end") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _refuse_another_server() -> None:
+    named, server = PREFECT_API_URL.value(), services.services().get(PREFECT)
+    if named and (server is None or named.removesuffix("/") != f"{server.url}/api"):
+        raise InputError(
+            f"PREFECT_API_URL names a Prefect server already, {named}: unset it for one of your own, or deploy "
+            "there with `prefect deploy --all`"
+        )
+
+
+def _port(name: str, asked: int | None, usual: int) -> int:
+    """The port that a server is to have."""
+    before = services.services().get(name)
+    return asked or (int(before.url.rsplit(":", 1)[1]) if before else usual)
 
 
 def _mlflow(port: int) -> None:
-    if _external_mlflow():
-        open_store()  # it must answer
+    open_store()  # it must answer; or makes the tables, and the experiment with its artifacts in the home
+    if _external_mlflow() or _keep(MLFLOW, tracking_uri()):
         return
-    if _keep(MLFLOW):
-        return
-    open_store()  # makes the tables, and the experiment with its artifacts in the home
-    command, quiet = server_command(port)
-    services.wait(services.start(MLFLOW, command, quiet, port, "/health"))
+    command, environment = server_command(port)
+    services.wait(services.start(MLFLOW, command, environment, port, "/health", _digest(tracking_uri())))
 
 
 def _external_mlflow() -> str | None:
@@ -169,35 +204,44 @@ def _external_mlflow() -> str | None:
 
 def _prefect(port: int) -> str:
     """The API of the server."""
-    if url := PREFECT_API_URL.value():
-        if not services.answers(f"{url.removesuffix('/')}/health"):
-            raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
-        return str(url)
     if not _keep(PREFECT):
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-        services.wait(services.start(PREFECT, command, _prefect_environment(), port, "/api/health"))
+        services.wait(services.start(PREFECT, command, _prefect_environment(), port, "/api/health", _digest()))
     return f"{services.services()[PREFECT].url}/api"
 
 
-def _worker(client: SyncPrefectClient, url: str) -> None:
-    if _keep(WORKER):
+def _worker(client: SyncPrefectClient, api: str) -> None:
+    if _keep(WORKER, api, tracking_uri()):
         return
     name = f"kgcal-{os.getpid()}-{int(time.time())}"
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name, "--limit", "2"]
     command += ["--install-policy", "never"]
-    here = {"PREFECT_API_URL": url, "KGCAL_HOME": str(home()), "PREFECT_WORKER_QUERY_SECONDS": "2"}
-    worker = services.start(WORKER, command, _prefect_environment() | here)
+    here = {"PREFECT_API_URL": api, "KGCAL_HOME": str(home()), "PREFECT_WORKER_QUERY_SECONDS": "2"}
+    environment = _prefect_environment() | here
+    worker = services.start(WORKER, command, environment, setup=_digest(api, tracking_uri()))
     services.wait(worker, lambda: any(w.name == name for w in client.read_workers_for_work_pool(POOL)))
 
 
-def _keep(name: str) -> bool:
-    """Whether that service is up already; what is left of one that does not answer is ended."""
+def _keep(name: str, *setup: str, patience: float = 20.0) -> bool:
+    """Whether that service is up already, for this setup; what is left of another is ended."""
     service = services.services().get(name)
-    if service is None or service.answers():
-        return service is not None
+    if service is None:
+        return False
+    end = time.monotonic() + patience
+    while service.alive() and service.setup == _digest(*setup):
+        if service.answers():
+            return True
+        if time.monotonic() > end:
+            break
+        time.sleep(0.5)
     service.stop()
     services.forget(name)
     return False
+
+
+def _digest(*setup: str) -> str:
+    """What a service was started for, to compare it: an address may hold a password."""
+    return hashlib.sha256(" ".join(setup).encode()).hexdigest()[:16]
 
 
 def _prefect_environment() -> dict[str, str]:
@@ -205,20 +249,15 @@ def _prefect_environment() -> dict[str, str]:
         "PREFECT_HOME": str(home() / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     }
 
 
 def _prepare_server(client: SyncPrefectClient) -> None:
-    """The work pool, the limit of GPU stages, and the automation that ends runs whose process is gone."""
+    """The work pool, and the automation that ends runs whose process is gone."""
     try:
         client.read_work_pool(POOL)
     except ObjectNotFound:
         client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
-    try:
-        client.read_global_concurrency_limit_by_name(GPU)
-    except ObjectNotFound:
-        client.upsert_global_concurrency_limit_by_name(GPU, 1)
     if not client.read_automations_by_name(ZOMBIES):
         ends = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
         trigger = EventTrigger(
@@ -236,23 +275,19 @@ def _prepare_server(client: SyncPrefectClient) -> None:
         client.create_automation(AutomationCore(name=ZOMBIES, trigger=trigger, actions=[crash]))
 
 
-def _deploy(url: str) -> None:
+def _deploy(api: str) -> None:
     """The deployments of prefect.yaml, made or brought up to date."""
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-    environment = os.environ | _prefect_environment() | {"PREFECT_API_URL": url}
-    done = subprocess.run(  # noqa: S603
-        command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise InputError(f"the deployments of prefect.yaml cannot be made: {said[-1].strip() if said else ''}")
-
-
-def _running_prefect(server: Service | None) -> str | None:
-    """The API of a server that `up` started, if it answers; of the one the environment names, else."""
-    if url := PREFECT_API_URL.value():
-        return url if services.answers(f"{url.removesuffix('/')}/health") else None
-    return f"{server.url}/api" if server is not None and server.answers() else None
+    environment = os.environ | _prefect_environment() | {"PREFECT_API_URL": api}
+    try:
+        subprocess.run(  # noqa: S603
+            command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=True, timeout=180
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError("the deployments of prefect.yaml are not made after 180 seconds") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip() or error.stdout.strip() or "it said nothing").splitlines()
+        raise InputError(f"the deployments of prefect.yaml cannot be made: {said[-1].strip()}") from None
 
 
 def _active(client: SyncPrefectClient) -> list[FlowRun]:
@@ -263,14 +298,25 @@ def _active(client: SyncPrefectClient) -> list[FlowRun]:
 
 
 def _cancel(client: SyncPrefectClient, patience: float) -> None:
-    """Cancel the runs of the pool, and mark as crashed what does not end in time."""
+    """Cancel the runs of the pool, and wait until the worker has ended them."""
+    for run in _active(client):
+        client.set_flow_run_state(run.id, Cancelling(message="kgcal down"))
+    end = time.monotonic() + patience
+    while _active(client) and time.monotonic() < end:
+        time.sleep(0.5)
+
+
+def _end_runs(client: SyncPrefectClient) -> None:
+    """End the processes of runs that no worker looks after any more, and mark the runs as crashed."""
+    left = {str(run.id): run for run in _active(client)}
+    services.end([process for process in psutil.process_iter() if _flow_run(process) in left])
+    for run in left.values():
+        client.set_flow_run_state(run.id, Crashed(message="ended by kgcal down"), force=True)
+
+
+def _flow_run(process: psutil.Process) -> str | None:
+    """The id of the flow run that the worker started this process for."""
     try:
-        for run in _active(client):
-            client.set_flow_run_state(run.id, Cancelling(message="kgcal down"))
-        end = time.monotonic() + patience
-        while (left := _active(client)) and time.monotonic() < end:
-            time.sleep(0.5)
-        for run in left:
-            client.set_flow_run_state(run.id, Crashed(message="ended by kgcal down"), force=True)
-    except Exception as error:  # a server that is dying must not keep the rest from being ended
-        raise InputError(f"runs could not be cancelled: {first_line(error)}") from error
+        return process.environ().get("PREFECT__FLOW_RUN_ID")
+    except psutil.Error:
+        return None

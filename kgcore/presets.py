@@ -1,7 +1,8 @@
 """Named ways to train: what `paper` and `default` stand for, in one place.
 
 paper    the protocol of the published numbers: every positive draws its own uniform corruptions, Adam at a constant
-         1e-4, 1,000 epochs, the batches an epoch of the published code, HolE as (2/k) ComplEx. Days on a laptop.
+         step size, 1,000 epochs or more, the batches an epoch of the published code, HolE as (2/k) ComplEx. Days on a
+         laptop.
 default  what this project recommends: minutes on a laptop, and better proper scores
 """
 

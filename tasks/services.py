@@ -1,11 +1,12 @@
 """Programs that go on after the command that started them: the servers and the worker of `kgcal up`.
 
 Each is a process of its own with a log in the home's `services` folder. What was started is remembered by process id
-and start time, so that only that very process is found again and ended.
+and by a token in its environment, so that only that very process is found again and ended.
 """
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -19,9 +20,10 @@ import psutil
 import requests
 
 from kgcore import storage
-from kgcore.errors import InputError
+from kgcore.errors import InputError, first_line
 from tasks.settings import ensure_home, home
 
+TOKEN = "KGCAL_SERVICE"  # noqa: S105 (the name of a variable)
 PATIENCE = 90.0  # seconds that a server may take until it answers; the first start makes its tables
 
 
@@ -29,23 +31,25 @@ PATIENCE = 90.0  # seconds that a server may take until it answers; the first st
 class Service:
     """A process that was started.
 
-    started  when, as the system has it: a process id alone may be another's by now
+    token    stands in its environment: a process id alone may be another's by now
     url      where it serves people; '' for a worker
     health   what answers with 200 once it serves; '' for a worker
+    setup    what it was started for; where that is another now, it is started anew
     """
 
     name: str
     pid: int
-    started: float
+    token: str
     url: str = ""
     health: str = ""
+    setup: str = ""
 
     def alive(self) -> bool:
         """Whether that very process still runs."""
         try:
             process = psutil.Process(self.pid)
-            return process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
+            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(TOKEN) == self.token
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
             return False
 
     def answers(self) -> bool:
@@ -57,13 +61,17 @@ class Service:
         if not self.alive():
             return
         process = psutil.Process(self.pid)
-        family = [*process.children(recursive=True), process]
-        for member in family:
-            _signal(member, signal.SIGTERM)
-        _, left = psutil.wait_procs(family, patience)
-        for member in left:
-            _signal(member, signal.SIGKILL)
-        psutil.wait_procs(left, patience)
+        end([*process.children(recursive=True), process], patience)
+
+
+def end(processes: Sequence[psutil.Process], patience: float = 10.0) -> None:
+    """End them: asked first, made to after `patience` seconds."""
+    for process in processes:
+        _signal(process, signal.SIGTERM)
+    _, left = psutil.wait_procs(processes, patience)
+    for process in left:
+        _signal(process, signal.SIGKILL)
+    psutil.wait_procs(left, patience)
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> None:
@@ -80,12 +88,15 @@ def answers(url: str) -> bool:
 
 
 def services() -> dict[str, Service]:
-    """What was started from this home and not ended since, alive or not."""
+    """What was started from this home and not ended since, alive or not. Raises InputError where the note of it cannot
+    be read."""
     try:
-        entries = json.loads(_file().read_text(encoding="utf-8"))
-        return {entry["name"]: Service(**entry) for entry in entries}
-    except (OSError, ValueError, TypeError, KeyError):
+        entries = [Service(**entry) for entry in json.loads(_file().read_text(encoding="utf-8"))]
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{_file()} cannot be read: {first_line(error)}") from error
+    return {entry.name: entry for entry in entries}
 
 
 def forget(name: str) -> None:
@@ -94,7 +105,12 @@ def forget(name: str) -> None:
 
 
 def start(
-    name: str, command: Sequence[str], environment: Mapping[str, str], port: int | None = None, health: str = ""
+    name: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    port: int | None = None,
+    health: str = "",
+    setup: str = "",
 ) -> Service:
     """Start a program on 127.0.0.1 and remember it; `health` is the path that answers once it serves.
 
@@ -106,19 +122,23 @@ def start(
     folder.mkdir(exist_ok=True)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited, a worker could not be interrupted
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    token, url = secrets.token_hex(8), f"http://127.0.0.1:{port}" if port is not None else ""
     with log_file(name).open("wb") as log:
         process = subprocess.Popen(  # noqa: S603
             command,
-            env=os.environ | environment,
+            env=os.environ | environment | {TOKEN: token},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    url = f"http://127.0.0.1:{port}" if port is not None else ""
-    service = Service(name, process.pid, psutil.Process(process.pid).create_time(), url, url + health if url else "")
-    _remember([*(other for other in services().values() if other.name != name), service])
+    service = Service(name, process.pid, token, url, url + health if url else "", setup)
+    try:
+        _remember([*(other for other in services().values() if other.name != name), service])
+    except BaseException:
+        process.kill()
+        raise
     return service
 
 
@@ -159,4 +179,6 @@ def _file() -> Path:
 
 
 def _remember(entries: Sequence[Service]) -> None:
-    storage.write_json(_file(), [asdict(service) for service in entries])
+    partial = _file().with_suffix(".partial")
+    storage.write_json(partial, [asdict(service) for service in entries])
+    partial.replace(_file())

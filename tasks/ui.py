@@ -31,6 +31,9 @@ def serve_ui(port: int) -> None:
     uri = tracking_uri()
     if uri.startswith(("http://", "https://")):
         raise InputError(f"the store is a server with a UI of its own: open {uri}")
+    served = services().get("mlflow")
+    if served is not None and served.alive():
+        raise InputError(f"the MLflow UI of `kgcal up` is there already: open {served.url}")
     if taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is taken: name another with --port")
     store = open_store()
@@ -43,6 +46,7 @@ def serve_ui(port: int) -> None:
 def server_command(port: int) -> tuple[list[str], dict[str, str]]:
     """The command of an MLflow server on this home's store, and what it wants in its environment."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", tracking_uri()]
     command += ["--artifacts-destination", (ensure_home() / "artifacts").as_uri()]
-    return command, {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
+    # the store's address may hold a password: no part of a command that everybody can list
+    quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
+    return command, quiet | {"MLFLOW_BACKEND_STORE_URI": tracking_uri()}

@@ -90,11 +90,14 @@ def test_up_starts_what_is_missing_and_nothing_twice(local: Local) -> None:
     assert requests.get(f"http://127.0.0.1:{local.mlflow}/health", timeout=5).text == "OK"
     deployments = local.api("deployments/filter")
     assert isinstance(deployments, list)
-    assert {"pipeline", "reproduce", "stage-calibrate"} <= {deployment["name"] for deployment in deployments}
+    assert {"pipeline", "nightly", "reproduce", "stage-calibrate"} <= {deployment["name"] for deployment in deployments}
 
 
 def test_a_run_is_seen_and_one_stage_is_triggered_again(local: Local) -> None:
     results = local.kgcal.results("--dataset", "family", *SIZES)
+    runs = local.api("flow_runs/filter")
+    assert isinstance(runs, list)
+    assert [(run["name"], run["state_name"]) for run in runs] == [("family transe self_adversarial", "Completed")]
     run = local.trigger("calibrate/stage-calibrate", scores=results["runs"]["score"], config={"base_rate": 0.2})
     until(lambda: local.run_state(run) == "Completed")
     client = MlflowClient(tracking_uri=f"sqlite:///{local.kgcal.home}/mlflow.db")
@@ -115,8 +118,8 @@ def test_a_dead_server_keeps_no_run_from_running(local: Local) -> None:
         member.send_signal(signal.SIGKILL)
     until(lambda: local.state()["prefect"] == "dead", 20)
     assert local.kgcal("run", "--dataset", "family", *SIZES).returncode == 0
-    assert local.kgcal("up", *local.ports).returncode == 0
-    assert local.state()["prefect"] == "up"
+    assert local.kgcal("up").returncode == 0
+    assert local.state()["prefect"] == "up"  # where it was, so that the worker finds it
 
 
 def test_a_port_that_is_taken_ends_up_with_nothing_started(tmp_path: Path) -> None:
@@ -124,13 +127,18 @@ def test_a_port_that_is_taken_ends_up_with_nothing_started(tmp_path: Path) -> No
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = str(other.getsockname()[1])
-        kgcal = Kgcal(tmp_path)
-        done = kgcal("up", "--mlflow-port", str(free_port()), "--prefect-port", taken)
+        kgcal, free = Kgcal(tmp_path), free_port()
+        done = kgcal("up", "--mlflow-port", str(free), "--prefect-port", taken)
     assert done.returncode == 2
     assert done.stderr.strip() == (
         f"kgcal: port {taken} of 127.0.0.1 is taken by another program: name another with --prefect-port"
     )
-    assert all("not started" in line for line in kgcal("status").stdout.splitlines())
+    lines = kgcal("status").stdout.splitlines()
+    assert [line.strip().split(maxsplit=1) for line in lines] == [
+        [s, "not started"] for s in ("mlflow", "prefect", "worker")
+    ]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", free))  # the MLflow server that had come up is gone
 
 
 def test_down_cancels_what_runs_and_ends_exactly_what_up_started(local: Local) -> None:
@@ -138,6 +146,8 @@ def test_down_cancels_what_runs_and_ends_exactly_what_up_started(local: Local) -
     until(lambda: local.run_state(run) == "Running")
     until(lambda: "RUNNING" in local.mlflow_states())
     started = [local.process(name) for name in ("mlflow", "prefect", "worker")]
+    started += local.process("worker").children(recursive=True)  # the training is one of them
+    assert len(started) > 3
     ended = local.kgcal("down")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip() == "ended: worker, prefect, mlflow"
@@ -147,3 +157,24 @@ def test_down_cancels_what_runs_and_ends_exactly_what_up_started(local: Local) -
     assert local.kgcal("down").stdout.strip() == "nothing was up"
     assert local.kgcal("up", *local.ports).returncode == 0  # what became of the run stands in the server's data
     assert local.run_state(run) == "Cancelled"
+
+
+def test_what_a_killed_worker_has_left_is_ended(local: Local) -> None:
+    run = local.trigger("train/stage-train", config={"epochs": 100_000})
+    until(lambda: local.run_state(run) == "Running")
+    until(lambda: "RUNNING" in local.mlflow_states())
+    left = local.process("worker").children(recursive=True)
+    local.process("worker").send_signal(signal.SIGKILL)
+    assert local.kgcal("down").returncode == 0
+    assert left
+    assert not any(process.is_running() for process in left)
+    assert "RUNNING" not in local.mlflow_states()
+    assert local.kgcal("up", *local.ports).returncode == 0
+    assert local.run_state(run) == "Crashed"
+
+
+def test_a_server_that_the_environment_names_is_left_alone(local: Local, tmp_path: Path) -> None:
+    named = f"http://127.0.0.1:{local.prefect}/api"
+    done = Kgcal(tmp_path, PREFECT_API_URL=named)("up")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"kgcal: PREFECT_API_URL names a Prefect server already, {named}: unset it")
