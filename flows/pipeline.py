@@ -18,6 +18,7 @@ from kgcore.config import (
     ScoreConfig,
     TrainConfig,
 )
+from tasks.artifacts import publish
 from tasks.calibrate import calibrate_scores
 from tasks.classify import classify_triples
 from tasks.corrupt import corrupt_triples
@@ -55,7 +56,11 @@ def pipeline(
         device: auto, cpu, cuda or cuda:N
     """
     configs = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate)
-    return run_pipeline(configs, Context(force=force, device=device), flow_run=_flow_run_id())
+    flow_run = _flow_run_id()
+    summary = run_pipeline(configs, Context(force=force, device=device), flow_run)
+    if flow_run:
+        publish(summary)
+    return summary
 
 
 def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | None = None) -> dict[str, Any]:

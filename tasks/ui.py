@@ -11,14 +11,25 @@ from tasks.settings import ensure_home, tracking_uri
 from tasks.store import open_store
 
 
-def ui_command() -> str:
-    """What a person types to open the MLflow UI on the results."""
+def ui_address() -> str | None:
+    """Where an MLflow server shows this store: the one that the environment names, or that of `kgcal up`."""
     uri = tracking_uri()
     if uri.startswith(("http://", "https://")):
-        return f"open {uri}"
+        return uri.removesuffix("/")
     served = services().get("mlflow")
-    if served is not None and served.alive():
-        return f"open {served.url}"
+    return served.url if served is not None and served.alive() else None
+
+
+def run_page(run_id: str) -> str | None:
+    """The page of a run, where a server shows it."""
+    address = ui_address()
+    return f"{address}/#/experiments/{open_store().experiment_id}/runs/{run_id}" if address else None
+
+
+def ui_command() -> str:
+    """What a person types to open the MLflow UI on the results."""
+    if address := ui_address():
+        return f"open {address}"
     tool = Path(sys.executable).with_name("kgcal")
     shown = "kgcal" if not tool.is_file() else os.path.relpath(tool)
     home = f"KGCAL_HOME={shlex.quote(os.environ['KGCAL_HOME'])} " if os.environ.get("KGCAL_HOME") else ""
@@ -26,14 +37,10 @@ def ui_command() -> str:
 
 
 def serve_ui(port: int) -> None:
-    """Serve the UI on 127.0.0.1 in the place of this process. Raises InputError when the port is taken, or the store is
-    a server that has a UI of its own."""
-    uri = tracking_uri()
-    if uri.startswith(("http://", "https://")):
-        raise InputError(f"the store is a server with a UI of its own: open {uri}")
-    served = services().get("mlflow")
-    if served is not None and served.alive():
-        raise InputError(f"the MLflow UI of `kgcal up` is there already: open {served.url}")
+    """Serve the UI on 127.0.0.1 in the place of this process. Raises InputError when the port is taken, or a server
+    shows the store already."""
+    if address := ui_address():
+        raise InputError(f"a server shows this store already: open {address}")
     if taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is taken: name another with --port")
     store = open_store()

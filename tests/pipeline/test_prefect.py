@@ -1,6 +1,7 @@
 """The same flows under a real Prefect server."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -34,6 +35,11 @@ async def recorded() -> tuple[list, list]:
         return await client.read_flow_runs(), await client.read_task_runs(limit=100)
 
 
+async def published() -> list:
+    async with get_client() as client:
+        return await client.read_artifacts()
+
+
 def test_the_pipeline_is_a_flow_of_tasks_and_a_stage_is_a_flow_of_its_own() -> None:
     prepare, train = PrepareConfig(size=300), TrainConfig(k=8, epochs=2)
     summary = pipeline(prepare=prepare, train=train)
@@ -43,6 +49,11 @@ def test_the_pipeline_is_a_flow_of_tasks_and_a_stage_is_a_flow_of_its_own() -> N
     assert len(task_runs) == 9
     assert {run.state_name for run in task_runs} == {"Completed"}
     assert "calibrate_scores" in {run.name.rsplit("-", 1)[0] for run in task_runs}
+
+    artifacts = {artifact.key: artifact for artifact in asyncio.run(published())}
+    assert set(artifacts) == {"summary", "results"}
+    assert f"{summary['metrics']['ground_truth']['platt']['brier']:.4f}" in artifacts["summary"].data
+    assert len(json.loads(artifacts["results"].data)) == 6
 
     again = stages.calibrate(scores=summary["runs"]["score"])
     assert again == summary["runs"]["calibrate"]  # MLflow is the cache, with Prefect and without
