@@ -92,7 +92,7 @@ def services() -> dict[str, Service]:
     be read."""
     try:
         entries = [Service(**entry) for entry in json.loads(_file().read_text(encoding="utf-8"))]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # nothing was; a home that cannot be is told elsewhere
         return {}
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{_file()} cannot be read: {first_line(error)}") from error
