@@ -19,14 +19,15 @@ from rich.logging import RichHandler
 
 from flows import local
 from flows.options import command
-from flows.pipeline import pipeline
+from flows.pipeline import pipeline, recalibrate
 from flows.reproduce import THREADS, reproduce, task_runner
-from flows.stages import LATEST, STAGE_FLOWS
+from flows.stages import STAGE_FLOWS
 from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.catalogue import catalogue
 from tasks.compare import METRICS, NEGATIVES, comparison, write_csv
+from tasks.pipeline import LATEST
 from tasks.services import answers
 from tasks.show import show_results
 from tasks.show_comparison import show_comparison
@@ -43,6 +44,8 @@ console = Console(highlight=False)
 
 FORCE = Annotated[bool, typer.Option("--force", help="run even where a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
+LABELS = Annotated[str, typer.Option("--labels", help="newly labelled triples: subject, predicate, object, 1 or -1")]
+INSTEAD = Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")]
 JSON = Annotated[Path | None, typer.Option("--json", help="write the results to this file, too")]
 
 
@@ -58,17 +61,21 @@ def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> 
         return function(**arguments)
 
 
-def run(arguments: dict[str, Any]) -> None:
-    """The whole pipeline."""
-    target: Path | None = arguments.pop("json_path")
-    if target is not None:
-        check_target(target)
-    summary = start(pipeline, **arguments)
-    if target is not None:
-        partial = target.with_name(f".{target.name}.partial")
-        partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        partial.replace(target)
-    show_results(console, summary)
+def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:
+    """What the command of a pipeline does: run it and show its results."""
+
+    def call(arguments: dict[str, Any]) -> None:
+        target: Path | None = arguments.pop("json_path")
+        if target is not None:
+            check_target(target)
+        summary = start(function, **arguments)
+        if target is not None:
+            partial = target.with_name(f".{target.name}.partial")
+            partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+            partial.replace(target)
+        show_results(console, summary)
+
+    return call
 
 
 def check_target(path: Path, option: str = "--json") -> None:
@@ -90,9 +97,10 @@ def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]
 
 
 def add_commands() -> None:
-    """`run` and one command a stage, their options made from the flows' parameters."""
+    """`run`, `recalibrate` and one command a stage, their options made from the flows' parameters."""
     json_option = inspect.Parameter("json_path", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JSON)
-    for function, runner, extra in [(pipeline, run, [json_option]), *((f, stage_runner(f), []) for f in STAGE_FLOWS)]:
+    pipelines = [(f, pipeline_runner(f), [json_option]) for f in (pipeline, recalibrate)]
+    for function, runner, extra in [*pipelines, *((f, stage_runner(f), []) for f in STAGE_FLOWS)]:
         configs: dict[str, type[Config]] = {}
         others = list(extra)
         hints = get_type_hints(function.fn)
@@ -101,8 +109,10 @@ def add_commands() -> None:
             if isinstance(kind, type) and issubclass(kind, Config):
                 configs[name] = kind
                 continue
-            known = {"force": FORCE, "device": DEVICE}
-            upstream = Annotated[str, typer.Option(f"--{name}", help=f"run id that has the {name}, or {LATEST}")]
+            known = {"force": FORCE, "device": DEVICE, "labels": LABELS, "instead": INSTEAD}
+            upstream = Annotated[
+                str, typer.Option(f"--{name}", help=f"run id that has the {name}, model URI, or {LATEST}")
+            ]
             others.append(
                 inspect.Parameter(
                     name,

@@ -1,6 +1,7 @@
-"""The whole pipeline as a Prefect flow."""
+"""The whole pipeline as a Prefect flow, and the part of it that follows a training as another."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from prefect import flow
@@ -23,13 +24,13 @@ from tasks.calibrate import calibrate_scores
 from tasks.classify import classify_triples
 from tasks.corrupt import corrupt_triples
 from tasks.evaluate import evaluate_predictions
-from tasks.pipeline import finish_pipeline, pipeline_run
-from tasks.prepare import prepare_data
+from tasks.pipeline import LATEST, finish_pipeline, pipeline_run, recalibration_run, resolve
+from tasks.prepare import add_labels, prepare_data
 from tasks.rank import rank_triples
 from tasks.report import write_report
 from tasks.score import score_triples
-from tasks.stage import Context
-from tasks.train import train_model
+from tasks.stage import Context, StageRef
+from tasks.train import adopt_model, train_model
 
 
 @flow(name="pipeline", flow_run_name="{prepare.dataset} {train.model} {train.loss}")
@@ -74,16 +75,60 @@ def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | Non
 
         data = prepare_data(configs.prepare, context)
         model = train_model(data, configs.train, context)
-        corruptions = corrupt_triples(data, configs.corrupt, context)
-        scores = score_triples(model, corruptions, ScoreConfig(), context)
-        calibrators = calibrate_scores(scores, configs.calibrate, context)
-        predictions = classify_triples(calibrators, configs.classify, context)
-        ranks = rank_triples(model, RankConfig(), context)
-        evaluation = evaluate_predictions(predictions, ranks, configs.evaluate, context)
-        report = write_report(evaluation, ReportConfig(), context)
+        return finish_pipeline(run_id, after_training(data, model, configs, context))
 
-        stages = (data, model, corruptions, scores, calibrators, predictions, ranks, evaluation, report)
-        return finish_pipeline(run_id, {ref.stage: ref for ref in stages})
+
+@flow(name="recalibrate", flow_run_name="recalibrate {model} to {calibrate.base_rate}")
+def recalibrate(
+    model: str = LATEST,
+    labels: str = "",
+    instead: bool = False,
+    corrupt: CorruptConfig = CorruptConfig(),
+    calibrate: CalibrateConfig = CalibrateConfig(),
+    classify: ClassifyConfig = ClassifyConfig(),
+    evaluate: EvaluateConfig = EvaluateConfig(),
+    force: bool = False,
+    device: str = "auto",
+) -> dict[str, Any]:
+    """New probabilities from a trained model, for new labels or a new base rate; trains nothing.
+
+    Args:
+        model: run id that has the model or came from it, URI of a model or calibrator, or latest
+        labels: file of newly labelled triples (subject, predicate, object, 1 or -1), which join the validation split
+        instead: the labelled triples take the place of the validation split
+        corrupt: the synthetic negatives
+        calibrate: how scores become probabilities
+        classify: decisions
+        evaluate: how calibration is measured
+        force: run every stage even where a finished run could be re-used
+        device: auto, cpu, cuda or cuda:N
+    """
+    configs = PipelineConfigs(corrupt=corrupt, calibrate=calibrate, classify=classify, evaluate=evaluate)
+    own = {"corrupt": corrupt, "calibrate": calibrate, "classify": classify, "evaluate": evaluate}
+    flow_run, file = _flow_run_id(), Path(labels) if labels else None
+    trained = resolve("train", model)
+    with recalibration_run(trained, own, file, flow_run) as run_id:
+        context = Context(parent=run_id, force=force, device=device)
+        data = resolve("prepare", trained.run_id)
+        if file is not None:
+            data = add_labels(data, file, instead, context)
+        summary = finish_pipeline(run_id, after_training(data, adopt_model(trained, data, context), configs, context))
+    if flow_run:
+        publish(summary)
+    return summary
+
+
+def after_training(data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context) -> dict[str, StageRef]:
+    """The stages from corrupt to report; all of them by name, the two that were given among them."""
+    corruptions = corrupt_triples(data, configs.corrupt, context)
+    scores = score_triples(model, corruptions, ScoreConfig(), context)
+    calibrators = calibrate_scores(scores, configs.calibrate, context)
+    predictions = classify_triples(calibrators, configs.classify, context)
+    ranks = rank_triples(model, RankConfig(), context)
+    evaluation = evaluate_predictions(predictions, ranks, configs.evaluate, context)
+    report = write_report(evaluation, ReportConfig(), context)
+    stages = (data, model, corruptions, scores, calibrators, predictions, ranks, evaluation, report)
+    return {ref.stage: ref for ref in stages}
 
 
 def _flow_run_id() -> str | None:

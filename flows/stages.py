@@ -17,15 +17,13 @@ from tasks.calibrate import calibrate_scores
 from tasks.classify import classify_triples
 from tasks.corrupt import corrupt_triples
 from tasks.evaluate import evaluate_predictions
-from tasks.pipeline import resolve
+from tasks.pipeline import LATEST, resolve
 from tasks.prepare import prepare_data
 from tasks.rank import rank_triples
 from tasks.report import write_report
 from tasks.score import score_triples
 from tasks.stage import Context
 from tasks.train import train_model
-
-LATEST = "latest"
 
 
 @flow(name="prepare", flow_run_name="prepare {config.dataset}")

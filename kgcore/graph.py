@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from kgcore.arrays import Bools, Ints, Labels, Triples, as_triples
 from kgcore.errors import InputError
@@ -66,13 +67,36 @@ class KnowledgeGraph:
 
     def fingerprint(self) -> str:
         """sha256 over vocabularies and splits: two graphs are the same data if and only if these agree."""
+        return self._digest(self.train, self.valid, self.test)
+
+    def training_fingerprint(self) -> str:
+        """sha256 over vocabularies and train: two graphs train the same models if and only if these agree."""
+        return self._digest(self.train)
+
+    def _digest(self, *splits: Split) -> str:
         digest = hashlib.sha256()
         for names in (self.entities, self.predicates):
             digest.update("\n".join(names).encode() + b"\0")
-        for split in (self.train, self.valid, self.test):
+        for split in splits:
             digest.update(np.ascontiguousarray(split.triples).tobytes())
             digest.update(split.labels.astype(np.int8).tobytes())
         return digest.hexdigest()
+
+    def number(self, names: pd.DataFrame) -> tuple[Triples, Bools]:
+        """Triples of names (columns subject, predicate, object) as numbers (n, 3), and whether the graph has all three
+        names (n,); a name that it does not have is -1."""
+        entities, predicates = pd.Index(self.entities), pd.Index(self.predicates)
+        places = {"subject": entities, "predicate": predicates, "object": entities}
+        columns = [index.get_indexer(pd.Index(names[column])) for column, index in places.items()]
+        triples = np.stack(columns, axis=1).astype(np.int64)
+        known: Bools = np.asarray((triples >= 0).all(axis=1))
+        return triples, known
+
+    def names_of(self, triples: Triples) -> pd.DataFrame:
+        """Triples of numbers (n, 3) as names: columns subject, predicate, object."""
+        entities, predicates = np.asarray(self.entities, dtype=object), np.asarray(self.predicates, dtype=object)
+        columns = {"subject": entities[triples[:, 0]], "predicate": predicates[triples[:, 1]]}
+        return pd.DataFrame(columns | {"object": entities[triples[:, 2]]})
 
 
 class TripleIndex:

@@ -15,12 +15,14 @@ from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
 from tasks.fingerprint import whole_code_fingerprint
+from tasks.registry import run_of_model
 from tasks.settings import ensure_home
-from tasks.stage import Context, StageRef, checked, digest, log
-from tasks.store import open_store
+from tasks.stage import Context, StageRef, checked, digest, inputs, load_config, log
+from tasks.store import Store, open_store
 from tasks.train import check_training
 
 MANIFEST = "manifest.json"
+LATEST = "latest"  # the newest finished pipeline
 
 
 @contextmanager
@@ -34,19 +36,47 @@ def pipeline_run(
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
-    params = {key: value for config in configs.values() for key, value in asdict(config).items()}
+    params = _params(configs)
     params["dataset"] = find_dataset(params["dataset"]).name
     train = configs["train"]
     assert isinstance(train, TrainConfig)
     check_training(train, device)
+    title = f"{params['dataset']} {train.model} {train.loss}"
+    with _open(title, {"key": _key(configs)}, params, flow_run, parent) as run_id:
+        yield run_id
+
+
+@contextmanager
+def recalibration_run(
+    model: StageRef, configs: Mapping[str, Config], labels: Path | None, flow_run: str | None = None
+) -> Iterator[str]:
+    """The MLflow run of a pipeline that takes its model as it is: with every setting, the model's own among them."""
+    run = checked(open_store(), model)
+    settings = load_config(StageRef("prepare", inputs(run)["prepare"])) | load_config(model)
+    params = settings | _params(configs) | ({"labels": labels.name} if labels else {})
+    title = f"recalibrate {settings['dataset']} {settings['model']} {settings['loss']}"
+    with _open(title, {"model": model.run_id}, params, flow_run) as run_id:
+        yield run_id
+
+
+@contextmanager
+def _open(
+    title: str, tags: Mapping[str, str], params: Mapping[str, Any], flow_run: str | None, parent: str | None = None
+) -> Iterator[str]:
+    """A run of stage `pipeline`, or the one that the flow run had before it was retried."""
     store = open_store()
     store.reap()
-    tags = {"stage": "pipeline", "key": _key(configs)} | ({"prefect_flow_run": flow_run} if flow_run else {})
+    tags = {"stage": "pipeline", **tags} | ({"prefect_flow_run": flow_run} if flow_run else {})
     earlier = store.search(status=None, prefect_flow_run=flow_run) if flow_run else []
     resume = earlier[0].info.run_id if earlier else None
-    with store.open_run(f"{params['dataset']} {train.model} {train.loss}", tags, parent, resume) as run_id:
+    with store.open_run(title, tags, parent, resume) as run_id:
         store.log_params(run_id, params)
         yield run_id
+
+
+def _params(configs: Mapping[str, Config]) -> dict[str, Any]:
+    """Every setting by its name."""
+    return {key: value for config in configs.values() for key, value in asdict(config).items()}
 
 
 def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]:
@@ -107,23 +137,35 @@ def _key(configs: Mapping[str, Config]) -> str:
 
 
 def resolve(stage: str, text: str) -> StageRef:
-    """The stage that a person names: by its run id, by that of a pipeline, whose manifest has it, or by `latest`, which
-    is the newest finished pipeline, so that what is taken from `latest` belongs together.
+    """The stage that a person names: by its run id; by the id of a run that came from it, or of a pipeline, whose
+    manifest has it; by the URI of a model (`models:/...`) or artifact (`runs:/...`) of such a run; or by `latest`,
+    which is the newest finished pipeline, so that what is taken from `latest` belongs together.
 
-    Raises InputError where there is no such run, it is another stage's, or it is not finished.
+    Raises InputError where there is no such run, it is of another stage, or it is not finished.
     """
     store = open_store()
-    run_id = text.removeprefix(f"{stage}:")
-    if text == "latest":
+    run = store.run(_named_run(store, text.removeprefix(f"{stage}:")))
+    run_id, kind = run.info.run_id, run.data.tags.get("kgcal.stage")
+    if kind == "pipeline":
+        run_id = store.load(run_id, MANIFEST, storage.read_json)[stage]
+    elif kind != stage:
+        run_id = inputs(run).get(stage, run_id)
+    if run_id != text:
+        log.info("%s %s is run %s", text, stage, run_id)
+    ref = StageRef(stage, run_id)
+    checked(store, ref)
+    return ref
+
+
+def _named_run(store: Store, text: str) -> str:
+    """The id of the run that is named."""
+    if text == LATEST:
         newest = store.search(stage="pipeline")
         if not newest:
             raise InputError(
                 "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
             )
-        run_id = newest[0].info.run_id
-    if store.run(run_id).data.tags.get("kgcal.stage") == "pipeline":
-        run_id = store.load(run_id, MANIFEST, storage.read_json)[stage]
-        log.info("%s %s is run %s", text, stage, run_id)
-    ref = StageRef(stage, run_id)
-    checked(store, ref)
-    return ref
+        return str(newest[0].info.run_id)
+    if text.startswith("models:/"):
+        return run_of_model(store, text)
+    return text.removeprefix("runs:/").split("/")[0]

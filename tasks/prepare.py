@@ -1,16 +1,19 @@
-"""prepare: from a name or a folder to a validated, numbered graph."""
+"""prepare: from a name or a folder to a validated, numbered graph; and from newly labelled triples to a new one."""
 
 import logging
+from pathlib import Path
 
 from kgcore import storage
 from kgcore.config import PrepareConfig
 from kgcore.datasets import DATASETS
-from kgcore.datasets.base import find_dataset
+from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
+from kgcore.datasets.labels import read_labels, with_labels
+from kgcore.datasets.prepare import Prepared, prepare
 from tasks.progress import DownloadBar
 from tasks.settings import ensure_home, mirror
-from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+from tasks.stage import Context, StageRef, StageRun, inputs, load_config, log, run_stage, stage_task
+from tasks.store import open_store
 
 
 @stage_task
@@ -25,13 +28,46 @@ def prepare_data(config: PrepareConfig, context: Context = Context()) -> StageRe
     def body(run: StageRun) -> None:
         logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar says what it would
         folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
-        prepared = prepare(spec, folder)
-        graph, counts = prepared.graph, prepared.counts
-        storage.write_graph(run.folder / "graph", graph)
-        storage.write_json(run.folder / "counts.json", counts)
-        dataset = (graph.name, graph.fingerprint()[:16])
-        run.store.log_dataset(run.run_id, dataset, spec.url or spec.title, counts)
-        run.store.log_tags(run.run_id, {"kgcal.dataset": dataset[0], "kgcal.digest": dataset[1]})
-        run.store.log_metrics(run.run_id, counts, dataset=dataset)
+        log_prepared(run, prepare(spec, folder), spec.url or spec.title)
 
     return run_stage("prepare", key_config, (), code, body, context, identity=spec.identity())
+
+
+@stage_task
+def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Context = Context()) -> StageRef:
+    """The graph of a prepare run with the newly labelled triples of a file in its validation split, as a prepare run.
+
+    Labels that were added to the graph before are not kept: the file has all that are wanted.
+    """
+    data = origin(data)
+    config = PrepareConfig(**load_config(data))
+    identity = f"labels {md5_of(labels)} {instead}"  # the file's content, never its path
+
+    def body(run: StageRun) -> None:
+        graph = run.load("prepare", "graph", storage.read_graph)
+        before = run.load("prepare", "counts.json", storage.read_json)
+        prepared = with_labels(graph, read_labels(labels), instead)
+        words = {"rows": "labelled", "with_unseen": "of unknown names", "not_held_out": "in train or test"}
+        told = ", ".join(f"{prepared.counts[f'labels_{name}']:,} {word}" for name, word in words.items())
+        log.info("%s: %s, %s used", labels.name, told, f"{prepared.counts['labels_used']:,}")
+        log_prepared(run, Prepared(prepared.graph, before | prepared.counts), labels.name)
+        run.store.log_tags(run.run_id, {"kgcal.labels": labels.name})
+
+    return run_stage("prepare", config, (data,), ("kgcore.datasets.labels",), body, context, identity)
+
+
+def origin(data: StageRef) -> StageRef:
+    """The prepare run that read the data set's own files."""
+    earlier = inputs(open_store().run(data.run_id)).get("prepare")
+    return StageRef("prepare", earlier) if earlier else data
+
+
+def log_prepared(run: StageRun, prepared: Prepared, source: str) -> None:
+    """The graph and its counts, as artifacts, metrics, and the run's data set."""
+    graph, counts = prepared.graph, prepared.counts
+    storage.write_graph(run.folder / "graph", graph)
+    storage.write_json(run.folder / "counts.json", counts)
+    dataset = (graph.name, graph.fingerprint()[:16])
+    run.store.log_dataset(run.run_id, dataset, source, counts)
+    run.store.log_tags(run.run_id, {"kgcal.dataset": dataset[0], "kgcal.digest": dataset[1]})
+    run.store.log_metrics(run.run_id, counts, dataset=dataset)

@@ -1,27 +1,46 @@
-"""train: the embedding model, resumable."""
+"""train: the embedding model, resumable; or a finished one, adopted by a graph with the same training triples."""
 
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 
 import torch
 
 from kgcore import storage
 from kgcore.config import TrainConfig
 from kgcore.corruptions import STRATEGIES
-from kgcore.errors import InputError
+from kgcore.errors import InputError, MismatchError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import build
 from kgcore.training.loop import train
+from tasks.fingerprint import code_fingerprint
 from tasks.progress import console, progress_bar
 from tasks.settings import checkpoint_seconds
-from tasks.stage import Context, StageRef, StageRun, log, run_stage, stage_task
+from tasks.stage import (
+    Context,
+    StageRef,
+    StageRun,
+    checked,
+    digest,
+    inputs,
+    load_config,
+    log,
+    run_stage,
+    stage_task,
+)
+from tasks.store import open_store
 
 
 @stage_task
 def train_model(data: StageRef, config: TrainConfig, context: Context = Context()) -> StageRef:
-    """Train the embeddings on the graph. LoggedModel: embeddings.safetensors, model.json. Metric: the loss by epoch."""
+    """Train the embeddings on the graph. LoggedModel: embeddings.safetensors, model.json. Metric: the loss by epoch.
+
+    Only the training triples matter here: where a finished run trained on the same ones, as it has when the validation
+    or test files alone have changed, its model is adopted.
+    """
     code = (
         "kgcore.training.loop",
         MODELS.module(config.model),
@@ -31,6 +50,12 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
 
     def body(run: StageRun) -> None:
         graph = run.load("prepare", "graph", storage.read_graph)
+        training_key = digest([asdict(config), graph.training_fingerprint(), code_fingerprint(code)])
+        run.store.log_tags(run.run_id, {"kgcal.training": training_key})
+        for twin in run.store.search(newest=10, stage="train", training=training_key):
+            if context.may_reuse(twin) and run.store.complete(twin):
+                adopt(run, twin.info.run_id)
+                return
         checkpoint = run.store.home / "checkpoints" / run.key / "train.safetensors"
         with progress_bar(f"train {config.model}", config.epochs) as bar:
             watch = _Watch(run, bar, len(graph.train))
@@ -51,6 +76,45 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
         shutil.rmtree(checkpoint.parent, ignore_errors=True)
 
     return run_stage("train", config, (data,), code, body, context)
+
+
+@stage_task
+def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -> StageRef:
+    """The model of a train run as one of another prepare run, without training: the run itself where it came from that
+    one. Raises MismatchError when their training triples are not the same."""
+    store = open_store()
+    trained = checked(store, model)
+    before = inputs(trained)["prepare"]
+    if before == data.run_id:
+        return model
+    identity = f"adopted {trained.data.tags['kgcal.key']}"  # whatever code trained it
+
+    def body(run: StageRun) -> None:
+        graph, earlier = (store.load(run_id, "graph", storage.read_graph) for run_id in (data.run_id, before))
+        if graph.training_fingerprint() != earlier.training_fingerprint():
+            raise MismatchError(
+                f"the model of run {model.run_id} was trained on other triples than those of prepare run "
+                f"{data.run_id}: they do not belong together"
+            )
+        adopt(run, model.run_id)
+
+    return run_stage("train", TrainConfig(**load_config(model)), (data,), (), body, context, identity)
+
+
+def adopt(run: StageRun, source: str) -> None:
+    """Log the model of a finished train run as this run's own, with its losses."""
+    [model_id] = run.store.model_ids(source)
+    model = run.store.client.get_logged_model(model_id)
+
+    def write(folder: Path) -> None:
+        run.store.load_model(model_id, lambda files: shutil.copytree(files, folder, dirs_exist_ok=True))
+
+    run.log_model(0, model.name, write, model.params, {"fingerprint": model.tags["fingerprint"]})
+    losses = run.store.client.get_metric_history(source, "loss")
+    run.store.log_series(run.run_id, "loss", [point.value for point in losses])
+    note = f"Not trained: the model of run `{source}`, whose training triples are the same."
+    run.store.log_tags(run.run_id, {"kgcal.adopted": source, "mlflow.note.content": note})
+    log.info("train     adopted the model of run %s", source)
 
 
 class _Watch:

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 DATASETS: "Registry[DatasetSpec]" = Registry(
     "dataset",
     "kgcore.datasets",
-    helpers=("base", "fetch", "genealogy", "prepare", "read", "schema"),
+    helpers=("base", "fetch", "genealogy", "labels", "prepare", "read", "schema"),
     separator="-",
 )

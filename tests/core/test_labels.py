@@ -1,0 +1,108 @@
+"""Newly labelled triples: what is read, and what becomes of the validation split."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kgcore.datasets.labels import read_labels, with_labels
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph, Split
+
+
+def labelled(graph: KnowledgeGraph, triples: np.ndarray, labels: list[int]) -> pd.DataFrame:
+    return graph.names_of(triples).assign(label=np.array(labels, dtype=float))
+
+
+def held_in(graph: KnowledgeGraph, split: Split, triples: np.ndarray) -> np.ndarray:
+    """Labels of those triples in the split, NaN where it does not have them."""
+    rows = {tuple(row): label for row, label in zip(split.triples.tolist(), split.labels, strict=True)}
+    return np.array([rows.get(tuple(row), np.nan) for row in triples.tolist()])
+
+
+def unused_triples(graph: KnowledgeGraph, count: int) -> np.ndarray:
+    index = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples)
+    every = np.array([(s, p, o) for s in range(10) for p in range(3) for o in range(40) if s != o])
+    return every[~index.contains(every)][:count]
+
+
+def test_names_and_numbers_are_each_other_s_inverse(small_graph: KnowledgeGraph) -> None:
+    names = small_graph.names_of(small_graph.test.triples)
+    triples, known = small_graph.number(names)
+    np.testing.assert_array_equal(triples, small_graph.test.triples)
+    assert known.all()
+    names.loc[1, "object"] = "nobody"
+    triples, known = small_graph.number(names)
+    assert not known[1]
+    assert known.sum() == len(known) - 1
+    assert triples[1, 2] == -1
+
+
+def test_new_labels_join_the_validation_split_alone(small_graph: KnowledgeGraph) -> None:
+    new, changed = unused_triples(small_graph, 3), small_graph.valid.positives[:1]
+    rows = np.r_[new, changed, small_graph.train.triples[:2], small_graph.test.triples[:1]]
+    frame = labelled(small_graph, rows, [1, 0, 0, 0, 1, 0, 1])
+    frame.loc[len(frame)] = ["nobody", "p0", "e1", 1.0]
+    made = with_labels(small_graph, frame)
+    assert held_in(made.graph, made.graph.valid, rows[:4]).tolist() == [1, 0, 0, 0]
+    assert np.isnan(held_in(made.graph, made.graph.valid, rows[4:])).all()  # they are not held out
+    assert len(made.graph.valid) == len(small_graph.valid) + 3
+    assert made.graph.train is small_graph.train
+    assert made.graph.test is small_graph.test
+    assert made.graph.training_fingerprint() == small_graph.training_fingerprint()
+    assert made.graph.fingerprint() != small_graph.fingerprint()
+    assert made.counts == {
+        "labels_rows": 8,
+        "labels_with_unseen": 1,
+        "labels_not_held_out": 3,
+        "labels_used": 4,
+        "valid_positives": len(small_graph.valid.positives),
+        "valid_negatives": len(small_graph.valid.negatives) + 3,
+    }
+
+
+def test_new_labels_take_the_place_of_validation_where_asked_or_where_it_has_no_negatives(
+    small_graph: KnowledgeGraph,
+) -> None:
+    frame = labelled(small_graph, unused_triples(small_graph, 4), [1, 0, 0, 1])
+    assert len(with_labels(small_graph, frame, instead=True).graph.valid) == 4
+    positives = small_graph.valid.positives
+    unlabelled = replace(small_graph, valid=Split(positives, np.ones(len(positives))))
+    assert len(with_labels(unlabelled, frame).graph.valid) == 4
+
+
+def test_the_order_of_the_lines_changes_nothing(small_graph: KnowledgeGraph) -> None:
+    frame = labelled(small_graph, unused_triples(small_graph, 6), [1, 0, 0, 1, 0, 1])
+    shuffled = frame.sample(frac=1, random_state=3)
+    assert with_labels(small_graph, frame).graph.fingerprint() == with_labels(small_graph, shuffled).graph.fingerprint()
+
+
+def test_labels_of_nothing_that_is_known_are_refused(small_graph: KnowledgeGraph) -> None:
+    frame = labelled(small_graph, small_graph.train.triples[:2], [1, 1])
+    frame.loc[2] = ["nobody", "p0", "e1", 1.0]
+    with pytest.raises(InputError, match=r"none of the 3 labelled triples .* 1 have .* 2 stand in its train or test"):
+        with_labels(small_graph, frame)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a\tp\tb\t1\na\tp\tc\t2\n", "line 2: label is '2', it must be 1 or -1"),
+        ("a\tp\tb\n", "line 1: 3 tab-separated columns, 4 are needed"),
+        ("a\tp\tb\t1\na\tp\tc\t1\na\tp\tb\t-1\n", "line 3: the triple is labelled both 1 and -1"),
+        ("", "is empty"),
+    ],
+)
+def test_faults_are_told_with_their_line(tmp_path: Path, text: str, fault: str) -> None:
+    path = tmp_path / "new.tsv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=fault):
+        read_labels(path)
+
+
+def test_a_repeated_line_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "new.tsv"
+    path.write_text("a\tp\tb\t1\na\tp\tb\t1\nb\tp\ta\t-1\n")
+    assert read_labels(path)["label"].tolist() == [1.0, 0.0]
