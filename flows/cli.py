@@ -22,6 +22,7 @@ from flows.options import command
 from flows.pipeline import pipeline, recalibrate
 from flows.reproduce import THREADS, reproduce, task_runner
 from flows.stages import STAGE_FLOWS
+from flows.upkeep import promote, watch
 from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.reproduction.grid import TABLES, grid
@@ -29,7 +30,7 @@ from tasks.catalogue import catalogue
 from tasks.compare import METRICS, NEGATIVES, comparison, write_csv
 from tasks.pipeline import LATEST
 from tasks.services import answers
-from tasks.show import show_results
+from tasks.show import show_look, show_results
 from tasks.show_comparison import show_comparison
 from tasks.ui import serve_ui
 
@@ -44,9 +45,16 @@ console = Console(highlight=False)
 
 FORCE = Annotated[bool, typer.Option("--force", help="run even where a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
-LABELS = Annotated[str, typer.Option("--labels", help="newly labelled triples: subject, predicate, object, 1 or -1")]
-INSTEAD = Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")]
 JSON = Annotated[Path | None, typer.Option("--json", help="write the results to this file, too")]
+# the flows' parameters that are neither settings nor upstream runs
+PLAIN: dict[str, Any] = {
+    "force": FORCE,
+    "device": DEVICE,
+    "labels": Annotated[str, typer.Option(help="file of newly labelled triples: subject, predicate, object, 1 or -1")],
+    "instead": Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")],
+    "dataset": Annotated[str, typer.Option(help="data set that has results; promote: none = each of them")],
+    "base_rate": Annotated[float | None, typer.Option(help="only calibrators of runs that stated this base rate")],
+}
 
 
 def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:
@@ -96,11 +104,27 @@ def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]
     return call
 
 
+def run_promote(arguments: dict[str, Any]) -> None:
+    """The gate, and why it opened or not."""
+    for decision in start(promote, **arguments):
+        console.print(decision["explanation"])
+
+
+def run_watch(arguments: dict[str, Any]) -> None:
+    """A look at the champion."""
+    show_look(console, start(watch, **arguments))
+
+
 def add_commands() -> None:
-    """`run`, `recalibrate` and one command a stage, their options made from the flows' parameters."""
+    """A command a flow (`reproduce` apart), its options made from the flow's parameters."""
     json_option = inspect.Parameter("json_path", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JSON)
-    pipelines = [(f, pipeline_runner(f), [json_option]) for f in (pipeline, recalibrate)]
-    for function, runner, extra in [*pipelines, *((f, stage_runner(f), []) for f in STAGE_FLOWS)]:
+    flows: list[tuple[Flow[..., Any], Callable[[dict[str, Any]], None], list[inspect.Parameter]]] = [
+        *((flow, pipeline_runner(flow), [json_option]) for flow in (pipeline, recalibrate)),
+        *((flow, stage_runner(flow), []) for flow in STAGE_FLOWS),
+        (promote, run_promote, []),
+        (watch, run_watch, []),
+    ]
+    for function, runner, extra in flows:
         configs: dict[str, type[Config]] = {}
         others = list(extra)
         hints = get_type_hints(function.fn)
@@ -109,7 +133,6 @@ def add_commands() -> None:
             if isinstance(kind, type) and issubclass(kind, Config):
                 configs[name] = kind
                 continue
-            known = {"force": FORCE, "device": DEVICE, "labels": LABELS, "instead": INSTEAD}
             upstream = Annotated[
                 str, typer.Option(f"--{name}", help=f"run id that has the {name}, model URI, or {LATEST}")
             ]
@@ -118,7 +141,7 @@ def add_commands() -> None:
                     name,
                     inspect.Parameter.KEYWORD_ONLY,
                     default=parameter.default,
-                    annotation=known.get(name, upstream),
+                    annotation=PLAIN.get(name, upstream),
                 )
             )
         title = "run" if function is pipeline else function.name

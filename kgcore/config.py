@@ -176,6 +176,26 @@ class ReportConfig(Config):
     """The report has no settings."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class GateConfig(Config):
+    """When a challenger takes the champion's place."""
+
+    level: float = setting(0.95, "confidence of the interval beyond which it must be better", above=0.5, below=1)
+    replicates: int = setting(1000, "bootstrap replicates", at_least=100)
+    gate_seed: int = setting(0, "seed of the bootstrap", at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchConfig(Config):
+    """When newly labelled triples say that a model no longer fits."""
+
+    alpha: float = setting(0.01, "a test whose p is below this has found something", above=0, below=1)
+    ece: float = setting(0.02, "a calibration error below this is none to act on", at_least=0, below=1)
+    psi: float = setting(0.2, "a stability index above this counts as drift, where it is beyond sampling", above=0)
+    at_least: int = setting(50, "newly labelled triples that are needed to judge", at_least=10)
+    on_drift: str = setting("warn", "what is done about it", choices=("warn", "recalibrate"))
+
+
 @dataclass(frozen=True)
 class PipelineConfigs:
     """The settings of a whole pipeline, by stage."""

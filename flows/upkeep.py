@@ -1,0 +1,51 @@
+"""What keeps the best calibrated model in use and honest: the gate to it, and the watch over it."""
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.context import FlowRunContext
+
+from flows.pipeline import recalibrate
+from kgcore.config import CalibrateConfig, CorruptConfig, GateConfig, WatchConfig
+from tasks.promote import datasets_with_results, promote_best
+from tasks.watch import watch_champion
+
+
+@flow(name="promote", flow_run_name="promote {dataset}")
+def promote(
+    dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()
+) -> list[dict[str, Any]]:
+    """Make the best calibrated model of a data set its champion where it passes the gate.
+
+    The gate: a better Brier score beyond its bootstrap interval, and a calibration error that is not worse.
+
+    Args:
+        dataset: a data set that has results; none = each of them
+        base_rate: only calibrators of runs that stated this base rate; none = all
+        config: the gate
+    """
+    return [promote_best(name, base_rate, config) for name in ([dataset] if dataset else datasets_with_results())]
+
+
+@flow(name="watch", flow_run_name="watch {dataset}")
+def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> dict[str, Any]:
+    """See whether a data set's champion still fits newly labelled triples; warn, or recalibrate.
+
+    Args:
+        dataset: a data set with a champion
+        labels: file of newly labelled triples: subject, predicate, object, 1 or -1
+        config: what counts as drift, and what is done about it
+    """
+    seen = watch_champion(dataset, Path(labels), config)
+    if seen["findings"] and config.on_drift == "recalibrate":
+        again = recalibrate if FlowRunContext.get() else recalibrate.fn
+        settings = seen["calibrate"] | {"calibrators": tuple(seen["calibrate"]["calibrators"])}
+        made = again(
+            model=seen["model"],
+            labels=labels,
+            corrupt=CorruptConfig(**seen["corrupt"]),
+            calibrate=CalibrateConfig(**settings),
+        )
+        seen["recalibrated"] = made["pipeline"]
+    return seen

@@ -1,0 +1,32 @@
+"""A calibrated model as those see it who ask for probabilities: names in, scores and probabilities out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from kgcore.arrays import Bools, Probabilities, Scores
+from kgcore.calibration.base import BoundCalibrator
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.base import TrainedModel
+
+
+@dataclass(frozen=True)
+class CalibratedModel:
+    """An embedding model, a calibrator of its scores, and the graph whose names it knows."""
+
+    trained: TrainedModel
+    calibrator: BoundCalibrator
+    graph: KnowledgeGraph
+
+    def predict(self, names: pd.DataFrame) -> tuple[Scores, Probabilities, Bools]:
+        """Scores (n,) and probabilities (n,) of triples of names (columns subject, predicate, object), and whether each
+        can be judged (n,); of a triple with an unknown entity or predicate both are NaN.
+
+        Raises MismatchError when the calibrator belongs to another model.
+        """
+        triples, known = self.graph.number(names)
+        scores, probabilities = np.full(len(names), np.nan), np.full(len(names), np.nan)
+        scores[known] = self.trained.score(triples[known])
+        probabilities[known] = self.calibrator.predict(scores[known], self.trained.fingerprint())
+        return scores, probabilities, known

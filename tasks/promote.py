@@ -1,0 +1,99 @@
+"""The best calibrated model of a data set as challenger, and the gate through which it becomes the champion."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from kgcore import storage
+from kgcore.config import GateConfig
+from kgcore.errors import InputError
+from kgcore.gate import Verdict, gate
+from kgcore.predictions import Predictions
+from tasks.compare import TEST_SAMPLE, comparison
+from tasks.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
+from tasks.stage import inputs
+from tasks.store import Store, open_store
+
+
+def datasets_with_results() -> list[str]:
+    """The data sets that have a finished evaluation. Raises InputError where none has."""
+    return sorted(set(comparison()["dataset"]))
+
+
+def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> dict[str, Any]:
+    """Register the calibrator with the best Brier score as challenger and let it through the gate or not.
+
+    Candidates are the calibrators measured on the test sample that was measured last. The champion, whatever it was
+    measured on before, judges the very triples that the challenger was measured on; where there is none, the base rate
+    of those triples stands for it. The gate moves the alias `champion`.
+
+    {dataset, challenger, champion, passed, explanation, run}: model URIs; `run` is the MLflow run that holds the
+    figures, None where the challenger is the champion already. Raises InputError where nothing was measured.
+    """
+    store = open_store()
+    candidates = _candidates(dataset, base_rate)
+    best = candidates.iloc[0]
+    label = f"{best['negatives']}.{best['calibrator']}"
+    model_id = _calibrator_id(store, best["evaluate"], label)
+    words = (
+        f"{best['model']} {best['loss']}, {label.replace('_', ' ')}, Brier score {best['brier']:.4f} ({best['test']})"
+    )
+    version = register(store, dataset, model_id, words)
+    set_alias(store, dataset, CHALLENGER, version)
+    champion = aliased(store, dataset, CHAMPION)
+    told: dict[str, Any] = {"dataset": dataset, "challenger": version.uri, "passed": False}
+    told["champion"] = champion.uri if champion else None
+    if champion is not None and champion.number == version.number:
+        said = f"{dataset}: version {version.number} ({words}) is the champion already, the best of {len(candidates)}"
+        return told | {"explanation": said, "run": None}
+
+    verdict = _judge(store, best["evaluate"], label, champion.model_id if champion else None, config, len(candidates))
+    against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"
+    said = (
+        f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, against {against}: "
+        f"{verdict.reason()}. {'It is the champion now.' if verdict.passed else 'It does not become the champion.'}"
+    )
+    with store.open_run(f"promote {dataset}", {"stage": "promote"}) as run_id:
+        params = {name: value for name, value in told.items() if name != "passed"} | asdict(config)
+        store.log_params(run_id, params | {"candidates": len(candidates)})
+        figures = {"brier_gain": verdict.brier} | ({"ece_increase": verdict.ece} if verdict.ece else {})
+        metrics = {name: estimate.value for name, estimate in figures.items()}
+        metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
+        metrics |= {f"{name}_high": estimate.high for name, estimate in figures.items()}
+        sample = (dataset, str(best["digest"]))
+        store.log_metrics(run_id, metrics | {"passed": float(verdict.passed)}, model_id=model_id, dataset=sample)
+        store.log_tags(run_id, {"mlflow.note.content": said})
+        if verdict.passed:
+            set_alias(store, dataset, CHAMPION, version)
+            told["champion"] = version.uri
+    return told | {"passed": verdict.passed, "explanation": said, "run": run_id}
+
+
+def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
+    """The calibrators measured on the newest test sample of the data set, best Brier score first."""
+    frame = comparison("brier", dataset, base_rate=base_rate)
+    frame = frame[(frame["negatives"] != "none") & frame["brier"].notna()]
+    if frame.empty:
+        raise InputError(f"no calibrator of {dataset} has a Brier score: `kgcal run --dataset {dataset}` first")
+    newest = frame.sort_values("when").iloc[-1][TEST_SAMPLE]
+    return frame[(frame[TEST_SAMPLE] == newest).all(axis=1)]
+
+
+def _calibrator_id(store: Store, evaluate: str, label: str) -> str:
+    """The LoggedModel of the calibrator of that label that an evaluate run measured."""
+    made = store.model_ids(inputs(store.run(evaluate))["calibrate"])
+    return next(model_id for model_id in made if store.client.get_logged_model(model_id).tags["label"] == label)
+
+
+def _judge(
+    store: Store, evaluate: str, label: str, champion: str | None, config: GateConfig, candidates: int
+) -> Verdict:
+    came_from = inputs(store.run(evaluate))
+    judged: Predictions = store.load(came_from["classify"], "predictions.parquet", storage.read_predictions)
+    if champion is None:
+        return gate(judged.probabilities[label], None, judged.labels, judged.weights, config, candidates)
+    graph = store.load(came_from["prepare"], "graph", storage.read_graph)
+    _, other, known = load_calibrated(store, champion).predict(graph.names_of(judged.triples))
+    rows = (judged.probabilities[label][known], other[known], judged.labels[known], judged.weights[known])
+    return gate(*rows, config, candidates)
