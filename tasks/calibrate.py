@@ -37,15 +37,20 @@ def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, Any]:
     """What calibrators are compared by."""
-    settings = run.config("train")
-    return {
+    settings, corruptions = run.config("train"), run.config("corrupt")
+    params = {
         "calibrator": bound.name,
         "negatives": bound.negatives,
         "base_rate": bound.base_rate,
         "model": settings["model"],
         "loss": settings["loss"],
         "dataset": run.dataset[0],
+        "k": settings["k"],
+        "training_negatives": " ".join(f"{name}={share:g}" for name, share in settings["negatives"].items()),
     }
+    if bound.negatives == "synthetic":
+        params["strategy"] = corruptions["strategy"]
+    return params
 
 
 def _write(folder: Path, data: dict[str, object]) -> None:

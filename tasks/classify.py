@@ -4,6 +4,7 @@ from kgcore import storage
 from kgcore.config import ClassifyConfig
 from kgcore.predictions import classify
 from tasks.calibrate import read_calibrator
+from tasks.names import short_label
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 
 
@@ -20,8 +21,11 @@ def classify_triples(
         fitted = run.load_models("calibrate", read_calibrator)
         predictions = classify(table, fitted, num_predicates, run.config("calibrate")["base_rate"], config)
         storage.write_predictions(run.folder / "predictions.parquet", predictions)
-        run.log_metrics({f"{label}.accuracy": value for label, value in predictions.accuracies.items()})
+        for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):
+            accuracy = predictions.accuracies[bound.label]
+            run.log_metrics({f"{short_label(bound.label)}.accuracy": accuracy}, model_id=model_id)
         rules = predictions.accuracy_per_relation
-        run.log_metrics({f"per_relation.{rule}.accuracy": value for rule, value in rules.items()})
+        per_relation = {f"per_relation.{rule}.accuracy": value for rule, value in rules.items()}
+        run.log_metrics(per_relation, model_id=run.model_ids("train")[0])
 
     return run_stage("classify", config, (calibrators,), code, body, context)

@@ -3,8 +3,9 @@
 from kgcore import storage
 from kgcore.config import EvaluateConfig
 from kgcore.evaluation import evaluate
-from kgcore.report.summary import summarise
+from kgcore.report.summary import markdown, summarise
 from tasks.calibrate import calibrator_params, read_calibrator
+from tasks.names import short_label
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 
 
@@ -26,10 +27,12 @@ def evaluate_predictions(
         summary["relations"] = [{"name": names[row["predicate"]], **row} for row in judged.relations]
         summary["notes"] = judged.notes(run.config("calibrate")["base_rate"])
         storage.write_json(run.folder / "summary.json", summary)
+        run.store.log_tags(run.run_id, {"mlflow.note.content": markdown(summary | {"runs": run.inputs})})
         fitted = run.load_models("calibrate", read_calibrator)
         for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):
-            metrics = measured[bound.label].metrics()
-            run.log_metrics({f"{bound.label}.{name}": value for name, value in metrics.items()})
-            run.log_measurement(bound.label, calibrator_params(run, bound), metrics, model_id)
+            metrics, label = measured[bound.label].metrics(), short_label(bound.label)
+            run.log_metrics({f"{label}.{name}": value for name, value in metrics.items()}, model_id=model_id)
+            params = calibrator_params(run, bound)
+            run.log_measurement(f"{params['model']} {params['loss']} {label}", params, metrics, model_id)
 
     return run_stage("evaluate", config, (predictions, ranks), code, body, context)

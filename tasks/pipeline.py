@@ -15,6 +15,7 @@ from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
 from tasks.fingerprint import whole_code_fingerprint
+from tasks.names import short_label
 from tasks.registry import run_of_model
 from tasks.settings import ensure_home
 from tasks.stage import Context, StageRef, checked, digest, inputs, load_config, log
@@ -109,10 +110,14 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
         shutil.copytree(folder, place, dirs_exist_ok=True)
     dataset = (prepared["kgcal.dataset"], prepared["kgcal.digest"])
     store.log_dataset(run_id, dataset, dataset[0], {})
+    models = {}
+    for model_id in store.model_ids(ids["calibrate"]):
+        models[store.client.get_logged_model(model_id).tags["label"]] = model_id
     for negatives, calibrator, values in rows(summary):
         label = f"{negatives}.{calibrator}" if negatives else calibrator
-        store.log_metrics(run_id, {f"{label}.{name}": value for name, value in values.items()}, dataset=dataset)
-    store.log_metrics(run_id, summary["ranks"], dataset=dataset)
+        metrics = {f"{short_label(label)}.{name}": value for name, value in values.items()}
+        store.log_metrics(run_id, metrics, model_id=models[label], dataset=dataset)
+    store.log_metrics(run_id, summary["ranks"], model_id=store.model_ids(ids["train"])[0], dataset=dataset)
     store.log_tags(run_id, {"mlflow.note.content": markdown(summary)})  # the run's description in the UI
     summary |= {"report": str(place / "report.html"), "pipeline": run_id}
     return summary

@@ -8,6 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from tasks.compare import HIGHEST_FIRST, LABELLED, METRICS, TEST_SAMPLE, setting_columns
+from tasks.ui import best_runs_page
 
 HEADERS = {  # in the order of the table
     "model": "model",
@@ -49,6 +50,9 @@ def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int
         if 0 < top < len(fitted):
             console.print(f"{top} of {len(fitted)} rows: --top 0 shows all, --csv writes them to a file")
         console.print()
+    for dataset in dict.fromkeys(frame["dataset"]):
+        if page := best_runs_page(dataset):
+            console.print(f"{escape(dataset)} in MLflow: {page}", soft_wrap=True)
 
 
 def _show_sample(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metric: str) -> None:

@@ -143,10 +143,11 @@ def _run(
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags, context.parent) as run_id:
         store.log_params(run_id, asdict(config))
-        body(StageRun(store, run_id, key, Path(folder), ancestors))
+        run = StageRun(store, run_id, key, Path(folder), ancestors)
+        body(run)
         store.client.log_artifacts(run_id, folder)
         seconds = time.monotonic() - started
-        store.log_metrics(run_id, {"seconds": seconds})
+        run.log_metrics({"seconds": seconds})
         store.log_tags(run_id, {"kgcal.artifacts": json.dumps(store.artifacts(run_id))})
     log.info("%-9s %6.1f s  run %s", stage, seconds, run_id)
     return StageRef(stage, run_id)

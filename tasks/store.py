@@ -178,10 +178,13 @@ class Store:
         entries = [Metric(key, value, now, step, model_id, name, digest, run_id) for key, value in metrics.items()]
         self.client.log_batch(run_id, metrics=entries)
 
-    def log_series(self, run_id: str, name: str, values: Sequence[float], first: int = 1) -> None:
-        """A metric at the steps first, first + 1, ..."""
+    def log_series(
+        self, run_id: str, name: str, values: Sequence[float], dataset: tuple[str, str], first: int = 1
+    ) -> None:
+        """A metric about a data set (name, digest) at the steps first, first + 1, ..."""
         now = int(time.time() * 1000)
-        entries = [Metric(name, value, now, step) for step, value in enumerate(values, start=first)]
+        steps = enumerate(values, start=first)
+        entries = [Metric(name, value, now, step, None, *dataset, run_id) for step, value in steps]
         for start in range(0, len(entries), 1000):  # MLflow's limit a call
             self.client.log_batch(run_id, metrics=entries[start : start + 1000])
 

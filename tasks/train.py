@@ -63,16 +63,17 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
         watch.flush()
         if training.resumed_at:
             log.info("train     resumed from the checkpoint of epoch %d", training.resumed_at)
-            run.store.log_series(run.run_id, "loss", training.losses[: training.resumed_at])
+            run.store.log_series(run.run_id, "loss", training.losses[: training.resumed_at], run.dataset)
         trained = training.model
         params = {"model": config.model, "loss": config.loss, "k": config.k, "dataset": graph.name}
-        run.log_model(
+        model_id = run.log_model(
             0,
             f"{graph.name}-{config.model}",
             lambda folder: storage.write_model(folder, trained),
             params,
             {"fingerprint": trained.fingerprint()},
         )
+        run.log_metrics({"final_loss": training.losses[-1]}, model_id=model_id)
         shutil.rmtree(checkpoint.parent, ignore_errors=True)
 
     return run_stage("train", config, (data,), code, body, context)
@@ -109,9 +110,10 @@ def adopt(run: StageRun, source: str) -> None:
     def write(folder: Path) -> None:
         run.store.load_model(model_id, lambda files: shutil.copytree(files, folder, dirs_exist_ok=True))
 
-    run.log_model(0, model.name, write, model.params, {"fingerprint": model.tags["fingerprint"]})
+    own = run.log_model(0, model.name, write, model.params, {"fingerprint": model.tags["fingerprint"]})
     losses = run.store.client.get_metric_history(source, "loss")
-    run.store.log_series(run.run_id, "loss", [point.value for point in losses])
+    run.log_metrics({"final_loss": losses[-1].value}, model_id=own)
+    run.store.log_series(run.run_id, "loss", [point.value for point in losses], run.dataset)
     note = f"Not trained: the model of run `{source}`, whose training triples are the same."
     run.store.log_tags(run.run_id, {"kgcal.adopted": source, "mlflow.note.content": note})
     log.info("train     adopted the model of run %s", source)
@@ -123,7 +125,7 @@ class _Watch:
     SECONDS, SAY_SECONDS = 2.0, 30.0
 
     def __init__(self, run: StageRun, bar: Callable[..., None], triples: int) -> None:
-        self._run, self._bar, self._triples = run, bar, triples
+        self._run, self._bar, self._triples, self._dataset = run, bar, triples, run.dataset
         self._losses: list[float] = []
         self._next = 0
         self._last = self._flushed = self._said = time.monotonic()
@@ -143,7 +145,8 @@ class _Watch:
 
     def flush(self) -> None:
         """Log what is not logged yet."""
-        self._run.store.log_series(self._run.run_id, "loss", self._losses, first=self._next - len(self._losses))
+        first = self._next - len(self._losses)
+        self._run.store.log_series(self._run.run_id, "loss", self._losses, self._dataset, first)
         self._losses, self._flushed = [], time.monotonic()
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 from kgcore.errors import InputError
 from tasks.services import services, taken
@@ -24,6 +25,21 @@ def run_page(run_id: str) -> str | None:
     """The page of a run, where a server shows it."""
     address = ui_address()
     return f"{address}/#/experiments/{open_store().experiment_id}/runs/{run_id}" if address else None
+
+
+def best_runs_page(dataset: str) -> str | None:
+    """The runs table of everything measured on a data set, the lowest Brier score first, where a server shows it: by
+    model, loss, calibrator, negatives and strategy, which are the runs' parameters."""
+    if not (address := ui_address()):
+        return None
+    wanted = {
+        "searchFilter": f"tags.`kgcal.stage` = 'measurement' AND params.dataset = '{dataset}'",
+        "orderByKey": "metrics.`brier`",
+        "orderByAsc": "true",
+        "workflowType": "machine_learning",
+    }
+    query = urlencode(wanted, quote_via=quote)
+    return f"{address}/#/experiments/{open_store().experiment_id}/runs?{query}"
 
 
 def ui_command() -> str:

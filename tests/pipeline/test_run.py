@@ -60,7 +60,7 @@ def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[K
         assert runs[run_id].data.tags["kgcal.stage"] == stage
     parent = runs[results["pipeline"]]
     assert parent.data.params["base_rate"] == "0.5"
-    assert parent.data.metrics["synthetic.isotonic.brier"] == results["metrics"]["synthetic"]["isotonic"]["brier"]
+    assert parent.data.metrics["syn.isotonic.brier"] == results["metrics"]["synthetic"]["isotonic"]["brier"]
     assert [data.dataset.name for data in parent.inputs.dataset_inputs] == ["family"]
     assert [data.dataset.name for data in runs[results["runs"]["prepare"]].inputs.dataset_inputs] == ["family"]
     series = client.get_metric_history(results["runs"]["train"], "loss")
@@ -79,7 +79,7 @@ def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[K
     mlflow.set_tracking_uri(f"sqlite:///{kgcal.home}/mlflow.db")
     stored = [a.path for a in client.list_logged_model_artifacts(by_label["synthetic.platt"].model_id)]
     assert stored == ["calibrator.json"]
-    [platt] = [run for run in runs.values() if run.info.run_name == "synthetic.platt"]
+    [platt] = [run for run in runs.values() if run.info.run_name == "transe self_adversarial syn.platt"]
     assert platt.data.tags["mlflow.parentRunId"] == results["runs"]["evaluate"]
     assert platt.data.params["calibrator"] == "platt"
     assert platt.data.metrics == results["metrics"]["synthetic"]["platt"]
@@ -243,3 +243,23 @@ def test_a_folder_of_ones_own_and_a_data_set_without_negatives(tmp_path: Path) -
     assert "no labelled negatives" in Path(results["report"]).read_text()
     recorded = [(run.data.tags, run.data.params) for run in all_runs(kgcal)]
     assert str(folder) not in json.dumps(recorded)
+
+
+def test_every_metric_about_the_data_names_it_and_its_model(first: tuple[Kgcal, dict]) -> None:
+    kgcal, results = first
+    client = client_of(kgcal)
+    for stage, about_a_model in (("classify", "gt.platt.accuracy"), ("evaluate", "gt.platt.ece"), ("rank", "mrr")):
+        run_id = results["runs"][stage]
+        [metric] = client.get_metric_history(run_id, about_a_model)
+        measured = {
+            (point.key, point.run_id, point.dataset_name)
+            for model in client.search_logged_models(["1"])
+            for point in model.metrics or []
+        }
+        assert (metric.key, run_id, "family") in measured
+    note = client.get_run(results["runs"]["evaluate"]).data.tags["mlflow.note.content"]
+    assert f"{results['metrics']['synthetic']['platt']['brier']:.4f}" in note
+    [synthetic] = [run for run in all_runs(kgcal) if run.info.run_name == "transe self_adversarial syn.isotonic"][:1]
+    wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "strategy": "uniform", "k": "16"}
+    wanted |= {"calibrator": "isotonic", "negatives": "synthetic", "training_negatives": "uniform=1"}
+    assert wanted.items() <= synthetic.data.params.items()
