@@ -49,10 +49,11 @@ JSON = Annotated[Path | None, typer.Option("--json", help="write the results to 
 def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:
     """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server or `kgcal up` has started one, else
     directly, starting none; or, not `direct`, with one of its own for as long as it takes."""
-    url = PREFECT_API_URL.value() or local.local_api()
+    named = PREFECT_API_URL.value()
+    url = named or local.local_api()
     if not url:
         return function.fn(**arguments) if direct else function(**arguments)
-    if not answers(f"{url.removesuffix('/')}/health"):
+    if named and not answers(f"{named.removesuffix('/')}/health"):
         raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
     with temporary_settings(updates={PREFECT_API_URL: url}):
         return function(**arguments)
