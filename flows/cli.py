@@ -19,9 +19,10 @@ from rich.logging import RichHandler
 
 from flows import local
 from flows.options import command
+from flows.parameters import LATEST, THREADS
 from flows.pipeline import pipeline
-from flows.reproduce import THREADS, reproduce, task_runner
-from flows.stages import LATEST, STAGE_FLOWS
+from flows.reproduce import reproduce, task_runner
+from flows.stages import STAGE_FLOWS
 from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.reproduction.grid import TABLES, grid

@@ -6,6 +6,7 @@ from typing import Any
 from prefect import flow
 from prefect.context import FlowRunContext
 
+from flows.parameters import Device
 from kgcore.config import (
     CalibrateConfig,
     ClassifyConfig,
@@ -41,7 +42,7 @@ def pipeline(
     classify: ClassifyConfig = ClassifyConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
     force: bool = False,
-    device: str = "auto",
+    device: Device = "auto",
 ) -> dict[str, Any]:
     """From a data set to calibrated probabilities and a report; returns the summary of the results.
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.importtools import import_object
 from prefect_dask.task_runners import DaskTaskRunner
@@ -70,6 +71,31 @@ def test_every_deployment_names_a_flow_that_is_there() -> None:
         module = path.removesuffix(".py").replace("/", ".")
         wanted = "pipeline" if deployment["name"] == "nightly" else deployment["name"].removeprefix("stage-")
         assert import_object(f"{module}.{name}").name == wanted
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"config": {"base_rate": 2}}, "'config.base_rate'. Failure reason: 2 is greater than or equal to the maximum"),
+        ({"config": {"calibrators": ["plat"]}}, "'plat' is not one of ['base_rate', 'isotonic', 'platt'"),
+        ({"config": {"base_rat": 0.2}}, "'base_rat' was unexpected"),
+        ({"scores": "newest"}, "'scores'. Failure reason: 'newest' does not match"),
+    ],
+)
+def test_a_deployment_refuses_what_cannot_work_before_it_is_scheduled(parameters: dict, reason: str) -> None:
+    deployment = stages.calibrate.to_deployment("form").apply()
+    before = len(asyncio.run(recorded())[0])
+    with pytest.raises(PrefectHTTPStatusError) as refused, get_client(sync_client=True) as client:
+        client.create_flow_run_from_deployment(deployment, parameters=parameters)
+    assert reason in refused.value.response.json()["detail"]
+    assert len(asyncio.run(recorded())[0]) == before
+
+
+def test_a_mistake_in_a_call_is_told_in_our_words() -> None:
+    with pytest.raises(InputError, match="there is no table 'result': known are all, results"):
+        reproduce.reproduce(tables=["result"])
+    with pytest.raises(InputError, match="there is no device 'gpu'"):
+        pipeline(device="gpu")
 
 
 def test_a_grid_runs_on_threads_and_on_dask_and_a_failed_cell_leaves_the_others(monkeypatch, tmp_path) -> None:
