@@ -15,6 +15,7 @@ from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Run
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.reproduction.grid import Cell, grid
+from tasks.artifacts import publish_reproduction
 from tasks.pipeline import finished_pipeline
 from tasks.reproduce import check_cells, cores, finish_reproduction, reproduction_run, share_cores
 from tasks.stage import Context
@@ -54,6 +55,7 @@ def reproduce(
         made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
         if not results:
             raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made['failures'].values()))}")
+        publish_reproduction(made)
         return made
 
 

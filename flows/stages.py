@@ -14,6 +14,7 @@ from kgcore.config import (
     ScoreConfig,
     TrainConfig,
 )
+from tasks.artifacts import publish_stage
 from tasks.calibrate import calibrate_scores
 from tasks.classify import classify_triples
 from tasks.corrupt import corrupt_triples
@@ -23,8 +24,14 @@ from tasks.prepare import prepare_data
 from tasks.rank import rank_triples
 from tasks.report import write_report
 from tasks.score import score_triples
-from tasks.stage import Context
+from tasks.stage import Context, StageRef
 from tasks.train import train_model
+
+
+def shown(ref: StageRef) -> str:
+    """The run id of a stage, which its flow run shows what came of."""
+    publish_stage(ref)
+    return ref.run_id
 
 
 @flow(name="prepare", flow_run_name="prepare {config.dataset}")
@@ -35,7 +42,7 @@ def prepare(config: PrepareConfig = PrepareConfig(), force: bool = False) -> str
         config: which graph
         force: run even where a finished run could be re-used
     """
-    return prepare_data(config, Context(force=force)).run_id
+    return shown(prepare_data(config, Context(force=force)))
 
 
 @flow(name="train", flow_run_name="train {config.model} {config.loss} on {data}")
@@ -50,7 +57,7 @@ def train(
         force: run even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    return train_model(resolve("prepare", data), config, Context(force=force, device=device)).run_id
+    return shown(train_model(resolve("prepare", data), config, Context(force=force, device=device)))
 
 
 @flow(name="corrupt", flow_run_name="corrupt {data}, {config.strategy}")
@@ -62,7 +69,7 @@ def corrupt(data: RunId = LATEST, config: CorruptConfig = CorruptConfig(), force
         config: the synthetic negatives
         force: run even where a finished run could be re-used
     """
-    return corrupt_triples(resolve("prepare", data), config, Context(force=force)).run_id
+    return shown(corrupt_triples(resolve("prepare", data), config, Context(force=force)))
 
 
 @flow(name="score", flow_run_name="score by {model}")
@@ -76,7 +83,7 @@ def score(model: RunId = LATEST, corruptions: RunId = LATEST, force: bool = Fals
         device: auto, cpu, cuda or cuda:N
     """
     upstream = (resolve("train", model), resolve("corrupt", corruptions))
-    return score_triples(*upstream, ScoreConfig(), Context(force=force, device=device)).run_id
+    return shown(score_triples(*upstream, ScoreConfig(), Context(force=force, device=device)))
 
 
 @flow(name="calibrate", flow_run_name="calibrate {scores} to {config.base_rate}")
@@ -88,7 +95,7 @@ def calibrate(scores: RunId = LATEST, config: CalibrateConfig = CalibrateConfig(
         config: how scores become probabilities
         force: run even where a finished run could be re-used
     """
-    return calibrate_scores(resolve("score", scores), config, Context(force=force)).run_id
+    return shown(calibrate_scores(resolve("score", scores), config, Context(force=force)))
 
 
 @flow(name="classify", flow_run_name="classify by {calibrators}")
@@ -100,7 +107,7 @@ def classify(calibrators: RunId = LATEST, config: ClassifyConfig = ClassifyConfi
         config: decisions
         force: run even where a finished run could be re-used
     """
-    return classify_triples(resolve("calibrate", calibrators), config, Context(force=force)).run_id
+    return shown(classify_triples(resolve("calibrate", calibrators), config, Context(force=force)))
 
 
 @flow(name="rank", flow_run_name="rank by {model}")
@@ -112,7 +119,7 @@ def rank(model: RunId = LATEST, force: bool = False, device: Device = "auto") ->
         force: run even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    return rank_triples(resolve("train", model), RankConfig(), Context(force=force, device=device)).run_id
+    return shown(rank_triples(resolve("train", model), RankConfig(), Context(force=force, device=device)))
 
 
 @flow(name="evaluate", flow_run_name="evaluate {predictions}")
@@ -128,7 +135,7 @@ def evaluate(
         force: run even where a finished run could be re-used
     """
     upstream = (resolve("classify", predictions), resolve("rank", ranks))
-    return evaluate_predictions(*upstream, config, Context(force=force)).run_id
+    return shown(evaluate_predictions(*upstream, config, Context(force=force)))
 
 
 @flow(name="report", flow_run_name="report {evaluation}")
@@ -139,7 +146,7 @@ def report(evaluation: RunId = LATEST, force: bool = False) -> str:
         evaluation: run id of the evaluate run, or of a pipeline; latest = the newest finished pipeline
         force: run even where a finished run could be re-used
     """
-    return write_report(resolve("evaluate", evaluation), ReportConfig(), Context(force=force)).run_id
+    return shown(write_report(resolve("evaluate", evaluation), ReportConfig(), Context(force=force)))
 
 
 STAGE_FLOWS = (prepare, train, corrupt, score, calibrate, classify, rank, evaluate, report)

@@ -120,7 +120,7 @@ def run_stage(
     )
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         for found in store.search(newest=10, stage=stage, key=key):
-            if context.may_reuse(found) and _inputs(found) == ancestors and store.complete(found):
+            if context.may_reuse(found) and inputs(found) == ancestors and store.complete(found):
                 log.info("%-9s re-used   run %s", stage, found.info.run_id)
                 if context.parent is None:
                     store.log_reuse(found.info.run_id)
@@ -226,7 +226,7 @@ def checked(store: Store, ref: StageRef) -> Run:
     return run
 
 
-def _inputs(run: Run) -> dict[str, str]:
+def inputs(run: Run) -> dict[str, str]:
     """Stage -> run id of everything a run came from."""
     tags = run.data.tags
     return {name: tags[f"kgcal.input.{name}"] for name in STAGES if f"kgcal.input.{name}" in tags}
@@ -236,7 +236,7 @@ def _ancestors(runs: Sequence[Run]) -> dict[str, str]:
     """Stage -> run id of the runs and of everything they came from. Raises MismatchError where two differ."""
     found: dict[str, str] = {}
     for run in runs:
-        line = _inputs(run) | {run.data.tags["kgcal.stage"]: run.info.run_id}
+        line = inputs(run) | {run.data.tags["kgcal.stage"]: run.info.run_id}
         for name, run_id in line.items():
             if found.setdefault(name, run_id) != run_id:
                 raise MismatchError(
