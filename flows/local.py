@@ -29,11 +29,13 @@ from flows.prefect_server import (
 )
 from kgcore.errors import InputError
 from tasks import services
+from tasks.reproduce import cores
 from tasks.settings import ensure_home, home, mlflow_server, tracking_uri
 from tasks.store import open_store
 from tasks.ui import server_command
 
 MLFLOW, PREFECT, WORKER = "mlflow", "prefect", "worker"
+AT_ONCE = 2  # runs of the worker, which share the cores
 log = logging.getLogger("kgcal")
 
 
@@ -186,10 +188,11 @@ def _worker(client: SyncPrefectClient, api: str) -> None:
     if _keep(WORKER, api, tracking_uri()):
         return
     name = f"kgcal-{os.getpid()}-{int(time.time())}"
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name, "--limit", "2"]
-    command += ["--install-policy", "never"]
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name]
+    command += ["--limit", str(AT_ONCE), "--install-policy", "never"]
     here = {"PREFECT_API_URL": api, "KGCAL_HOME": str(home()), "PREFECT_WORKER_QUERY_SECONDS": "2"}
-    environment = server_environment() | here
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores() // AT_ONCE))
+    environment = server_environment() | here | {"OMP_NUM_THREADS": threads}
     worker = services.start(WORKER, command, environment, setup=_digest(api, tracking_uri()))
     services.wait(worker, lambda: any(w.name == name for w in client.read_workers_for_work_pool(POOL)))
 

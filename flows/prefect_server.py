@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import psutil
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, WorkPoolCreate
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterState,
@@ -30,6 +30,7 @@ from prefect.states import Cancelling, Crashed
 
 from kgcore.errors import InputError, first_line
 from tasks import services
+from tasks.gpu import LIMIT as GPU
 from tasks.settings import home
 
 POOL = "local-process"
@@ -58,11 +59,15 @@ def server_environment() -> dict[str, str]:
 
 
 def prepare_server(client: SyncPrefectClient) -> None:
-    """The work pool, and the automation that ends runs whose process is gone."""
+    """The work pool, the limit of what is on the GPU at once, and the automation that ends runs of dead processes."""
     try:
         client.read_work_pool(POOL)
     except ObjectNotFound:
         client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
+    try:
+        client.read_global_concurrency_limit_by_name(GPU)
+    except ObjectNotFound:
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=GPU, limit=1))
     if not client.read_automations_by_name(ZOMBIES):
         ends = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
         trigger = EventTrigger(

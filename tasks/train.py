@@ -14,6 +14,7 @@ from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import build
 from kgcore.training.loop import train
+from tasks.gpu import gpu_slot
 from tasks.progress import console, progress_bar
 from tasks.settings import checkpoint_seconds
 from tasks.stage import Context, StageRef, StageRun, log, run_stage, stage_task
@@ -32,9 +33,12 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
     def body(run: StageRun) -> None:
         graph = run.load("prepare", "graph", storage.read_graph)
         checkpoint = run.store.home / "checkpoints" / run.key / "train.safetensors"
-        with progress_bar(f"train {config.model}", config.epochs) as bar:
+        with (
+            gpu_slot(find_device(context.device)) as device,
+            progress_bar(f"train {config.model}", config.epochs) as bar,
+        ):
             watch = _Watch(run, bar, len(graph.train))
-            training = train(graph, config, find_device(context.device), checkpoint, checkpoint_seconds(), watch.epoch)
+            training = train(graph, config, device, checkpoint, checkpoint_seconds(), watch.epoch)
         watch.flush()
         if training.resumed_at:
             log.info("train     resumed from the checkpoint of epoch %d", training.resumed_at)

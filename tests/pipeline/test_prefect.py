@@ -3,14 +3,18 @@
 import asyncio
 import contextvars
 import json
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+import torch
 import yaml
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import Artifact
 from prefect.client.schemas.sorting import FlowRunSort
@@ -28,6 +32,7 @@ from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
 from kgcore.reproduction import grid
 from tasks.artifacts import publish
+from tasks.gpu import gpu_slot
 from tasks.progress import progress_bar
 from tests.pipeline.conftest import CHECKOUT, small_family
 
@@ -191,3 +196,42 @@ def test_a_runner_that_there_is_not_is_refused(text: str) -> None:
 
 def test_dask_at_an_address() -> None:
     assert reproduce.task_runner("dask://127.0.0.1:8786").address == "tcp://127.0.0.1:8786"
+
+
+def test_the_gpu_is_one_runs_at_a_time() -> None:
+    gpu, order = torch.device("cuda"), []
+
+    def hold(name: str, seconds: float) -> None:
+        with gpu_slot(gpu) as device, get_client(sync_client=True) as client:
+            order.append(f"{name} has {device}")
+            time.sleep(seconds)
+            assert client.read_global_concurrency_limit_by_name("gpu").active_slots == 1
+            order.append(f"{name} is done")
+
+    @flow
+    def two() -> None:
+        first, second = (
+            threading.Thread(target=contextvars.copy_context().run, args=(hold, name, 2))
+            for name in ("first", "second")
+        )
+        first.start()
+        time.sleep(1)
+        second.start()
+        first.join()
+        second.join()
+
+    @flow
+    def one() -> None:
+        with gpu_slot(torch.device("cpu")) as device:
+            assert device.type == "cpu"  # which needs no slot
+        hold("one", 0)
+
+    with pytest.raises(InputError, match=r"gives no slot for the GPU, .*'gpu'.*`prefect gcl create gpu --limit 1`"):
+        one()
+    with get_client(sync_client=True) as client:
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name="gpu", limit=1))
+        two()
+        assert order == ["first has cuda", "first is done", "second has cuda", "second is done"]
+        assert client.read_global_concurrency_limit_by_name("gpu").active_slots == 0
+    with gpu_slot(gpu) as device:
+        assert device == gpu  # outside a flow run, where no server is
