@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from prefect import flow
 from prefect.context import FlowRunContext
 
 from flows.parameters import Device
+from flows.runs import flow
 from kgcore.config import (
     CalibrateConfig,
     ClassifyConfig,

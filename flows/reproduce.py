@@ -6,13 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.pipeline import run_pipeline
+from flows.runs import flow
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.reproduction.grid import Cell, grid
 from tasks.artifacts import publish_reproduction

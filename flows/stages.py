@@ -1,8 +1,7 @@
 """Every stage as a flow of its own: re-triggered from the run ids of its upstream stages, or from `latest`."""
 
-from prefect import flow
-
 from flows.parameters import LATEST, Device, RunId
+from flows.runs import flow
 from kgcore.config import (
     CalibrateConfig,
     ClassifyConfig,

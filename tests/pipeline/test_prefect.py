@@ -20,13 +20,20 @@ from prefect.client.schemas.objects import Artifact
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectHTTPStatusError
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    temporary_settings,
+)
 from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.importtools import import_object
 from prefect_dask.task_runners import DaskTaskRunner
 
-from flows import reproduce, stages
+from flows import reproduce, runs, stages
 from flows.pipeline import pipeline
+from flows.prefect_server import SILENCE
+from flows.runs import BeatingFlow
 from kgcore.config import PrepareConfig, TrainConfig
 from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
@@ -128,7 +135,21 @@ def test_every_deployment_names_a_flow_that_is_there() -> None:
         path, name = deployment["entrypoint"].split(":")
         module = path.removesuffix(".py").replace("/", ".")
         wanted = "pipeline" if deployment["name"] == "nightly" else deployment["name"].removeprefix("stage-")
-        assert import_object(f"{module}.{name}").name == wanted
+        there = import_object(f"{module}.{name}")
+        assert there.name == wanted
+        assert isinstance(there, BeatingFlow)
+
+
+def test_a_flow_is_silent_for_less_than_makes_it_a_zombie() -> None:
+    pool = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["definitions"]["work_pool"]
+    by_a_worker = int(pool["job_variables"]["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
+
+    @runs.flow("beating")
+    def by_hand() -> int:
+        return PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value()
+
+    for seconds in (by_a_worker, by_hand()):
+        assert 2 * seconds < SILENCE
 
 
 @pytest.mark.parametrize(
