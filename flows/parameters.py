@@ -14,7 +14,7 @@ LATEST = "latest"
 THREADS = "threads"
 DEVICES = r"auto|cpu|cuda(?::[0-9]+)?"
 RUNNERS = r"threads(?::([1-9][0-9]*))?|dask(?:://[^/:]+:[0-9]+)?"
-RUN_ID = r"latest|(?:[a-z]+:)?[0-9a-f]{32}"
+RUN_ID = r"latest|(?:[a-z]+:)?[0-9a-f]{32}|(?:runs|models):/.+"
 
 Device = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{DEVICES})$"})]
 Runner = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUNNERS})$"})]

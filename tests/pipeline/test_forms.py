@@ -115,9 +115,17 @@ def test_plain_parameters_and_misspelt_settings(flow: "Flow[..., Any]", paramete
 
 
 @pytest.mark.parametrize(
-    "run", ["latest", "0123456789abcdef0123456789abcdef", "score:0123456789abcdef0123456789abcdef"]
+    ("run", "good"),
+    [
+        ("latest", True),
+        ("0123456789abcdef0123456789abcdef", True),
+        ("score:0123456789abcdef0123456789abcdef", True),
+        ("models:/kgcal-wn11@champion", True),
+        ("newest", False),
+        ("0123456789abcdef", False),
+        ("", False),
+    ],
 )
-def test_an_upstream_run_is_named_by_an_id(run: str) -> None:
+def test_an_upstream_run_is_named_by_an_id_or_a_uri(run: str, good: bool) -> None:
     [calibrate] = [flow for flow in STAGE_FLOWS if flow.name == "calibrate"]
-    assert is_valid({"scores": run}, schema(calibrate))
-    assert not is_valid({"scores": run[:-1]}, schema(calibrate))
+    assert is_valid({"scores": run}, schema(calibrate)) == good
