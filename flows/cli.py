@@ -19,8 +19,9 @@ from rich.logging import RichHandler
 
 from flows import local
 from flows.options import command
+from flows.parameters import THREADS
 from flows.pipeline import pipeline, recalibrate
-from flows.reproduce import THREADS, reproduce, task_runner
+from flows.reproduce import reproduce, task_runner
 from flows.stages import STAGE_FLOWS
 from flows.upkeep import promote, watch
 from kgcore.config import Config
@@ -60,10 +61,11 @@ PLAIN: dict[str, Any] = {
 def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:
     """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server or `kgcal up` has started one, else
     directly, starting none; or, not `direct`, with one of its own for as long as it takes."""
-    url = PREFECT_API_URL.value() or local.local_api()
+    named = PREFECT_API_URL.value()
+    url = named or local.local_api()
     if not url:
         return function.fn(**arguments) if direct else function(**arguments)
-    if not answers(f"{url.removesuffix('/')}/health"):
+    if named and not answers(f"{named.removesuffix('/')}/health"):
         raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
     with temporary_settings(updates={PREFECT_API_URL: url}):
         return function(**arguments)

@@ -6,48 +6,37 @@ A Prefect server that others share is none of theirs: its pools, deployments and
 import hashlib
 import logging
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 
-import httpx
-import psutil
 from filelock import FileLock, Timeout
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    WorkPoolFilter,
-    WorkPoolFilterName,
-)
-from prefect.client.schemas.objects import FlowRun, StateType
-from prefect.events.actions import ChangeFlowRunState
-from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-from prefect.events.schemas.events import ResourceSpecification
-from prefect.exceptions import ObjectNotFound, PrefectException
-from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelling, Crashed
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.settings import PREFECT_API_URL
 
-from kgcore.errors import InputError, first_line
+from flows.prefect_server import (
+    CHECKOUT,
+    POOL,
+    active_runs,
+    cancel_runs,
+    client_of,
+    deploy,
+    end_runs,
+    prepare_server,
+    server_environment,
+)
+from kgcore.errors import InputError
 from tasks import services
-from tasks.settings import ensure_home, home, tracking_uri
+from tasks.reproduce import cores
+from tasks.settings import ensure_home, home, mlflow_server, tracking_uri
 from tasks.store import open_store
 from tasks.ui import server_command
 
-POOL = "local-process"
-ZOMBIES = "mark runs without a heartbeat as crashed"
-SILENCE = 90  # seconds without a heartbeat after which a run is taken for dead
 MLFLOW, PREFECT, WORKER = "mlflow", "prefect", "worker"
-CHECKOUT = Path(__file__).resolve().parents[1]
+AT_ONCE = 2  # runs of the worker, which share the cores
 log = logging.getLogger("kgcal")
-_ACTIVE = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
 
 
 @dataclass(frozen=True)
@@ -76,8 +65,8 @@ def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> list[
             _mlflow(_port(MLFLOW, mlflow_port, 5000))
             api = _prefect(_port(PREFECT, prefect_port, 4200))
             with client_of(api) as client:
-                _prepare_server(client)
-                _deploy(api)
+                prepare_server(client)
+                deploy(api)
                 _worker(client, api)
         except BaseException:
             for name, service in reversed(services.services().items()):
@@ -99,9 +88,9 @@ def down(patience: float = 30.0) -> list[str]:
             try:
                 with client_of(api) as client:
                     if WORKER in known and known[WORKER].alive():
-                        _cancel(client, patience)
+                        cancel_runs(client, patience)
                         known[WORKER].stop()
-                    _end_runs(client)
+                    end_runs(client)
             except InputError as error:  # a server that is dying keeps nothing else from being ended
                 log.warning("runs could not be cancelled: %s", error)
         ended = [name for name in (WORKER, PREFECT, MLFLOW) if name in known]
@@ -121,7 +110,7 @@ def status() -> list[Seen]:
     known, seen = services.services(), []
     for name in (MLFLOW, PREFECT, WORKER):
         service = known.get(name)
-        if name == MLFLOW and service is None and (uri := _external_mlflow()):
+        if name == MLFLOW and service is None and (uri := mlflow_server()):
             open_store()  # it must answer
             seen.append(Seen(name, "elsewhere", uri.rsplit("@", 1)[-1]))
         elif service is None:
@@ -133,7 +122,7 @@ def status() -> list[Seen]:
             seen.append(Seen(name, state, service.url or f"process {service.pid}"))
     if api := local_api():
         with client_of(api) as client:
-            runs = _active(client)
+            runs = active_runs(client)
             seen += [Seen("run", (run.state_name or "").lower(), f"{run.name} ({run.id})") for run in runs]
     return seen
 
@@ -148,16 +137,6 @@ def local_api() -> str | None:
         log.warning("the Prefect server of kgcal up, %s, does not answer: going on without it", server.url)
         return None
     return f"{server.url}/api"
-
-
-@contextmanager
-def client_of(api: str) -> Iterator[SyncPrefectClient]:
-    """A client of the Prefect server there. Raises InputError when it fails to answer."""
-    try:
-        with temporary_settings(updates={PREFECT_API_URL: api}), get_client(sync_client=True) as client:
-            yield client
-    except (httpx.HTTPError, PrefectException) as error:
-        raise InputError(f"the Prefect server {api} does not answer as it should: {first_line(error)}") from error
 
 
 @contextmanager
@@ -191,22 +170,17 @@ def _port(name: str, asked: int | None, usual: int) -> int:
 
 def _mlflow(port: int) -> None:
     open_store()  # it must answer; or makes the tables, and the experiment with its artifacts in the home
-    if _external_mlflow() or _keep(MLFLOW, tracking_uri()):
+    if mlflow_server() or _keep(MLFLOW, tracking_uri()):
         return
     command, environment = server_command(port)
     services.wait(services.start(MLFLOW, command, environment, port, "/health", _digest(tracking_uri())))
-
-
-def _external_mlflow() -> str | None:
-    uri = tracking_uri()
-    return uri if uri.startswith(("http://", "https://")) else None
 
 
 def _prefect(port: int) -> str:
     """The API of the server."""
     if not _keep(PREFECT):
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-        services.wait(services.start(PREFECT, command, _prefect_environment(), port, "/api/health", _digest()))
+        services.wait(services.start(PREFECT, command, server_environment(), port, "/api/health", _digest()))
     return f"{services.services()[PREFECT].url}/api"
 
 
@@ -214,10 +188,11 @@ def _worker(client: SyncPrefectClient, api: str) -> None:
     if _keep(WORKER, api, tracking_uri()):
         return
     name = f"kgcal-{os.getpid()}-{int(time.time())}"
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name, "--limit", "2"]
-    command += ["--install-policy", "never"]
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name]
+    command += ["--limit", str(AT_ONCE), "--install-policy", "never"]
     here = {"PREFECT_API_URL": api, "KGCAL_HOME": str(home()), "PREFECT_WORKER_QUERY_SECONDS": "2"}
-    environment = _prefect_environment() | here
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores() // AT_ONCE))
+    environment = server_environment() | here | {"OMP_NUM_THREADS": threads}
     worker = services.start(WORKER, command, environment, setup=_digest(api, tracking_uri()))
     services.wait(worker, lambda: any(w.name == name for w in client.read_workers_for_work_pool(POOL)))
 
@@ -242,81 +217,3 @@ def _keep(name: str, *setup: str, patience: float = 20.0) -> bool:
 def _digest(*setup: str) -> str:
     """What a service was started for, to compare it: an address may hold a password."""
     return hashlib.sha256(" ".join(setup).encode()).hexdigest()[:16]
-
-
-def _prefect_environment() -> dict[str, str]:
-    return {
-        "PREFECT_HOME": str(home() / "prefect"),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_CLI_PROMPT": "false",
-    }
-
-
-def _prepare_server(client: SyncPrefectClient) -> None:
-    """The work pool, and the automation that ends runs whose process is gone."""
-    try:
-        client.read_work_pool(POOL)
-    except ObjectNotFound:
-        client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
-    if not client.read_automations_by_name(ZOMBIES):
-        ends = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
-        trigger = EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
-            expect={"prefect.flow-run.heartbeat"} | ends,
-            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=timedelta(seconds=SILENCE),
-        )
-        crash = ChangeFlowRunState(
-            state=StateType.CRASHED, name="Crashed", message=f"no heartbeat for {SILENCE} seconds", force=False
-        )
-        client.create_automation(AutomationCore(name=ZOMBIES, trigger=trigger, actions=[crash]))
-
-
-def _deploy(api: str) -> None:
-    """The deployments of prefect.yaml, made or brought up to date."""
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-    environment = os.environ | _prefect_environment() | {"PREFECT_API_URL": api}
-    try:
-        subprocess.run(  # noqa: S603
-            command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=True, timeout=180
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError("the deployments of prefect.yaml are not made after 180 seconds") from None
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr.strip() or error.stdout.strip() or "it said nothing").splitlines()
-        raise InputError(f"the deployments of prefect.yaml cannot be made: {said[-1].strip()}") from None
-
-
-def _active(client: SyncPrefectClient) -> list[FlowRun]:
-    """The runs of the work pool that have begun and not ended."""
-    states = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_ACTIVE)))
-    pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
-    return client.read_flow_runs(flow_run_filter=states, work_pool_filter=pool)
-
-
-def _cancel(client: SyncPrefectClient, patience: float) -> None:
-    """Cancel the runs of the pool, and wait until the worker has ended them."""
-    for run in _active(client):
-        client.set_flow_run_state(run.id, Cancelling(message="kgcal down"))
-    end = time.monotonic() + patience
-    while _active(client) and time.monotonic() < end:
-        time.sleep(0.5)
-
-
-def _end_runs(client: SyncPrefectClient) -> None:
-    """End the processes of runs that no worker looks after any more, and mark the runs as crashed."""
-    left = {str(run.id): run for run in _active(client)}
-    services.end([process for process in psutil.process_iter() if _flow_run(process) in left])
-    for run in left.values():
-        client.set_flow_run_state(run.id, Crashed(message="ended by kgcal down"), force=True)
-
-
-def _flow_run(process: psutil.Process) -> str | None:
-    """The id of the flow run that the worker started this process for."""
-    try:
-        return process.environ().get("PREFECT__FLOW_RUN_ID")
-    except psutil.Error:
-        return None

@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from prefect import flow
 from prefect.context import FlowRunContext
 
+from flows.parameters import Device, RunId
+from flows.runs import flow
 from kgcore.config import (
     CalibrateConfig,
     ClassifyConfig,
@@ -42,7 +43,7 @@ def pipeline(
     classify: ClassifyConfig = ClassifyConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
     force: bool = False,
-    device: str = "auto",
+    device: Device = "auto",
 ) -> dict[str, Any]:
     """From a data set to calibrated probabilities and a report; returns the summary of the results.
 
@@ -59,8 +60,7 @@ def pipeline(
     configs = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate)
     flow_run = _flow_run_id()
     summary = run_pipeline(configs, Context(force=force, device=device), flow_run)
-    if flow_run:
-        publish(summary)
+    publish(summary)
     return summary
 
 
@@ -80,7 +80,7 @@ def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | Non
 
 @flow(name="recalibrate", flow_run_name="recalibrate {model} to {calibrate.base_rate}")
 def recalibrate(
-    model: str = LATEST,
+    model: RunId = LATEST,
     labels: str = "",
     instead: bool = False,
     corrupt: CorruptConfig = CorruptConfig(),
@@ -88,7 +88,7 @@ def recalibrate(
     classify: ClassifyConfig = ClassifyConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
     force: bool = False,
-    device: str = "auto",
+    device: Device = "auto",
 ) -> dict[str, Any]:
     """New probabilities from a trained model, for new labels or a new base rate; trains nothing.
 
@@ -113,8 +113,7 @@ def recalibrate(
         if file is not None:
             data = add_labels(data, file, instead, context)
         summary = finish_pipeline(run_id, after_training(data, adopt_model(trained, data, context), configs, context))
-    if flow_run:
-        publish(summary)
+    publish(summary)
     return summary
 
 

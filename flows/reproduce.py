@@ -6,38 +6,40 @@ import time
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.pipeline import run_pipeline
+from flows.runs import flow
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.reproduction.grid import Cell, grid
+from tasks.artifacts import publish_reproduction
 from tasks.pipeline import finished_pipeline
 from tasks.reproduce import check_cells, cores, finish_reproduction, reproduction_run, share_cores
 from tasks.stage import Context
 
-THREADS = "threads"
 log = logging.getLogger("kgcal")
 
 
 @flow(name="reproduce")
 def reproduce(
-    tables: list[str] = ["all"],  # noqa: B006 (Prefect copies parameters)
-    datasets: list[str] = [],  # noqa: B006
-    preset: str = "default",
-    runner: str = THREADS,
+    tables: list[Table] = ["all"],  # noqa: B006 (Prefect copies parameters)
+    datasets: list[PaperDataset] = [],  # noqa: B006
+    preset: Preset = "default",
+    runner: Runner = THREADS,
     force: bool = False,
-    device: str = "auto",
+    device: Device = "auto",
     csv: str | None = None,
 ) -> dict[str, Any]:
     """The paper's tables and figures with its values, ours and the differences; runs what is missing.
 
     Args:
-        tables: all, or some of results, losses, classification, base-rate, sensitivity, ranks, thresholds, reliability
+        tables: tables and figures of the paper; all = every one
         datasets: data sets of the paper; none = all that a table has
-        preset: how models are trained: default or paper
+        preset: how models are trained: default, or paper (its protocol)
         runner: what runs the cells: threads, threads:N, dask, or dask://HOST:PORT
         force: run every cell anew
         device: auto, cpu, cuda or cuda:N
@@ -54,6 +56,7 @@ def reproduce(
         made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
         if not results:
             raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made['failures'].values()))}")
+        publish_reproduction(made)
         return made
 
 
@@ -107,7 +110,7 @@ def run_cell(cell: Cell, context: Context, workers: int | None = None) -> dict[s
 def worker_count(text: str) -> int | None:
     """Cells at a time on this machine, of a runner that a user names: one for every two cores unless it is stated. None
     for a cluster. Raises InputError for what is no runner."""
-    found = re.fullmatch(r"threads(?::([1-9][0-9]*))?|dask(?:://[^/:]+:[0-9]+)?", text)
+    found = re.fullmatch(RUNNERS, text)
     if found is None:
         raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
     if text.startswith("dask:"):

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from prefect import flow
 from prefect.context import FlowRunContext
 
 from flows.pipeline import recalibrate
+from flows.runs import flow
 from kgcore.config import CalibrateConfig, CorruptConfig, GateConfig, WatchConfig
+from tasks.artifacts import publish_decisions, publish_look
 from tasks.promote import datasets_with_results, promote_best
 from tasks.watch import watch_champion
 
@@ -25,7 +26,10 @@ def promote(
         base_rate: only calibrators of runs that stated this base rate; none = all
         config: the gate
     """
-    return [promote_best(name, base_rate, config) for name in ([dataset] if dataset else datasets_with_results())]
+    names = [dataset] if dataset else datasets_with_results()
+    decisions = [promote_best(name, base_rate, config) for name in names]
+    publish_decisions(decisions)
+    return decisions
 
 
 @flow(name="watch", flow_run_name="watch {dataset}")
@@ -48,4 +52,5 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> dic
             calibrate=CalibrateConfig(**settings),
         )
         seen["recalibrated"] = made["pipeline"]
+    publish_look(seen)
     return seen

@@ -4,8 +4,11 @@ The command line, the Prefect parameters and the cache keys are all made from th
 """
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 from kgcore.calibration import CALIBRATORS
 from kgcore.corruptions import SIDES, STRATEGIES
@@ -14,28 +17,60 @@ from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import Registry
 
+LIMITS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "ge": ("at least", operator.ge),
+    "gt": ("above", operator.gt),
+    "lt": ("below", operator.lt),
+    "le": ("at most", operator.le),
+}
+
 
 def setting(
     default: Any,
-    help: str,
+    description: str,
     *,
-    at_least: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    at_most: float | None = None,
+    ge: float | None = None,
+    gt: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
     choices: tuple[str, ...] | Registry[Any] | None = None,
 ) -> Any:
-    """A field with its description and its range: `at_least` and `at_most` are allowed, `above` and `below` are not."""
-    bounds = {"at_least": at_least, "above": above, "below": below, "at_most": at_most}
-    metadata = {"help": help, "bounds": bounds, "choices": choices}
+    """A field with its description and its range: `ge` and `le` are allowed, `gt` and `lt` are not.
+
+    The names in the metadata are those that pydantic knows, from which Prefect makes the form of a deployment and
+    checks what is filled in; a setting that holds several choices is a tuple of them, or a mapping of them to shares.
+    """
+    limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
+    metadata: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    metadata["description"] = description
+    if choices is not None:
+        metadata |= {"choices": choices, "json_schema_extra": partial(_enumerate, choices)}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
+def _enumerate(choices: tuple[str, ...] | Registry[Any], schema: dict[str, Any]) -> None:
+    """Enter the choices into the JSON schema of a setting: of it, of its entries, or of the names of its shares."""
+    names = _names(choices)
+    if schema["type"] == "array":
+        schema |= {"items": {"type": "string", "enum": names}, "minItems": 1, "uniqueItems": True}
+    elif schema["type"] == "object":
+        schema |= {"propertyNames": {"enum": names}, "minProperties": 1}
+        schema |= {"additionalProperties": {"type": "number", "exclusiveMinimum": 0}}
+    else:
+        schema["enum"] = names
+
+
+def _names(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
+    return choices.names() if isinstance(choices, Registry) else list(choices)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Base of the stages' settings: checks every field against its range on creation. Raises InputError."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # a misspelt setting is refused, not left out
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -51,21 +86,24 @@ class Config:
                     raise InputError(f"{item.name} is {entry!r}: it must be one of {', '.join(choices)}")
             if isinstance(value, dict) and choices is not None:
                 _check_shares(item.name, value)
-            _check_bounds(item.name, value, item.metadata.get("bounds", {}))
+            _check_range(item, value)
 
 
 def describe(item: "Field[Any]") -> str:
     """A setting's description, with its choices or its range."""
-    text, choices = str(item.metadata["help"]), item.metadata["choices"]
+    text, choices = str(item.metadata["description"]), item.metadata.get("choices")
     if choices is not None:
-        return f"{text}: {', '.join(choices.names() if isinstance(choices, Registry) else choices)}"
-    limits = _limits(item.metadata["bounds"])
+        return f"{text}: {', '.join(_names(choices))}"
+    limits = _range(item)
     return f"{text} ({limits})" if limits else text
 
 
-def _limits(bounds: dict[str, float | None]) -> str:
-    words = {"at_least": "at least", "above": "above", "below": "below", "at_most": "at most"}
-    return " and ".join(f"{words[name]} {bound:g}" for name, bound in bounds.items() if bound is not None)
+def _limits(item: "Field[Any]") -> dict[str, float]:
+    return {name: item.metadata[name] for name in LIMITS if name in item.metadata}
+
+
+def _range(item: "Field[Any]") -> str:
+    return " and ".join(f"{LIMITS[name][0]} {limit:g}" for name, limit in _limits(item).items())
 
 
 def _check_shares(name: str, shares: dict[str, float]) -> None:
@@ -73,15 +111,10 @@ def _check_shares(name: str, shares: dict[str, float]) -> None:
         raise InputError(f"{name} is {shares!r}: at least one share is needed, each above 0")
 
 
-def _check_bounds(name: str, value: Any, bounds: dict[str, float | None]) -> None:
-    at_least, above, below, at_most = (bounds.get(b) for b in ("at_least", "above", "below", "at_most"))
-    if all(bound is None for bound in (at_least, above, below, at_most)) or value is None:
-        return
-    low_ok = (at_least is None or value >= at_least) and (above is None or value > above)
-    high_ok = (below is None or value < below) and (at_most is None or value <= at_most)
-    if low_ok and high_ok and math.isfinite(value):
-        return
-    raise InputError(f"{name} is {value!r}: it must be {_limits(bounds)}")
+def _check_range(item: "Field[Any]", value: Any) -> None:
+    limits = _limits(item)
+    if limits and not (math.isfinite(value) and all(LIMITS[name][1](value, limit) for name, limit in limits.items())):
+        raise InputError(f"{item.name} is {value!r}: it must be {_range(item)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +124,8 @@ class PrepareConfig(Config):
     dataset: str = setting(
         "family", "data set: a name that `kgcal datasets` lists, or a folder with train.txt, valid.txt, test.txt"
     )
-    size: int = setting(2_000, "people in the generated family graph", at_least=200)
-    graph_seed: int = setting(0, "seed of the generated family graph", at_least=0)
+    size: int = setting(2_000, "people in the generated family graph", ge=200)
+    graph_seed: int = setting(0, "seed of the generated family graph", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,27 +136,27 @@ class TrainConfig(Config):
     model_options: dict[str, float] = setting({}, "options of the scoring function, such as norm=2")
     loss: str = setting("self_adversarial", "training loss", choices=LOSSES)
     loss_options: dict[str, float] = setting({}, "options of the loss, such as margin=3")
-    k: int = setting(100, "embedding size", at_least=1)
-    eta: int = setting(20, "corruptions per positive in training", at_least=1)
+    k: int = setting(100, "embedding size", ge=1)
+    eta: int = setting(20, "corruptions per positive in training", ge=1)
     negatives: dict[str, float] = setting(
         {"uniform": 1.0}, "corruption strategies in training and their shares, such as typed=0.5", choices=STRATEGIES
     )
-    object_share: float = setting(0.5, "share of the corruptions that replace the object", at_least=0, at_most=1)
+    object_share: float = setting(0.5, "share of the corruptions that replace the object", ge=0, le=1)
     sides_apart: bool = setting(
         False, "let a positive compete with the corruptions of each side apart, and add the two losses"
     )
-    epochs: int = setting(100, "passes over the training triples", at_least=1)
-    batch_size: int = setting(1152, "positives a step", at_least=1)
+    epochs: int = setting(100, "passes over the training triples", ge=1)
+    batch_size: int = setting(1152, "positives a step", ge=1)
     chunk_size: int = setting(
-        64, "positives that share their eta corruptions; 1 = every positive draws its own, as in the paper", at_least=1
+        64, "positives that share their eta corruptions; 1 = every positive draws its own, as in the paper", ge=1
     )
-    learning_rate: float = setting(5e-3, "Adam's step size at the start", above=0)
+    learning_rate: float = setting(5e-3, "Adam's step size at the start", gt=0)
     learning_rate_end: float = setting(
-        0.0, "share of the learning rate that is left at the end, to which it falls linearly", at_least=0, at_most=1
+        0.0, "share of the learning rate that is left at the end, to which it falls linearly", ge=0, le=1
     )
-    lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of a step's positives", at_least=0)
-    lp_power: float = setting(2.0, "p of the LP regulariser", at_least=1)
-    seed: int = setting(0, "seed of initialisation, order and corruptions", at_least=0)
+    lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of a step's positives", ge=0)
+    lp_power: float = setting(2.0, "p of the LP regulariser", ge=1)
+    seed: int = setting(0, "seed of initialisation, order and corruptions", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +166,9 @@ class CorruptConfig(Config):
 
     strategy: str = setting("uniform", "how a replacement is drawn", choices=STRATEGIES)
     sides: str = setting("both", "which side is replaced", choices=SIDES)
-    calibration_eta: int = setting(20, "corruptions per positive", at_least=1)
+    calibration_eta: int = setting(20, "corruptions per positive", ge=1)
     filtered: bool = setting(True, "drop corruptions that are known facts")
-    corruption_seed: int = setting(0, "seed of the corruptions", at_least=0)
+    corruption_seed: int = setting(0, "seed of the corruptions", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +181,7 @@ class CalibrateConfig(Config):
     """How scores become probabilities."""
 
     calibrators: tuple[str, ...] = setting(("platt", "isotonic"), "calibrators to fit", choices=CALIBRATORS)
-    base_rate: float = setting(0.5, "share of positives the probabilities are to be about (alpha)", above=0, below=1)
+    base_rate: float = setting(0.5, "share of positives the probabilities are to be about (alpha)", gt=0, lt=1)
     weighted: bool = setting(True, "weight synthetic negatives to the base rate; off only to see what it does")
 
 
@@ -156,7 +189,7 @@ class CalibrateConfig(Config):
 class ClassifyConfig(Config):
     """Decisions."""
 
-    tau: float = setting(0.5, "a triple is called true when its probability is above this", above=0, below=1)
+    tau: float = setting(0.5, "a triple is called true when its probability is above this", gt=0, lt=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +201,7 @@ class RankConfig(Config):
 class EvaluateConfig(Config):
     """How calibration is measured."""
 
-    bins: int = setting(10, "equal-width bins of the calibration error and the diagrams", at_least=2)
+    bins: int = setting(10, "equal-width bins of the calibration error and the diagrams", ge=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,19 +213,19 @@ class ReportConfig(Config):
 class GateConfig(Config):
     """When a challenger takes the champion's place."""
 
-    level: float = setting(0.95, "confidence of the interval beyond which it must be better", above=0.5, below=1)
-    replicates: int = setting(1000, "bootstrap replicates", at_least=100)
-    gate_seed: int = setting(0, "seed of the bootstrap", at_least=0)
+    level: float = setting(0.95, "confidence of the interval beyond which it must be better", gt=0.5, lt=1)
+    replicates: int = setting(1000, "bootstrap replicates", ge=100)
+    gate_seed: int = setting(0, "seed of the bootstrap", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchConfig(Config):
     """When newly labelled triples say that a model no longer fits."""
 
-    alpha: float = setting(0.01, "a test whose p is below this has found something", above=0, below=1)
-    ece: float = setting(0.02, "a calibration error below this is none to act on", at_least=0, below=1)
-    psi: float = setting(0.2, "a stability index above this counts as drift, where it is beyond sampling", above=0)
-    at_least: int = setting(50, "newly labelled triples that are needed to judge", at_least=10)
+    alpha: float = setting(0.01, "a test whose p is below this has found something", gt=0, lt=1)
+    ece: float = setting(0.02, "a calibration error below this is none to act on", ge=0, lt=1)
+    psi: float = setting(0.2, "a stability index above this counts as drift, where it is beyond sampling", gt=0)
+    at_least: int = setting(50, "newly labelled triples that are needed to judge", ge=10)
     on_drift: str = setting("warn", "what is done about it", choices=("warn", "recalibrate"))
 
 

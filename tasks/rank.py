@@ -4,6 +4,7 @@ from kgcore import storage
 from kgcore.config import RankConfig
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.ranking import filtered_ranks
+from tasks.gpu import gpu_slot
 from tasks.progress import progress_bar
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 from tasks.train import find_device
@@ -17,8 +18,8 @@ def rank_triples(model: StageRef, config: RankConfig = RankConfig(), context: Co
         graph = run.load("prepare", "graph", storage.read_graph)
         [trained] = run.load_models("train", storage.read_model)
         positives = graph.test.positives
-        with progress_bar("rank", len(positives)) as bar:
-            ranks = filtered_ranks(trained.to(find_device(context.device)), positives, graph.all_known, on_block=bar)
+        with gpu_slot(find_device(context.device)) as device, progress_bar("rank", len(positives)) as bar:
+            ranks = filtered_ranks(trained.to(device), positives, graph.all_known, on_block=bar)
         storage.write_ranks(run.folder / "ranks.parquet", positives, ranks)
         metrics = rank_metrics(ranks)
         storage.write_json(run.folder / "ranks.json", metrics)

@@ -3,6 +3,7 @@
 from kgcore import storage
 from kgcore.config import ScoreConfig
 from kgcore.score_table import score_table
+from tasks.gpu import gpu_slot
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 from tasks.train import find_device
 
@@ -17,7 +18,8 @@ def score_triples(
         graph = run.load("prepare", "graph", storage.read_graph)
         made = run.load("corrupt", "corruptions.parquet", storage.read_corruptions)
         [trained] = run.load_models("train", storage.read_model)
-        table = score_table(graph, made, trained.to(find_device(context.device)))
+        with gpu_slot(find_device(context.device)) as device:
+            table = score_table(graph, made, trained.to(device))
         storage.write_scores(run.folder / "scores.parquet", table)
         run.log_metrics({"scored": len(table)})
 

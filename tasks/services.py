@@ -139,6 +139,9 @@ def start(
     except BaseException:
         process.kill()
         raise
+    end = time.monotonic() + 5
+    while process.poll() is None and not service.alive() and time.monotonic() < end:
+        time.sleep(0.01)  # for an instant after it has started, its environment is empty
     return service
 
 

@@ -21,6 +21,12 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home() / 'mlflow.db'}"
 
 
+def mlflow_server() -> str | None:
+    """The address of the MLflow server that MLFLOW_TRACKING_URI names, if it names one."""
+    uri = tracking_uri()
+    return uri.removesuffix("/") if uri.startswith(("http://", "https://")) else None
+
+
 def experiment_name() -> str:
     """MLFLOW_EXPERIMENT_NAME, or kgcal."""
     return os.environ.get("MLFLOW_EXPERIMENT_NAME") or "kgcal"

@@ -17,6 +17,7 @@ from kgcore.models import MODELS
 from kgcore.registry import build
 from kgcore.training.loop import train
 from tasks.fingerprint import code_fingerprint
+from tasks.gpu import gpu_slot
 from tasks.progress import console, progress_bar
 from tasks.settings import checkpoint_seconds
 from tasks.stage import (
@@ -57,9 +58,12 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
                 adopt(run, twin.info.run_id)
                 return
         checkpoint = run.store.home / "checkpoints" / run.key / "train.safetensors"
-        with progress_bar(f"train {config.model}", config.epochs) as bar:
+        with (
+            gpu_slot(find_device(context.device)) as device,
+            progress_bar(f"train {config.model}", config.epochs) as bar,
+        ):
             watch = _Watch(run, bar, len(graph.train))
-            training = train(graph, config, find_device(context.device), checkpoint, checkpoint_seconds(), watch.epoch)
+            training = train(graph, config, device, checkpoint, checkpoint_seconds(), watch.epoch)
         watch.flush()
         if training.resumed_at:
             log.info("train     resumed from the checkpoint of epoch %d", training.resumed_at)

@@ -8,15 +8,14 @@ from urllib.parse import quote, urlencode
 
 from kgcore.errors import InputError
 from tasks.services import services, taken
-from tasks.settings import ensure_home, tracking_uri
+from tasks.settings import ensure_home, mlflow_server, tracking_uri
 from tasks.store import open_store
 
 
 def ui_address() -> str | None:
     """Where an MLflow server shows this store: the one that the environment names, or that of `kgcal up`."""
-    uri = tracking_uri()
-    if uri.startswith(("http://", "https://")):
-        return uri.removesuffix("/")
+    if named := mlflow_server():
+        return named
     served = services().get("mlflow")
     return served.url if served is not None and served.alive() else None
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
@@ -21,14 +22,14 @@ CONFIGS = [c for c in vars(config).values() if isinstance(c, type) and issubclas
 @pytest.mark.parametrize("cls", CONFIGS)
 def test_every_setting_has_a_default_and_a_description(cls: type[config.Config]) -> None:
     built = cls()
-    for name, item in cls.__dataclass_fields__.items():
-        assert item.metadata["help"], name
+    for item in fields(cls):
+        assert item.metadata["description"], item.name
     with pytest.raises(AttributeError):
         built.anything = 1
 
 
 def test_names_of_settings_are_unique_over_the_stages() -> None:
-    names = [name for cls in CONFIGS for name in cls.__dataclass_fields__]
+    names = [item.name for cls in CONFIGS for item in fields(cls)]
     assert len(names) == len(set(names))
 
 

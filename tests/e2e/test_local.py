@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,6 +107,23 @@ def test_a_run_is_seen_and_one_stage_is_triggered_again(local: Local) -> None:
     assert json.loads(newest.data.tags["kgcal.config"])["base_rate"] == 0.2
 
 
+@pytest.fixture(scope="module")
+def killed(local: Local) -> str:
+    """The flow run of a `kgcal run` that was killed."""
+    command = local.kgcal.command("run", "--dataset", "family", "--size", "300", "--k", "8", "--epochs", "100000")
+    process = subprocess.Popen(
+        command, env=local.kgcal.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    until(lambda: "RUNNING" in local.mlflow_states())
+    runs = local.api("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}})
+    process.kill()
+    process.wait()
+    assert isinstance(runs, list)
+    [run] = runs
+    return str(run["id"])
+
+
+@pytest.mark.usefixtures("killed")  # early: it takes 90 seconds until it is seen
 def test_a_worker_that_was_killed_is_told_and_started_again(local: Local) -> None:
     local.process("worker").send_signal(signal.SIGKILL)
     until(lambda: local.state()["worker"] == "dead", 20)
@@ -178,3 +196,7 @@ def test_a_server_that_the_environment_names_is_left_alone(local: Local, tmp_pat
     done = Kgcal(tmp_path, PREFECT_API_URL=named)("up")
     assert done.returncode == 2
     assert done.stderr.startswith(f"kgcal: PREFECT_API_URL names a Prefect server already, {named}: unset it")
+
+
+def test_a_run_that_was_killed_by_hand_has_crashed(local: Local, killed: str) -> None:
+    until(lambda: local.run_state(killed) == "Crashed", 120)

@@ -1,24 +1,46 @@
 """The same flows under a real Prefect server."""
 
 import asyncio
+import contextvars
 import json
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+import torch
 import yaml
+from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowFilter, FlowFilterName
+from prefect.client.schemas.objects import Artifact
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectHTTPStatusError
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    temporary_settings,
+)
 from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.importtools import import_object
 from prefect_dask.task_runners import DaskTaskRunner
 
-from flows import reproduce, stages
+from flows import reproduce, runs, stages
 from flows.pipeline import pipeline
+from flows.prefect_server import SILENCE
+from flows.runs import BeatingFlow
 from kgcore.config import PrepareConfig, TrainConfig
 from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
 from kgcore.reproduction import grid
+from tasks.artifacts import publish
+from tasks.gpu import gpu_slot
+from tasks.progress import progress_bar
 from tests.pipeline.conftest import CHECKOUT, small_family
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -35,9 +57,13 @@ async def recorded() -> tuple[list, list]:
         return await client.read_flow_runs(), await client.read_task_runs(limit=100)
 
 
-async def published() -> list:
-    async with get_client() as client:
-        return await client.read_artifacts()
+def published(flow_name: str) -> dict[str, Artifact]:
+    """Key -> artifact of the newest run of that flow."""
+    with get_client(sync_client=True) as client:
+        named = FlowFilter(name=FlowFilterName(any_=[flow_name]))
+        [run] = client.read_flow_runs(flow_filter=named, limit=1, sort=FlowRunSort.START_TIME_DESC)
+        of_it = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+        return {artifact.key: artifact for artifact in client.read_artifacts(artifact_filter=of_it)}
 
 
 def test_the_pipeline_is_a_flow_of_tasks_and_a_stage_is_a_flow_of_its_own() -> None:
@@ -50,15 +76,55 @@ def test_the_pipeline_is_a_flow_of_tasks_and_a_stage_is_a_flow_of_its_own() -> N
     assert {run.state_name for run in task_runs} == {"Completed"}
     assert "calibrate_scores" in {run.name.rsplit("-", 1)[0] for run in task_runs}
 
-    artifacts = {artifact.key: artifact for artifact in asyncio.run(published())}
-    assert set(artifacts) == {"summary", "results"}
+    artifacts = published("pipeline")
+    assert set(artifacts) == {"summary", "results", "train", "rank"}
     assert f"{summary['metrics']['ground_truth']['platt']['brier']:.4f}" in artifacts["summary"].data
     assert len(json.loads(artifacts["results"].data)) == 6
+    assert artifacts["train"].type == "progress"
+    assert artifacts["train"].data == 100
+    assert artifacts["train"].description.startswith("train transe: 2 of 2; loss ")
 
     again = stages.calibrate(scores=summary["runs"]["score"])
     assert again == summary["runs"]["calibrate"]  # MLflow is the cache, with Prefect and without
     names = {run.name for run in asyncio.run(recorded())[0]}
     assert f"calibrate {summary['runs']['score']} to 0.5" in names
+
+
+def test_a_single_stage_shows_what_it_made_and_what_it_re_used() -> None:
+    data = stages.prepare(PrepareConfig(size=300))
+    for said in ("seconds.", "was there already and is re-used."):
+        run = stages.train(data=data, config=TrainConfig(k=8, epochs=3, model="distmult"))
+        artifacts = published("train")
+        assert f"MLflow run `{run}`" in artifacts["summary"].data
+        assert said in artifacts["summary"].data
+        assert "| epochs | 3 |" in artifacts["summary"].data
+        assert f"| prepare | {data} |" in artifacts["summary"].data
+        assert {"loss", "seconds"} == {row["metric"] for row in json.loads(artifacts["results"].data)}
+        assert ("train" in artifacts) == (said == "seconds.")
+
+
+def test_a_server_that_is_gone_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+
+    def work(context: FlowRunContext) -> int:
+        with temporary_settings(updates=gone), context.model_copy():
+            with progress_bar("train transe", 3) as bar:
+                for epoch in range(1, 4):
+                    bar(epoch, "loss 1")
+            publish({"model": "transe", "dataset": "family", "notes": [], "metrics": {}, "runs": {}, "pipeline": ""})
+            return epoch
+
+    @flow
+    def cut_off() -> int:
+        context = FlowRunContext.get()
+        assert context is not None
+        return contextvars.Context().run(work, context)  # the run's own client is not in it
+
+    assert cut_off() == 3
+    said = [record.message for record in caplog.records if record.name == "kgcal"]
+    assert len(said) == 2
+    assert said[0].startswith("the flow run in Prefect does not show how far it is: ")
+    assert said[1].startswith("the flow run in Prefect does not show its results: ")
 
 
 def test_every_deployment_names_a_flow_that_is_there() -> None:
@@ -70,7 +136,46 @@ def test_every_deployment_names_a_flow_that_is_there() -> None:
         path, name = deployment["entrypoint"].split(":")
         module = path.removesuffix(".py").replace("/", ".")
         wanted = "pipeline" if deployment["name"] == "nightly" else deployment["name"].removeprefix("stage-")
-        assert import_object(f"{module}.{name}").name == wanted
+        there = import_object(f"{module}.{name}")
+        assert there.name == wanted
+        assert isinstance(there, BeatingFlow)
+
+
+def test_a_flow_is_silent_for_less_than_makes_it_a_zombie() -> None:
+    pool = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["definitions"]["work_pool"]
+    by_a_worker = int(pool["job_variables"]["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
+
+    @runs.flow("beating")
+    def by_hand() -> int:
+        return PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value()
+
+    for seconds in (by_a_worker, by_hand()):
+        assert 2 * seconds < SILENCE
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"config": {"base_rate": 2}}, "'config.base_rate'. Failure reason: 2 is greater than or equal to the maximum"),
+        ({"config": {"calibrators": ["plat"]}}, "'plat' is not one of ['base_rate', 'isotonic', 'platt'"),
+        ({"config": {"base_rat": 0.2}}, "'base_rat' was unexpected"),
+        ({"scores": "newest"}, "'scores'. Failure reason: 'newest' does not match"),
+    ],
+)
+def test_a_deployment_refuses_what_cannot_work_before_it_is_scheduled(parameters: dict, reason: str) -> None:
+    deployment = stages.calibrate.to_deployment("form").apply()
+    before = len(asyncio.run(recorded())[0])
+    with pytest.raises(PrefectHTTPStatusError) as refused, get_client(sync_client=True) as client:
+        client.create_flow_run_from_deployment(deployment, parameters=parameters)
+    assert reason in refused.value.response.json()["detail"]
+    assert len(asyncio.run(recorded())[0]) == before
+
+
+def test_a_mistake_in_a_call_is_told_in_our_words() -> None:
+    with pytest.raises(InputError, match="there is no table 'result': known are all, results"):
+        reproduce.reproduce(tables=["result"])
+    with pytest.raises(InputError, match="there is no device 'gpu'"):
+        pipeline(device="gpu")
 
 
 def test_a_grid_runs_on_threads_and_on_dask_and_a_failed_cell_leaves_the_others(monkeypatch, tmp_path) -> None:
@@ -91,6 +196,12 @@ def test_a_grid_runs_on_threads_and_on_dask_and_a_failed_cell_leaves_the_others(
     finally:
         DATASETS.remove("wn11")
         DATASETS.add("wn11", real)
+    artifacts = published("reproduce")
+    assert f"* {second['findings'][0]}" in artifacts["summary"].data
+    assert "* wn11 hole self_adversarial failed: the training loss is nan" in artifacts["summary"].data
+    figures = json.loads(artifacts["results"].data)
+    assert len(figures) == 3 * 5 * 2  # models; uncalibrated and two calibrators by two kinds of negatives; metrics
+    assert all(row["difference"] == pytest.approx(row["ours"] - row["paper"], abs=2e-4) for row in figures)
     for made in (first, second):
         assert made["succeeded"] == 3
         assert list(made["failures"]) == ["wn11 hole self_adversarial"]
@@ -107,3 +218,42 @@ def test_a_runner_that_there_is_not_is_refused(text: str) -> None:
 
 def test_dask_at_an_address() -> None:
     assert reproduce.task_runner("dask://127.0.0.1:8786").address == "tcp://127.0.0.1:8786"
+
+
+def test_the_gpu_is_one_runs_at_a_time() -> None:
+    gpu, order = torch.device("cuda"), []
+
+    def hold(name: str, seconds: float) -> None:
+        with gpu_slot(gpu) as device, get_client(sync_client=True) as client:
+            order.append(f"{name} has {device}")
+            time.sleep(seconds)
+            assert client.read_global_concurrency_limit_by_name("gpu").active_slots == 1
+            order.append(f"{name} is done")
+
+    @flow
+    def two() -> None:
+        first, second = (
+            threading.Thread(target=contextvars.copy_context().run, args=(hold, name, 2))
+            for name in ("first", "second")
+        )
+        first.start()
+        time.sleep(1)
+        second.start()
+        first.join()
+        second.join()
+
+    @flow
+    def one() -> None:
+        with gpu_slot(torch.device("cpu")) as device:
+            assert device.type == "cpu"  # which needs no slot
+        hold("one", 0)
+
+    with pytest.raises(InputError, match=r"gives no slot for the GPU, .*'gpu'.*`prefect gcl create gpu --limit 1`"):
+        one()
+    with get_client(sync_client=True) as client:
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name="gpu", limit=1))
+        two()
+        assert order == ["first has cuda", "first is done", "second has cuda", "second is done"]
+        assert client.read_global_concurrency_limit_by_name("gpu").active_slots == 0
+    with gpu_slot(gpu) as device:
+        assert device == gpu  # outside a flow run, where no server is

@@ -1,0 +1,33 @@
+"""One thing at a time on the GPU: Prefect's concurrency limit `gpu`, which all runs of a server share."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.concurrency.sync import concurrency
+from prefect.context import FlowRunContext
+
+from kgcore.errors import InputError, first_line
+
+LIMIT = "gpu"
+
+
+@contextmanager
+def gpu_slot(device: torch.device) -> Iterator[torch.device]:
+    """The device, with a slot of the limit for as long as the block runs: waited for where others have them all. On a
+    CPU, and outside a flow run, none is taken.
+
+    Raises InputError where the server has no such limit. A slot whose renewal fails, because the server is gone for a
+    moment, ends nothing.
+    """
+    with ExitStack() as held:
+        if device.type == "cuda" and FlowRunContext.get() is not None:
+            try:
+                held.enter_context(concurrency(LIMIT, strict=True, raise_on_lease_renewal_failure=False))
+            except ConcurrencySlotAcquisitionError as error:
+                raise InputError(
+                    f"the Prefect server gives no slot for the GPU, {first_line(error)}: make the limit with "
+                    f"`prefect gcl create {LIMIT} --limit 1`"
+                ) from error
+        yield device
