@@ -119,6 +119,7 @@ def resolve(stage: str, text: str) -> StageRef:
         if not newest:
             raise InputError(
                 "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
+                + store.hint()
             )
         run_id = newest[0].info.run_id
     if store.run(run_id).data.tags.get("kgcal.stage") == "pipeline":
