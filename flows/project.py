@@ -10,10 +10,11 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 import typer
-from typer.models import OptionInfo
+from typer.core import TyperGroup, TyperOption
+from typer.main import get_command
 
 from flows.stages import STAGE_FLOWS
 from kgcore.errors import InputError
@@ -72,24 +73,24 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     another folder than the user's. Raises InputError where there is no such entry point."""
     if entry not in ENTRIES:
         raise InputError(f"there is no entry point {entry!r}: known are {', '.join(ENTRIES)}")
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    options = [item for item in group.commands[ENTRIES[entry]].params if isinstance(item, TyperOption)]
     [callback] = [known.callback for known in app.registered_commands if known.name == ENTRIES[entry]]
     assert callback is not None
-    found = []
-    for name, parameter in inspect.signature(callback).parameters.items():
-        kind, *metadata = get_args(parameter.annotation)
-        options = [item for item in metadata if isinstance(item, OptionInfo)]
-        if options and Path not in (kind, *get_args(kind)):
-            found.append(_parameter(name, kind, parameter.default, options[0].param_decls or ()))
-    return found
+    kinds = {name: get_args(item.annotation)[0] for name, item in inspect.signature(callback).parameters.items()}
+    files = {name for name, kind in kinds.items() if Path in (kind, *get_args(kind))}
+    return [_parameter(item) for item in options if item.name in kinds.keys() - files]
 
 
-def _parameter(name: str, kind: Any, default: Any, written: Sequence[str]) -> Parameter:
-    option, _, negative = (written[0] if written else f"--{name.replace('_', '-')}").partition("/")
-    if kind is bool:
-        return Parameter(name, option, str(default).lower(), negative, several=False)
-    if isinstance(default, list):
+def _parameter(item: TyperOption) -> Parameter:
+    name, negative = str(item.name), None
+    default: Any = item.default
+    if item.is_flag:
+        default, negative = str(default).lower(), "".join(item.secondary_opts)
+    elif isinstance(default, list):
         default = ",".join(default)
-    return Parameter(name, option, "" if default is None else default, None, several=get_origin(kind) is list)
+    return Parameter(name, item.opts[0], "" if default is None else default, negative, item.multiple)
 
 
 def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]:
