@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-e2e check ui bench clean constraints
+.PHONY: run test test-e2e check ui bench clean constraints mlproject
 .DEFAULT_GOAL := run
 
 run: $(READY) ## the whole pipeline on the embedded graph
@@ -43,6 +43,10 @@ constraints: ## pin anew what a fresh environment resolves to
 	$(VENV)-pins/bin/python -m pip install --quiet '.[dev]'
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
+
+mlproject: $(READY) ## MLproject anew, after a setting or a command has changed
+	$(BIN)/python -m flows.project > MLproject.new
+	mv MLproject.new MLproject
 
 clean: ## everything that make made, results included
 	rm -rf $(VENV) .kgcal

@@ -21,6 +21,7 @@ from flows import local
 from flows.options import command
 from flows.parameters import THREADS
 from flows.pipeline import pipeline, recalibrate
+from flows.project import translated
 from flows.reproduce import reproduce, task_runner
 from flows.stages import STAGE_FLOWS
 from flows.upkeep import promote, watch
@@ -35,7 +36,7 @@ from tasks.show import show_look, show_results
 from tasks.show_comparison import show_comparison
 from tasks.ui import serve_ui
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -287,6 +288,15 @@ def status() -> None:
     show_services(local.status())
 
 
+def project(entry: str, values: Annotated[list[str], typer.Argument()] = []) -> None:  # noqa: B006
+    """What the entry points of MLproject call: `--name value` for each of their parameters."""
+    try:
+        arguments = translated(app, entry, values)
+    except InputError as error:
+        fail(str(error))
+    app(arguments, prog_name="kgcal")
+
+
 def show_services(seen: list[local.Seen]) -> None:
     """A line each."""
     for service in seen:
@@ -301,6 +311,8 @@ app.command("ui")(ui)
 app.command("up")(up)
 app.command("down")(down)
 app.command("status")(status)
+# what comes after the entry point is left as it is, whatever it looks like
+app.command("project", hidden=True, context_settings={"allow_interspersed_args": False})(project)
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ def _annotation(config: type[Config], item: "Field[Any]") -> Any:
     kind = get_type_hints(config)[item.name]
     help_text = describe(item)
     if get_origin(kind) in (tuple, dict):
-        kind, help_text = list[str], f"{help_text}; repeat the option for several"
+        kind, help_text = list[str], f"{help_text}; several: commas between them, or the option again"
     names = [f"--{item.name.replace('_', '-')}"]
     if kind is bool:
         names = [f"{names[0]}/--no-{names[0][2:]}"]
@@ -53,14 +53,19 @@ def _annotation(config: type[Config], item: "Field[Any]") -> Any:
 def _default(item: "Field[Any]") -> Any:
     if item.default is not MISSING:
         return list(item.default) if isinstance(item.default, tuple) else item.default
-    return []  # a mapping, given as NAME=VALUE
+    assert item.default_factory is not MISSING  # a mapping, given as NAME=NUMBER
+    return [f"{name}={number:g}" for name, number in item.default_factory().items()]
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:
-    """What Typer read, as the config holds it."""
+    """What Typer read, as the config holds it: `a,b` is two entries of a tuple or a mapping, as `a` and `b` are."""
     if item.default is MISSING:
-        return dict(_pair(item.name, text) for text in value)
-    return tuple(value) if isinstance(item.default, tuple) else value
+        return dict(_pair(item.name, text) for text in _entries(value))
+    return tuple(_entries(value)) if isinstance(item.default, tuple) else value
+
+
+def _entries(texts: Sequence[str]) -> list[str]:
+    return [entry.strip() for text in texts for entry in text.split(",")]
 
 
 def _pair(option: str, text: str) -> tuple[str, float]:

@@ -169,6 +169,7 @@ def _named_run(store: Store, text: str) -> str:
         if not newest:
             raise InputError(
                 "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
+                + store.hint()
             )
         return str(newest[0].info.run_id)
     if text.startswith("models:/"):

@@ -16,9 +16,14 @@ def home() -> Path:
     return (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
 
 
+def own_uri() -> str:
+    """The SQLite file in the home."""
+    return f"sqlite:///{home() / 'mlflow.db'}"
+
+
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or the SQLite file in the home."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home() / 'mlflow.db'}"
+    return os.environ.get("MLFLOW_TRACKING_URI") or own_uri()
 
 
 def mlflow_server() -> str | None:

@@ -39,7 +39,7 @@ from safetensors import SafetensorError
 from sqlalchemy.exc import SQLAlchemyError
 
 from kgcore.errors import InputError, KgcalError, first_line
-from tasks.settings import ensure_home, experiment_name, project_run_id, tracking_uri
+from tasks.settings import ensure_home, experiment_name, own_uri, project_run_id, tracking_uri
 
 T = TypeVar("T")
 logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -52,6 +52,12 @@ class Store:
     def __init__(self, uri: str) -> None:
         """Open the store, made if need be. Raises InputError when that cannot be."""
         self.uri, self.home = uri, ensure_home()
+        file = uri.removeprefix("sqlite:///")
+        if project_run_id() and uri.startswith("sqlite:") and not (os.path.isabs(file) or os.path.exists(file)):
+            raise InputError(
+                f"MLFLOW_TRACKING_URI={uri} is another file in every folder, and `mlflow run` works in that of the "
+                f"project: name it in full, as in `export MLFLOW_TRACKING_URI={own_uri()}`"
+            )
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
         try:
             with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
@@ -62,7 +68,7 @@ class Store:
 
     def _experiment(self) -> str:
         if (run_id := project_run_id()) is not None:
-            return str(self.client.get_run(run_id).info.experiment_id)
+            return str(self.run(run_id).info.experiment_id)
         found = self.client.get_experiment_by_name(experiment_name())
         if found is not None:
             if found.lifecycle_stage != "active":
@@ -81,12 +87,19 @@ class Store:
         try:
             run = self.client.get_run(run_id)
         except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 raise InputError(f"the MLflow store {self.uri} does not answer: {first_line(error)}") from error
-            raise InputError(f"there is no MLflow run {run_id!r} in {self.uri}") from None
+            raise InputError(f"there is no MLflow run {run_id!r} in {self.uri}{self.hint()}") from None
         if run.info.lifecycle_stage != "active":
             raise InputError(f"the MLflow run {run_id} is deleted: restore it, or name another")
         return run
+
+    def hint(self) -> str:
+        """What to add to a sentence about a missing run, where `mlflow run` may have opened a store of its own because
+        nobody told it of another."""
+        if project_run_id() is None or self.uri == own_uri() or self.uri.startswith("http"):
+            return ""
+        return f": for what kgcal has run, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
 
     def search(self, newest: int = 1, status: str | None = FINISHED, **tags: str) -> list[Run]:
         """The newest runs of that status (None = any) with these `kgcal.` tags, newest first."""
@@ -193,9 +206,11 @@ class Store:
         self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
     def log_reuse(self, run_id: str) -> None:
-        """Say in the run that `mlflow run` opened, if there is one, which finished run serves in its place."""
+        """Say in the run that `mlflow run` opened, if there is one, which finished run serves in its place, and end
+        it."""
         if (opened := project_run_id()) is not None:
             self.log_tags(opened, {"mlflow.note.content": f"Nothing to do: re-used run `{run_id}`."})
+            self.client.set_terminated(opened, FINISHED)
 
     def log_dataset(self, run_id: str, dataset: tuple[str, str], source: str, counts: Mapping[str, int]) -> None:
         """The data set (name, digest) as the run's input."""

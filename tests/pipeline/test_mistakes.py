@@ -39,6 +39,8 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--json", "/no/such/folder/out.json"), "there is no folder /no/such/folder"),
         (("run", "--json", "/tmp"), "--json /tmp: a file cannot be written there"),
         (("run", "--calibrators", "platt", "--calibrators", "platt"), "at least one is needed, none twice"),
+        (("run", "--calibrators", "platt, platt"), "at least one is needed, none twice"),
+        (("run", "--negatives", "typed=0.5,uniform"), "--negatives 'uniform': NAME=NUMBER is needed"),
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
         (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),

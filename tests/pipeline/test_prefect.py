@@ -99,7 +99,7 @@ def test_a_single_stage_shows_what_it_made_and_what_it_re_used() -> None:
         assert said in artifacts["summary"].data
         assert "| epochs | 3 |" in artifacts["summary"].data
         assert f"| prepare | {data} |" in artifacts["summary"].data
-        assert {"loss", "seconds"} == {row["metric"] for row in json.loads(artifacts["results"].data)}
+        assert {"loss", "final_loss", "seconds"} == {row["metric"] for row in json.loads(artifacts["results"].data)}
         assert ("train" in artifacts) == (said == "seconds.")
 
 
