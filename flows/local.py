@@ -180,7 +180,9 @@ def _prefect(port: int) -> str:
     """The API of the server."""
     if not _keep(PREFECT):
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-        services.wait(services.start(PREFECT, command, server_environment(), port, "/api/health", _digest()))
+        # where the dashboard in the browser finds the API: its default is port 4200, whatever the server's is
+        environment = server_environment() | {"PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api"}
+        services.wait(services.start(PREFECT, command, environment, port, "/api/health", _digest()))
     return f"{services.services()[PREFECT].url}/api"
 
 

@@ -200,6 +200,7 @@ class StageRun:
         """A run of its own under this one for what was measured of one LoggedModel: rows that the UI can sort."""
         with self.store.open_run(name, {"stage": "measurement"}, self.run_id) as run_id:
             self.store.log_params(run_id, params)
+            self.store.log_dataset(run_id, self.dataset, self.dataset[0], {})
             self.store.log_metrics(run_id, metrics, model_id=model_id, dataset=self.dataset)
 
     def log_model(
