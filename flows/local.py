@@ -37,7 +37,8 @@ from prefect.states import Cancelling, Crashed
 
 from kgcore.errors import InputError, first_line
 from tasks import services
-from tasks.settings import ensure_home, home, tracking_uri
+from tasks.places import check_database
+from tasks.settings import ensure_home, home, masked, prefect_database, tracking_uri
 from tasks.store import open_store
 from tasks.ui import server_command
 
@@ -123,7 +124,7 @@ def status() -> list[Seen]:
         service = known.get(name)
         if name == MLFLOW and service is None and (uri := _external_mlflow()):
             open_store()  # it must answer
-            seen.append(Seen(name, "elsewhere", uri.rsplit("@", 1)[-1]))
+            seen.append(Seen(name, "elsewhere", masked(uri)))
         elif service is None:
             seen.append(Seen(name, "not started", ""))
         elif not service.alive():
@@ -178,7 +179,7 @@ def _refuse_another_server() -> None:
     named, server = PREFECT_API_URL.value(), services.services().get(PREFECT)
     if named and (server is None or named.removesuffix("/") != f"{server.url}/api"):
         raise InputError(
-            f"PREFECT_API_URL names a Prefect server already, {named}: unset it for one of your own, or deploy "
+            f"PREFECT_API_URL names a Prefect server already, {masked(named)}: unset it for one of your own, or deploy "
             "there with `prefect deploy --all`"
         )
 
@@ -204,9 +205,12 @@ def _external_mlflow() -> str | None:
 
 def _prefect(port: int) -> str:
     """The API of the server."""
-    if not _keep(PREFECT):
+    database = prefect_database()  # which the server reads itself: it may hold a password
+    if not _keep(PREFECT, database):
+        check_database(database.replace("+asyncpg", "", 1), "Prefect's database")
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-        services.wait(services.start(PREFECT, command, _prefect_environment(), port, "/api/health", _digest()))
+        environment = _prefect_environment()
+        services.wait(services.start(PREFECT, command, environment, port, "/api/health", _digest(database)))
     return f"{services.services()[PREFECT].url}/api"
 
 
@@ -287,7 +291,7 @@ def _deploy(api: str) -> None:
         raise InputError("the deployments of prefect.yaml are not made after 180 seconds") from None
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip() or error.stdout.strip() or "it said nothing").splitlines()
-        raise InputError(f"the deployments of prefect.yaml cannot be made: {said[-1].strip()}") from None
+        raise InputError(f"the deployments of prefect.yaml cannot be made: {masked(said[-1].strip())}") from None
 
 
 def _active(client: SyncPrefectClient) -> list[FlowRun]:

@@ -74,7 +74,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
         storage.write_json(Path(folder) / "summary.json", summary)
         store.load(refs["report"].run_id, "report.html", lambda path: shutil.copy(path, folder))
         store.load(refs["report"].run_id, "figures", lambda path: shutil.copytree(path, Path(folder) / "figures"))
-        store.client.log_artifacts(run_id, folder)
+        store.log_artifacts(run_id, Path(folder))
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
     dataset = (prepared["kgcal.dataset"], prepared["kgcal.digest"])

@@ -144,7 +144,7 @@ def _run(
     with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags, context.parent) as run_id:
         store.log_params(run_id, asdict(config))
         body(StageRun(store, run_id, key, Path(folder), ancestors))
-        store.client.log_artifacts(run_id, folder)
+        store.log_artifacts(run_id, Path(folder))
         seconds = time.monotonic() - started
         store.log_metrics(run_id, {"seconds": seconds})
         store.log_tags(run_id, {"kgcal.artifacts": json.dumps(store.artifacts(run_id))})

@@ -39,7 +39,16 @@ from safetensors import SafetensorError
 from sqlalchemy.exc import SQLAlchemyError
 
 from kgcore.errors import InputError, KgcalError, first_line
-from tasks.settings import ensure_home, experiment_name, project_run_id, tracking_uri
+from tasks.places import check_artifacts, check_database, is_database, told
+from tasks.settings import (
+    artifact_place,
+    ensure_home,
+    experiment_name,
+    masked,
+    named_artifacts,
+    project_run_id,
+    tracking_uri,
+)
 
 T = TypeVar("T")
 logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -51,14 +60,17 @@ class Store:
 
     def __init__(self, uri: str) -> None:
         """Open the store, made if need be. Raises InputError when that cannot be."""
-        self.uri, self.home = uri, ensure_home()
+        self.uri, self.place, self.home = uri, masked(uri), ensure_home()
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
+        self.database = is_database(uri)
+        if self.database:
+            check_database(uri, "the MLflow store")
         try:
             with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()
         except (MlflowException, SQLAlchemyError, OSError) as error:
-            raise InputError(f"the MLflow store {uri} cannot be opened: {first_line(error)}") from error
+            raise InputError(f"the MLflow store {self.place} cannot be opened: {masked(first_line(error))}") from error
 
     def _experiment(self) -> str:
         if (run_id := project_run_id()) is not None:
@@ -70,11 +82,23 @@ class Store:
                     f"the MLflow experiment {found.name} is deleted: restore it, or name another in "
                     "MLFLOW_EXPERIMENT_NAME"
                 )
+            if self.database:
+                self._check_place(str(found.artifact_location))
             return str(found.experiment_id)
-        local = self.uri.startswith("sqlite:")
-        place = (self.home / "artifacts").as_uri() if local else None
+        place = artifact_place() if self.database else None  # a server has its own
+        if place:
+            check_artifacts(place)
         kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs and models
         return str(self.client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
+
+    def _check_place(self, place: str) -> None:
+        """Raise InputError where the experiment's artifacts cannot go, or are to go elsewhere: it keeps its place."""
+        if (named := named_artifacts()) and named != place:
+            raise InputError(
+                f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(place)}, KGCAL_ARTIFACTS "
+                f"says {masked(named)}: unset it, or name another experiment in MLFLOW_EXPERIMENT_NAME"
+            )
+        check_artifacts(place)
 
     def run(self, run_id: str) -> Run:
         """The run of that id. Raises InputError where there is none, or it is deleted."""
@@ -82,8 +106,10 @@ class Store:
             run = self.client.get_run(run_id)
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise InputError(f"the MLflow store {self.uri} does not answer: {first_line(error)}") from error
-            raise InputError(f"there is no MLflow run {run_id!r} in {self.uri}") from None
+                raise InputError(
+                    f"the MLflow store {self.place} does not answer: {masked(first_line(error))}"
+                ) from error
+            raise InputError(f"there is no MLflow run {run_id!r} in {self.place}") from None
         if run.info.lifecycle_stage != "active":
             raise InputError(f"the MLflow run {run_id} is deleted: restore it, or name another")
         return run
@@ -158,6 +184,11 @@ class Store:
                     continue
                 Path(alive.lock_file).unlink(missing_ok=True)
 
+    def log_artifacts(self, run_id: str, folder: Path) -> None:
+        """The folder's files as the run's artifacts."""
+        with told(f"the artifacts of run {run_id} cannot be written"):
+            self.client.log_artifacts(run_id, str(folder))
+
     def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
         """Parameters, as text; those that the run has already, because `mlflow run` logged them, stay as they are."""
         there = self.run(run_id).data.params
@@ -216,7 +247,8 @@ class Store:
             params={key: str(value) for key, value in params.items()},
             tags=dict(tags),
         )
-        self.client.log_model_artifacts(model.model_id, str(folder))
+        with told(f"the artifacts of run {run_id} cannot be written"):
+            self.client.log_model_artifacts(model.model_id, str(folder))
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])
         return str(model.model_id)
@@ -237,13 +269,15 @@ class Store:
 
     def _load(self, read: Callable[[Path], T], **what: str) -> T:
         with tempfile.TemporaryDirectory() as folder:
+            lacking = f"the artifact {' '.join(what.values())} cannot be had"
+            with told(lacking):
+                fetched = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
             try:
-                return read(Path(mlflow.artifacts.download_artifacts(**what, dst_path=folder)))
+                return read(Path(fetched))
             except KgcalError:
                 raise
-            except (MlflowException, SafetensorError, OSError, ValueError, KeyError) as error:
-                named = " ".join(what.values())
-                raise InputError(f"the artifact {named} cannot be had: {first_line(error)}") from error
+            except (SafetensorError, OSError, ValueError, KeyError) as error:
+                raise InputError(f"{lacking}: {first_line(error)}") from error
 
     def artifacts(self, run_id: str) -> dict[str, int]:
         """Path -> size of every file that a run logged, those of its models under models/ID/."""
