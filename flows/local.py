@@ -207,7 +207,8 @@ def _prefect(port: int) -> str:
     """The API of the server."""
     database = prefect_database()  # which the server reads itself: it may hold a password
     if not _keep(PREFECT, database):
-        check_database(database.replace("+asyncpg", "", 1), "Prefect's database")
+        if database:
+            check_database(database.replace("+asyncpg", "", 1), "Prefect's database")
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
         environment = _prefect_environment()
         services.wait(services.start(PREFECT, command, environment, port, "/api/health", _digest(database)))
