@@ -137,9 +137,6 @@ def test_a_database_that_cannot_be_used_is_told_without_its_password(database: P
         right.replace("/mlflow", "/mlfow"): 'database "mlfow" does not exist',
         right.replace("kgcal:", "kgcal:not"): "password authentication failed",
         right.replace(f":{database.port}", f":{free_port()}"): "Connection refused",
-        right.replace("postgresql:", "postgresql+asyncpg:"): "postgresql+asyncpg is no driver for it",
-        right.replace("postgresql:", "postgresql+oracle:"): "Can't load plugin",
-        right.replace(f":{database.port}", ":port"): "'port'",
     }.items():
         told(Kgcal(tmp_path, MLFLOW_TRACKING_URI=uri)("prepare", "--size", "300"), "MLflow store", reason, database)
     elsewhere = database.url("prefct", "postgresql+asyncpg")
