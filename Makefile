@@ -13,10 +13,12 @@ run: $(READY) ## the whole pipeline on the embedded graph
 test: $(READY) ## the whole test suite
 	$(BIN)/pytest -n 2 --dist loadscope --ignore tests/e2e
 
-test-e2e: $(READY) ## servers, a worker, deployments and what becomes of them when something dies
+test-e2e: $(READY) ## servers on PostgreSQL, a worker, deployments and what becomes of them when something dies
+	.ci/postgresql
 	$(BIN)/pytest tests/e2e
 
 check: $(READY) ## format, lint, layer rules, types, tests
+	.ci/postgresql
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -29,8 +29,9 @@ from flows.prefect_server import (
 )
 from kgcore.errors import InputError
 from tasks import services
+from tasks.places import check_database
 from tasks.reproduce import cores
-from tasks.settings import ensure_home, home, mlflow_server, tracking_uri
+from tasks.settings import ensure_home, home, masked, mlflow_server, prefect_database, tracking_uri
 from tasks.store import open_store
 from tasks.ui import server_command
 
@@ -112,7 +113,7 @@ def status() -> list[Seen]:
         service = known.get(name)
         if name == MLFLOW and service is None and (uri := mlflow_server()):
             open_store()  # it must answer
-            seen.append(Seen(name, "elsewhere", uri.rsplit("@", 1)[-1]))
+            seen.append(Seen(name, "elsewhere", masked(uri)))
         elif service is None:
             seen.append(Seen(name, "not started", ""))
         elif not service.alive():
@@ -157,7 +158,7 @@ def _refuse_another_server() -> None:
     named, server = PREFECT_API_URL.value(), services.services().get(PREFECT)
     if named and (server is None or named.removesuffix("/") != f"{server.url}/api"):
         raise InputError(
-            f"PREFECT_API_URL names a Prefect server already, {named}: unset it for one of your own, or deploy "
+            f"PREFECT_API_URL names a Prefect server already, {masked(named)}: unset it for one of your own, or deploy "
             "there with `prefect deploy --all`"
         )
 
@@ -178,11 +179,14 @@ def _mlflow(port: int) -> None:
 
 def _prefect(port: int) -> str:
     """The API of the server."""
-    if not _keep(PREFECT):
+    database = prefect_database()  # which the server reads itself: it may hold a password
+    if not _keep(PREFECT, database):
+        if database:
+            check_database(database.replace("+asyncpg", "", 1), "Prefect's database")
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
         # where the dashboard in the browser finds the API: its default is port 4200, whatever the server's is
         environment = server_environment() | {"PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api"}
-        services.wait(services.start(PREFECT, command, environment, port, "/api/health", _digest()))
+        services.wait(services.start(PREFECT, command, environment, port, "/api/health", _digest(database)))
     return f"{services.services()[PREFECT].url}/api"
 
 

@@ -16,6 +16,7 @@ from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
 from tasks.fingerprint import whole_code_fingerprint
 from tasks.names import short_label
+from tasks.places import hint
 from tasks.registry import run_of_model
 from tasks.settings import ensure_home
 from tasks.stage import Context, StageRef, checked, digest, inputs, load_config, log
@@ -105,7 +106,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
         storage.write_json(Path(folder) / "summary.json", summary)
         store.load(refs["report"].run_id, "report.html", lambda path: shutil.copy(path, folder))
         store.load(refs["report"].run_id, "figures", lambda path: shutil.copytree(path, Path(folder) / "figures"))
-        store.client.log_artifacts(run_id, folder)
+        store.log_artifacts(run_id, Path(folder))
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
     dataset = (prepared["kgcal.dataset"], prepared["kgcal.digest"])
@@ -169,7 +170,7 @@ def _named_run(store: Store, text: str) -> str:
         if not newest:
             raise InputError(
                 "there is no finished pipeline run to take the latest from: name a run id, or `kgcal run` first"
-                + store.hint()
+                + hint(store.uri)
             )
         return str(newest[0].info.run_id)
     if text.startswith("models:/"):

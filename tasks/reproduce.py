@@ -84,7 +84,7 @@ def finish_reproduction(
         (Path(folder) / "figures").mkdir()
         for title, figure in figures.items():
             figure.savefig(Path(folder) / "figures" / f"{_file_name(title)}.png", dpi=120)
-        store.client.log_artifacts(run_id, folder)
+        store.log_artifacts(run_id, Path(folder))
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
         if csv is not None:

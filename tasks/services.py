@@ -21,7 +21,7 @@ import requests
 
 from kgcore import storage
 from kgcore.errors import InputError, first_line
-from tasks.settings import ensure_home, home
+from tasks.settings import ensure_home, home, masked
 
 TOKEN = "KGCAL_SERVICE"  # noqa: S105 (the name of a variable)
 PATIENCE = 90.0  # seconds that a server may take until it answers; the first start makes its tables
@@ -136,6 +136,8 @@ def start(
     service = Service(name, process.pid, token, url, url + health if url else "", setup)
     try:
         _remember([*(other for other in services().values() if other.name != name), service])
+        while process.poll() is None and not service.alive():
+            time.sleep(0.01)  # its environment, by which it is known, is empty for a moment while it starts
     except BaseException:
         process.kill()
         raise
@@ -155,7 +157,7 @@ def wait(service: Service, ready: Callable[[], bool] | None = None, patience: fl
             lines = log_file(service.name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
             what = "ended" if dead else f"does not answer after {patience:.0f} seconds"
             raise InputError(
-                f"{service.name} {what}: {lines[-1].strip() if lines else 'it said nothing'} (all of it: "
+                f"{service.name} {what}: {masked(lines[-1].strip()) if lines else 'it said nothing'} (all of it: "
                 f"{log_file(service.name)})"
             )
         time.sleep(0.3)

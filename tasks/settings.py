@@ -1,6 +1,7 @@
 """Where things are, from the environment: the only place that reads it."""
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def mlflow_server() -> str | None:
     return uri.removesuffix("/") if uri.startswith(("http://", "https://")) else None
 
 
+def prefect_database() -> str:
+    """PREFECT_API_DATABASE_CONNECTION_URL, or its newer name: the database of the Prefect server of `kgcal up`;
+    '' for one in the home."""
+    names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
+    return next((value for name in names if (value := os.environ.get(name))), "")
+
+
 def experiment_name() -> str:
     """MLFLOW_EXPERIMENT_NAME, or kgcal."""
     return os.environ.get("MLFLOW_EXPERIMENT_NAME") or "kgcal"
@@ -54,6 +62,26 @@ def checkpoint_seconds() -> float:
         return float(text)
     except ValueError:
         raise InputError(f"KGCAL_CHECKPOINT_SECONDS is {text!r}: a number of seconds is needed") from None
+
+
+def named_artifacts() -> str | None:
+    """KGCAL_ARTIFACTS as a URI: a folder, or whatever MLflow can write to, such as s3://bucket/path."""
+    value = os.environ.get("KGCAL_ARTIFACTS")
+    if not value:
+        return None
+    return value.rstrip("/") if ":" in value else Path(value).expanduser().resolve().as_uri()
+
+
+def artifact_place() -> str:
+    """Where artifacts go unless a server that is not ours decides it: KGCAL_ARTIFACTS, or artifacts in the home."""
+    return named_artifacts() or (home() / "artifacts").as_uri()
+
+
+def masked(text: str) -> str:
+    """The text with *** for the password of every address in it: what may be printed of an address, or of an error that
+    may quote one."""
+    text = re.sub(r"(://[^:/?#@\s]*:)(?:\S*|[^/\n]*)@", r"\1***@", text)
+    return re.sub(r"([?&][a-z_]*password=)[^&\s]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def ensure_home() -> Path:

@@ -145,7 +145,7 @@ def _run(
         store.log_params(run_id, asdict(config))
         run = StageRun(store, run_id, key, Path(folder), ancestors)
         body(run)
-        store.client.log_artifacts(run_id, folder)
+        store.log_artifacts(run_id, Path(folder))
         seconds = time.monotonic() - started
         run.log_metrics({"seconds": seconds})
         store.log_tags(run_id, {"kgcal.artifacts": json.dumps(store.artifacts(run_id))})

@@ -39,7 +39,15 @@ from safetensors import SafetensorError
 from sqlalchemy.exc import SQLAlchemyError
 
 from kgcore.errors import InputError, KgcalError, first_line
-from tasks.settings import ensure_home, experiment_name, own_uri, project_run_id, tracking_uri
+from tasks.places import check_artifacts, check_place, check_store, hint, is_database, told
+from tasks.settings import (
+    artifact_place,
+    ensure_home,
+    experiment_name,
+    masked,
+    project_run_id,
+    tracking_uri,
+)
 
 T = TypeVar("T")
 logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -51,20 +59,16 @@ class Store:
 
     def __init__(self, uri: str) -> None:
         """Open the store, made if need be. Raises InputError when that cannot be."""
-        self.uri, self.home = uri, ensure_home()
-        file = uri.removeprefix("sqlite:///")
-        if project_run_id() and uri.startswith("sqlite:") and not (os.path.isabs(file) or os.path.exists(file)):
-            raise InputError(
-                f"MLFLOW_TRACKING_URI={uri} is another file in every folder, and `mlflow run` works in that of the "
-                f"project: name it in full, as in `export MLFLOW_TRACKING_URI={own_uri()}`"
-            )
+        self.uri, self.place, self.home = uri, masked(uri), ensure_home()
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
+        self.database = is_database(uri)
+        check_store(uri)
         try:
             with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()
         except (MlflowException, SQLAlchemyError, OSError) as error:
-            raise InputError(f"the MLflow store {uri} cannot be opened: {first_line(error)}") from error
+            raise InputError(f"the MLflow store {self.place} cannot be opened: {masked(first_line(error))}") from error
 
     def _experiment(self) -> str:
         if (run_id := project_run_id()) is not None:
@@ -76,9 +80,12 @@ class Store:
                     f"the MLflow experiment {found.name} is deleted: restore it, or name another in "
                     "MLFLOW_EXPERIMENT_NAME"
                 )
+            if self.database:
+                check_place(str(found.artifact_location))
             return str(found.experiment_id)
-        local = self.uri.startswith("sqlite:")
-        place = (self.home / "artifacts").as_uri() if local else None
+        place = artifact_place() if self.database else None  # a server has its own
+        if place:
+            check_artifacts(place)
         kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs and models
         return str(self.client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
 
@@ -88,18 +95,11 @@ class Store:
             run = self.client.get_run(run_id)
         except MlflowException as error:
             if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                raise InputError(f"the MLflow store {self.uri} does not answer: {first_line(error)}") from error
-            raise InputError(f"there is no MLflow run {run_id!r} in {self.uri}{self.hint()}") from None
+                raise self._silent(error) from error
+            raise InputError(f"there is no MLflow run {run_id!r} in {self.place}{hint(self.uri)}") from None
         if run.info.lifecycle_stage != "active":
             raise InputError(f"the MLflow run {run_id} is deleted: restore it, or name another")
         return run
-
-    def hint(self) -> str:
-        """What to add to a sentence about a missing run, where `mlflow run` may have opened a store of its own because
-        nobody told it of another."""
-        if project_run_id() is None or self.uri == own_uri() or self.uri.startswith("http"):
-            return ""
-        return f": for what kgcal has run, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
 
     def search(self, newest: int = 1, status: str | None = FINISHED, **tags: str) -> list[Run]:
         """The newest runs of that status (None = any) with these `kgcal.` tags, newest first."""
@@ -117,9 +117,15 @@ class Store:
     def _page(self, size: int, token: str | None, status: str | None, tags: Mapping[str, str]) -> PagedList[Run]:
         wanted = [f"tags.`kgcal.{name}` = '{value}'" for name, value in tags.items()]
         wanted += [f"attributes.status = '{status}'"] if status else []
-        experiments = [e.experiment_id for e in self.client.search_experiments()]
-        order = ["attributes.start_time DESC"]
-        return self.client.search_runs(experiments, " and ".join(wanted), ViewType.ACTIVE_ONLY, size, order, token)
+        found, order = " and ".join(wanted), ["attributes.start_time DESC"]
+        try:
+            experiments = [e.experiment_id for e in self.client.search_experiments()]
+            return self.client.search_runs(experiments, found, ViewType.ACTIVE_ONLY, size, order, token)
+        except (MlflowException, SQLAlchemyError) as error:
+            raise self._silent(error) from error
+
+    def _silent(self, error: Exception) -> InputError:
+        return InputError(f"the MLflow store {self.place} does not answer: {masked(first_line(error))}")
 
     @contextmanager
     def open_run(
@@ -170,6 +176,11 @@ class Store:
                 except Timeout:
                     continue
                 Path(alive.lock_file).unlink(missing_ok=True)
+
+    def log_artifacts(self, run_id: str, folder: Path) -> None:
+        """The folder's files as the run's artifacts."""
+        with told(f"the artifacts of run {run_id} cannot be written"):
+            self.client.log_artifacts(run_id, str(folder))
 
     def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
         """Parameters, as text; those that the run has already, because `mlflow run` logged them, stay as they are."""
@@ -234,7 +245,8 @@ class Store:
             params={key: str(value) for key, value in params.items()},
             tags=dict(tags),
         )
-        self.client.log_model_artifacts(model.model_id, str(folder))
+        with told(f"the artifacts of run {run_id} cannot be written"):
+            self.client.log_model_artifacts(model.model_id, str(folder))
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])
         return str(model.model_id)
@@ -255,13 +267,15 @@ class Store:
 
     def _load(self, read: Callable[[Path], T], **what: str) -> T:
         with tempfile.TemporaryDirectory() as folder:
+            lacking = f"the artifact {' '.join(what.values())} cannot be had"
+            with told(lacking):
+                fetched = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
             try:
-                return read(Path(mlflow.artifacts.download_artifacts(**what, dst_path=folder)))
+                return read(Path(fetched))
             except KgcalError:
                 raise
-            except (MlflowException, SafetensorError, OSError, ValueError, KeyError) as error:
-                named = " ".join(what.values())
-                raise InputError(f"the artifact {named} cannot be had: {first_line(error)}") from error
+            except (SafetensorError, OSError, ValueError, KeyError) as error:
+                raise InputError(f"{lacking}: {first_line(error)}") from error
 
     def artifacts(self, run_id: str) -> dict[str, int]:
         """Path -> size of every file that a run logged, those of its models under models/ID/."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from kgcore.errors import InputError
 from kgcore.report.summary import METRICS
 from tasks.services import services, taken
-from tasks.settings import ensure_home, mlflow_server, tracking_uri
+from tasks.settings import artifact_place, mlflow_server, tracking_uri
 from tasks.store import open_store
 
 SETTINGS = ("model", "loss", "training_negatives", "negatives", "strategy", "calibrator", "base_rate")
@@ -74,7 +74,7 @@ def serve_ui(port: int) -> None:
 def server_command(port: int) -> tuple[list[str], dict[str, str]]:
     """The command of an MLflow server on this home's store, and what it wants in its environment."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--artifacts-destination", (ensure_home() / "artifacts").as_uri()]
+    command += ["--artifacts-destination", artifact_place()]
     # the store's address may hold a password: no part of a command that everybody can list
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     return command, quiet | {"MLFLOW_BACKEND_STORE_URI": tracking_uri()}

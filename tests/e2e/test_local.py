@@ -1,4 +1,4 @@
-"""`kgcal up` to `kgcal down`: real servers, a real worker, and what becomes of them when something dies."""
+"""`kgcal up` to `kgcal down`: servers on PostgreSQL, a worker, and what becomes of them when something dies."""
 
 import json
 import signal
@@ -13,15 +13,11 @@ import pytest
 import requests
 from mlflow import MlflowClient
 
+from tests.e2e.postgres import Postgres, postgres
 from tests.pipeline.conftest import Kgcal
+from tests.ports import free_port
 
 SIZES = ["--size", "300", "--k", "8", "--epochs", "2"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def until(what: Callable[[], bool], seconds: float = 60) -> None:
@@ -34,8 +30,13 @@ def until(what: Callable[[], bool], seconds: float = 60) -> None:
 class Local:
     """A home with its servers, and their APIs as a program sees them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.kgcal = Kgcal(folder)
+    def __init__(self, folder: Path, database: Postgres) -> None:
+        self.database = database
+        self.kgcal = Kgcal(
+            folder,
+            MLFLOW_TRACKING_URI=database.url("mlflow"),
+            PREFECT_API_DATABASE_CONNECTION_URL=database.url("prefect", "postgresql+asyncpg"),
+        )
         self.mlflow, self.prefect = free_port(), free_port()
         self.ports = ["--mlflow-port", str(self.mlflow), "--prefect-port", str(self.prefect)]
 
@@ -68,13 +69,18 @@ class Local:
         )
 
     def mlflow_states(self) -> list[str]:
-        client = MlflowClient(tracking_uri=f"sqlite:///{self.kgcal.home}/mlflow.db")
-        return [run.info.status for run in client.search_runs([e.experiment_id for e in client.search_experiments()])]
+        return [status for (status,) in self.database.ask("mlflow", "SELECT status FROM runs")]
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    made = Local(tmp_path_factory.mktemp("local"))
+def database() -> Iterator[Postgres]:
+    with postgres() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, database: Postgres) -> Iterator[Local]:
+    made = Local(tmp_path_factory.mktemp("local"), database)
     try:
         done = made.kgcal("up", *made.ports)
         assert done.returncode == 0, done.stderr
@@ -101,7 +107,7 @@ def test_a_run_is_seen_and_one_stage_is_triggered_again(local: Local) -> None:
     assert [(run["name"], run["state_name"]) for run in runs] == [("family transe self_adversarial", "Completed")]
     run = local.trigger("calibrate/stage-calibrate", scores=results["runs"]["score"], config={"base_rate": 0.2})
     until(lambda: local.run_state(run) == "Completed")
-    client = MlflowClient(tracking_uri=f"sqlite:///{local.kgcal.home}/mlflow.db")
+    client = MlflowClient(tracking_uri=f"http://127.0.0.1:{local.mlflow}")
     [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
     newest = client.search_runs([experiment.experiment_id], "tags.`kgcal.stage` = 'calibrate'", max_results=1)[0]
     assert json.loads(newest.data.tags["kgcal.config"])["base_rate"] == 0.2
@@ -124,6 +130,55 @@ def killed(local: Local) -> str:
 
 
 @pytest.mark.usefixtures("killed")  # early: it takes 90 seconds until it is seen
+def test_both_servers_keep_everything_in_postgresql_and_no_password_is_told(local: Local) -> None:
+    kinds = {kind for (kind,) in local.database.ask("mlflow", "SELECT value FROM tags WHERE key = 'kgcal.stage'")}
+    assert {"train", "calibrate"} <= kinds
+    [(runs,)] = local.database.ask("prefect", "SELECT count(*) FROM flow_run WHERE state_type = 'COMPLETED'")
+    assert runs == 2
+    assert not list(local.kgcal.home.rglob("*.db"))
+    assert any((local.kgcal.home / "artifacts").rglob("report.html"))  # what databases do not hold
+
+    password = local.database.password
+    said = "".join(done.stdout + done.stderr for done in map(local.kgcal, ("status", "up", "compare")))
+    logs = "".join(path.read_text() for path in (local.kgcal.home / "services").iterdir())
+    started = [local.process(name) for name in ("mlflow", "prefect", "worker")]
+    started += [child for process in started for child in process.children(recursive=True)]
+    commands = " ".join(part for process in started for part in process.cmdline())
+    assert "worker start" in commands
+    assert password not in said + logs + commands
+
+
+def test_a_database_that_cannot_be_used_is_told_without_its_password(database: Postgres, tmp_path: Path) -> None:
+    right = database.url("mlflow")
+    for uri, reason in {
+        right.replace("/mlflow", "/mlfow"): 'database "mlfow" does not exist',
+        right.replace("kgcal:", "kgcal:not"): "password authentication failed",
+        right.replace(f":{database.port}", f":{free_port()}"): "Connection refused",
+    }.items():
+        told(Kgcal(tmp_path, MLFLOW_TRACKING_URI=uri)("prepare", "--size", "300"), "MLflow store", reason, database)
+    elsewhere = database.url("prefct", "postgresql+asyncpg")
+    done = Kgcal(tmp_path, PREFECT_API_DATABASE_CONNECTION_URL=elsewhere)("up", "--mlflow-port", str(free_port()))
+    told(done, "Prefect's database", 'database "prefct" does not exist', database)
+
+
+def told(done: "subprocess.CompletedProcess[str]", what: str, reason: str, database: Postgres) -> None:
+    assert done.returncode == 2, done.stderr
+    [said] = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
+    assert what in said
+    assert reason in said
+    assert "kgcal:***@" in said
+    assert database.password not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_either_driver_of_postgresql_opens_the_store(local: Local, tmp_path: Path) -> None:
+    local.database.ask("postgres", "CREATE DATABASE other")
+    for scheme in ("postgresql", "postgresql+psycopg2"):
+        done = Kgcal(tmp_path, MLFLOW_TRACKING_URI=local.database.url("other", scheme))("prepare", "--size", "300")
+        assert done.returncode == 0, done.stderr
+    assert "re-used" in done.stderr
+
+
 def test_a_worker_that_was_killed_is_told_and_started_again(local: Local) -> None:
     local.process("worker").send_signal(signal.SIGKILL)
     until(lambda: local.state()["worker"] == "dead", 20)

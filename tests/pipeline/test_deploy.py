@@ -1,0 +1,156 @@
+"""deploy/: the manifests are valid, fit one another and the pinned versions, and what they name is there."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from mlflow.cli import cli as mlflow_cli
+from prefect.utilities.templating import apply_values
+from prefect_docker.worker import DockerWorker, DockerWorkerJobConfiguration
+from prefect_kubernetes.worker import KubernetesWorker, KubernetesWorkerJobConfiguration
+
+from tests.pipeline.conftest import CHECKOUT
+
+DEPLOY = CHECKOUT / "deploy"
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+POOLS = {
+    "docker-pool": (DockerWorker, DockerWorkerJobConfiguration),
+    "kubernetes-pool": (KubernetesWorker, KubernetesWorkerJobConfiguration),
+    "kubernetes-gpu-pool": (KubernetesWorker, KubernetesWorkerJobConfiguration),
+}
+KUBERNETES = "1.33"  # whose schemas the manifests are held against
+
+
+def resources() -> list[dict]:
+    return [item for path in MANIFESTS for item in yaml.safe_load_all(path.read_text()) if item]
+
+
+def compose() -> dict:
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+
+
+def tool(name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(Path(sys.executable).with_name(name)), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def boxes() -> dict[str, dict]:
+    """Name -> container of the manifests."""
+    specs = [item["spec"]["template"]["spec"] for item in resources() if "template" in item.get("spec", {})]
+    return {box["name"]: box for spec in specs for box in spec["containers"]}
+
+
+def test_the_dockerfile_and_the_compose_file_pass_their_linters() -> None:
+    for done in (
+        tool("hadolint", str(DEPLOY / "Dockerfile")),
+        tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")),
+    ):
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
+    found = resources()
+    assert {"StatefulSet", "Deployment", "Service", "PersistentVolumeClaim", "Role"} <= {r["kind"] for r in found}
+    for item in found:
+        kubernetes_validate.validate(item, KUBERNETES, strict=True)
+        assert "namespace" not in item["metadata"]
+
+
+def test_services_and_addresses_lead_to_containers() -> None:
+    ports = {box["name"]: {port["containerPort"] for port in box.get("ports", [])} for box in boxes().values()}
+    services = {r["metadata"]["name"]: r["spec"]["ports"][0]["port"] for r in resources() if r["kind"] == "Service"}
+    assert services == {"kgcal-postgres": 5432, "kgcal-mlflow": 5000, "kgcal-prefect": 4200}
+    for name, port in services.items():
+        assert port in ports[name.removeprefix("kgcal-")]
+    text = "".join(path.read_text() for path in [*MANIFESTS, *DEPLOY.glob("kubernetes*.json")])
+    assert set(re.findall(r"http://(kgcal-[a-z]+):(\d+)", text)) == {
+        ("kgcal-prefect", "4200"),
+        ("kgcal-mlflow", "5000"),
+    }
+    text = (DEPLOY / "compose.yaml").read_text() + (DEPLOY / "docker-pool.json").read_text()
+    for host, port in re.findall(r"http://([a-z0-9]+):(\d+)", text):
+        assert (host, port) in {("s3", "9000"), ("mlflow", "5000"), ("prefect", "4200")}
+
+
+def commands() -> list[list[str]]:
+    return [box["command"] for box in [*boxes().values(), *compose()["services"].values()] if "command" in box]
+
+
+def test_the_commands_are_there_with_their_options() -> None:
+    mlflow = [command for command in commands() if command[0] == "mlflow"]
+    assert len(mlflow) == 2
+    for command in mlflow:
+        known = {o for p in mlflow_cli.commands["server"].params for o in p.opts}
+        assert {part.split("=")[0] for part in command[2:]} <= known
+    for command in commands():
+        if command[0] == "prefect":
+            options = {part.split("=")[0] for part in command if part.startswith("--")}
+            words = [part for part in command[1:] if not part.startswith("-")]
+            helped = tool("prefect", *words, "--help")
+            assert helped.returncode == 0, helped.stderr
+            assert all(option in helped.stdout for option in options), command
+
+
+def test_the_servers_let_one_another_in_and_tell_nobody() -> None:
+    for box, host in ((boxes()["mlflow"], "kgcal-mlflow:5000"), (compose()["services"]["mlflow"], "mlflow:5000")):
+        [hosts] = [part.split("=")[1] for part in box["command"] if part.startswith("--allowed-hosts=")]
+        assert host in hosts.split(",")
+    env = {entry["name"]: entry.get("value") for entry in boxes()["prefect"]["env"]}
+    assert env["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+    assert compose()["services"]["prefect"]["environment"]["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+
+
+def test_no_secret_stands_in_the_files_and_every_port_is_on_loopback() -> None:
+    for line in (DEPLOY / "env.example").read_text().splitlines():
+        assert line.startswith("#") or line.endswith("=")
+    asked = set(re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose.yaml").read_text()))
+    assert asked == set(re.findall(r"^(\w+)=", (DEPLOY / "env.example").read_text(), re.MULTILINE))
+    published = [port for service in compose()["services"].values() for port in service.get("ports", [])]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    for box in boxes().values():
+        for entry in box["env"]:
+            if any(word in entry["name"] for word in ("PASSWORD", "SECRET", "STORE_URI", "CONNECTION_URL")):
+                assert "secretKeyRef" in entry["valueFrom"], entry["name"]
+
+
+def test_the_image_is_this_version_with_the_pinned_packages() -> None:
+    version = re.search(r'^version = "(.+)"', (CHECKOUT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    texts = [path.read_text() for path in DEPLOY.rglob("*") if path.is_file()]
+    assert {tag for text in texts for tag in re.findall(r"\bkgcal:(\d[\w.]*)", text)} == {version[1]}
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    assert "--constraint constraints.txt" in dockerfile
+    for source in re.findall(r"^COPY ((?:\S+ )+)\S+$", dockerfile, re.MULTILINE):
+        assert all((CHECKOUT / name).exists() for name in source.split())
+    [extras] = re.findall(r"'\.\[(.+)\]'", dockerfile)
+    assert all(f"\n{extra} = [" in (CHECKOUT / "pyproject.toml").read_text() for extra in extras.split(","))
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_pool_makes_jobs_of_its_worker(name: str) -> None:
+    worker, configuration = POOLS[name]
+    template = json.loads((DEPLOY / f"{name}.json").read_text())
+    usual = worker.get_default_base_job_template()
+    assert set(template["variables"]["properties"]) == set(usual["variables"]["properties"])
+    defaults = {n: p["default"] for n, p in template["variables"]["properties"].items() if "default" in p}
+    made = configuration(**apply_values(template["job_configuration"], defaults, remove_notset=True))
+    threads = int(made.env["OMP_NUM_THREADS"])
+    if name == "docker-pool":
+        assert made.container_create_kwargs["nano_cpus"] == threads * 10**9
+        known = set(compose()["volumes"])
+        assert {volume.split(":")[0].removeprefix("kgcal_") for volume in made.volumes} <= known
+        return
+    job = made.job_manifest | {"metadata": {"generateName": "run-"}}
+    job["spec"]["template"]["spec"]["containers"][0] |= {"env": [], "args": ["true"]}  # given with a flow run
+    kubernetes_validate.validate(job, KUBERNETES, strict=True)
+    limits = job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert limits["cpu"] == str(threads)
+    assert limits.get("nvidia.com/gpu", 0) == (1 if name == "kubernetes-gpu-pool" else 0)
+    claims = {r["metadata"]["name"] for r in resources() if r["kind"] == "PersistentVolumeClaim"}
+    assert {v["persistentVolumeClaim"]["claimName"] for v in job["spec"]["template"]["spec"]["volumes"]} == claims
