@@ -30,7 +30,7 @@ from flows.prefect_server import (
 from kgcore.errors import InputError
 from tasks import services
 from tasks.places import check_database
-from tasks.reproduce import cores
+from tasks.resources import cores
 from tasks.settings import ensure_home, home, masked, mlflow_server, prefect_database, tracking_uri
 from tasks.store import open_store
 from tasks.ui import server_command

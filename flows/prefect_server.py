@@ -30,7 +30,7 @@ from prefect.states import Cancelling, Crashed
 
 from kgcore.errors import InputError, first_line
 from tasks import services
-from tasks.gpu import LIMIT as GPU
+from tasks.resources import LIMIT as GPU
 from tasks.settings import home
 
 POOL = "local-process"

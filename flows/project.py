@@ -128,6 +128,6 @@ def project_text(app: typer.Typer) -> str:
 
 
 if __name__ == "__main__":
-    from flows.cli import app
+    from flows.commands import app
 
     print(project_text(app), end="")

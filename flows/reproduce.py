@@ -18,7 +18,8 @@ from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.reproduction.grid import Cell, grid
 from tasks.artifacts import publish_reproduction
 from tasks.pipeline import finished_pipeline
-from tasks.reproduce import check_cells, cores, finish_reproduction, reproduction_run, share_cores
+from tasks.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
+from tasks.resources import cores
 from tasks.stage import Context
 
 log = logging.getLogger("kgcal")

@@ -4,8 +4,8 @@ from kgcore import storage
 from kgcore.config import RankConfig
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.ranking import filtered_ranks
-from tasks.gpu import gpu_slot
 from tasks.progress import progress_bar
+from tasks.resources import gpu_slot
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 from tasks.train import find_device
 

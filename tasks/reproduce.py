@@ -1,6 +1,5 @@
 """The MLflow run that a reproduction's cells are nested under, and the page that is made of their results."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,8 @@ from kgcore.report.plots import reliability_figure
 from kgcore.reproduction.compare import side_by_side
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
+from tasks.compare import write_csv
+from tasks.resources import cores
 from tasks.settings import ensure_home
 from tasks.store import Store, open_store
 from tasks.train import check_training
@@ -33,11 +34,6 @@ def check_cells(cells: Iterable[Cell], device: str) -> None:
 def share_cores(workers: int) -> None:
     """Leave this process its share of the cores where `workers` train at once."""
     torch.set_num_threads(max(1, cores() // workers))
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
@@ -88,9 +84,7 @@ def finish_reproduction(
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
         if csv is not None:
-            partial = csv.with_name(f".{csv.name}.{os.getpid()}.partial")
-            shutil.copy(Path(folder) / TABLE, partial)
-            partial.replace(csv)
+            write_csv(frame, csv)
     said = findings(frame)
     store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
     store.log_tags(run_id, {"mlflow.note.content": "\n".join(f"* {line}" for line in said)})

@@ -19,7 +19,6 @@ from pathlib import Path
 import psutil
 import requests
 
-from kgcore import storage
 from kgcore.errors import InputError, first_line
 from tasks.settings import ensure_home, home, masked
 
@@ -185,5 +184,5 @@ def _file() -> Path:
 
 def _remember(entries: Sequence[Service]) -> None:
     partial = _file().with_suffix(".partial")
-    storage.write_json(partial, [asdict(service) for service in entries])
+    partial.write_text(json.dumps([asdict(service) for service in entries], indent=1) + "\n", encoding="utf-8")
     partial.replace(_file())

@@ -8,7 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from tasks.compare import HIGHEST_FIRST, LABELLED, METRICS, TEST_SAMPLE, setting_columns
-from tasks.ui import best_runs_page
+from tasks.views import best_runs_page
 
 HEADERS = {  # in the order of the table
     "model": "model",

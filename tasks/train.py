@@ -17,8 +17,8 @@ from kgcore.models import MODELS
 from kgcore.registry import build
 from kgcore.training.loop import train
 from tasks.fingerprint import code_fingerprint
-from tasks.gpu import gpu_slot
 from tasks.progress import console, progress_bar
+from tasks.resources import gpu_slot
 from tasks.settings import checkpoint_seconds
 from tasks.stage import (
     Context,

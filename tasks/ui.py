@@ -1,19 +1,14 @@
 """The MLflow UI on this project's store."""
 
-import json
 import os
 import shlex
 import sys
 from pathlib import Path
-from urllib.parse import quote
 
 from kgcore.errors import InputError
-from kgcore.report.summary import METRICS
 from tasks.services import services, taken
 from tasks.settings import artifact_place, mlflow_server, tracking_uri
 from tasks.store import open_store
-
-SETTINGS = ("model", "loss", "training_negatives", "negatives", "strategy", "calibrator", "base_rate")
 
 
 def ui_address() -> str | None:
@@ -28,23 +23,6 @@ def run_page(run_id: str) -> str | None:
     """The page of a run, where a server shows it."""
     address = ui_address()
     return f"{address}/#/experiments/{open_store().experiment_id}/runs/{run_id}" if address else None
-
-
-def best_runs_page(dataset: str) -> str | None:
-    """The runs table of everything measured on a data set, the lowest Brier score first, with the columns that say by
-    what: a view that the experiment keeps, where a server shows it."""
-    if not (address := ui_address()):
-        return None
-    store, view = open_store(), f"kgcal-{dataset}"
-    # what MLflow's own "share view" writes; 3.17 reads it as plain JSON, too
-    state = {
-        "searchFilter": f"tags.`kgcal.stage` = 'measurement' AND params.dataset = '{dataset}'",
-        "orderByKey": "metrics.`brier`",
-        "orderByAsc": True,
-        "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in METRICS],
-    }
-    store.client.set_experiment_tag(store.experiment_id, f"mlflow.sharedViewState.{view}", json.dumps(state))
-    return f"{address}/#/experiments/{store.experiment_id}/runs?viewStateShareKey={quote(view)}"
 
 
 def ui_command() -> str:

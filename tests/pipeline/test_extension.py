@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows import cli
+from flows import commands
 from kgcore.calibration import CALIBRATORS
 from kgcore.datasets import DATASETS
 from kgcore.losses import LOSSES
@@ -105,7 +105,7 @@ def test_one_new_file_each_goes_through_the_whole_pipeline(tmp_path: Path) -> No
     options = {"dataset": "clan", "size": 300, "model": "bilinear_diagonal", "loss": "squared_hinge"}
     options |= {"calibrators": "median_split", "k": 8, "epochs": 2, "batch-size": 128, "json": target}
     arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    result = CliRunner().invoke(cli.app, ["run", *arguments])
+    result = CliRunner().invoke(commands.app, ["run", *arguments])
     assert result.exit_code == 0, result.output
     summary = json.loads(target.read_text())
     assert (summary["dataset"], summary["model"], summary["loss"]) == ("clan", "bilinear_diagonal", "squared_hinge")

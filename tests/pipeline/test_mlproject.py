@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.commands import app
 from flows.project import project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config

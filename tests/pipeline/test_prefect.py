@@ -39,8 +39,8 @@ from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
 from kgcore.reproduction import grid
 from tasks.artifacts import publish
-from tasks.gpu import gpu_slot
 from tasks.progress import progress_bar
+from tasks.resources import gpu_slot
 from tests.pipeline.conftest import CHECKOUT, small_family
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from flows import cli
+from flows import commands
 from kgcore.config import TrainConfig
 from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
@@ -41,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def kgcal(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(cli.app, list(arguments))
+    result = CliRunner().invoke(commands.app, list(arguments))
     return result.exit_code, result.output
 
 

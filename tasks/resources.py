@@ -1,20 +1,29 @@
-"""One thing at a time on the GPU: Prefect's concurrency limit `gpu`, which all runs of a server share."""
+"""What runs share: the cores of the machine, and, one at a time, the GPU: Prefect's concurrency limit `gpu`."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
-import torch
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
 from prefect.context import FlowRunContext
 
 from kgcore.errors import InputError, first_line
 
+if TYPE_CHECKING:
+    import torch
+
 LIMIT = "gpu"
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
-def gpu_slot(device: torch.device) -> Iterator[torch.device]:
+def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
     """The device, with a slot of the limit for as long as the block runs: waited for where others have them all. On a
     CPU, and outside a flow run, none is taken.
 

@@ -1,0 +1,80 @@
+"""What every command has in common: how it speaks, and how it ends."""
+
+import inspect
+import logging
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from kgcore.errors import InputError, KgcalError, KgcalWarning
+
+console = Console(highlight=False)
+
+
+def new_app() -> typer.Typer:
+    """`kgcal` without commands."""
+    return typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Probabilities you can trust from knowledge graph embeddings.",
+    )
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """The command, with a user's mistake told in one sentence and exit code 2."""
+
+    def call(**values: Any) -> None:
+        log_to_terminal()
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # runs are closed on the way out
+        try:
+            function(**values)
+        except KgcalError as error:
+            fail(str(error))
+
+    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    call.__annotations__, call.__doc__ = function.__annotations__, function.__doc__
+    return call
+
+
+def log_to_terminal() -> None:
+    """What the stages say, on standard error."""
+    logger = logging.getLogger("kgcal")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    plain: dict[str, Any] = {"show_path": False, "show_level": False, "omit_repeated_times": False}
+    plain["log_time_format"] = "%H:%M:%S"
+    logger.addHandler(RichHandler(console=Console(stderr=True), **plain))
+    usual = warnings.showwarning
+
+    def show_warning(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
+        if issubclass(category, KgcalWarning):
+            logger.warning("warning: %s", message)
+        else:
+            usual(message, category, *where, **options)
+
+    warnings.showwarning = show_warning
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and end with exit code 2."""
+    print(f"kgcal: {message}", file=sys.stderr)
+    raise typer.Exit(2)
+
+
+def check_target(path: Path, option: str = "--json") -> None:
+    """Raise InputError when the results could not be written there: before anything is computed."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {folder}")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{option} {path}: a file cannot be written there")
