@@ -15,7 +15,7 @@ test: $(READY) ## the whole test suite
 
 test-e2e: $(READY) ## servers on PostgreSQL, a worker, deployments and what becomes of them when something dies
 	.ci/postgresql
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
 
 check: $(READY) ## format, lint, layer rules, types, tests
 	.ci/postgresql
@@ -23,7 +23,7 @@ check: $(READY) ## format, lint, layer rules, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadscope --ignore tests/e2e
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
 
 ui: $(READY) ## the MLflow UI on everything that was run
 	$(BIN)/kgcal ui

@@ -67,7 +67,7 @@ def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> list[
             api = _prefect(_port(PREFECT, prefect_port, 4200))
             with client_of(api) as client:
                 prepare_server(client)
-                deploy(api)
+                deploy(client, api)
                 _worker(client, api)
         except BaseException:
             for name, service in reversed(services.services().items()):

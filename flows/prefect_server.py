@@ -1,5 +1,6 @@
 """What the Prefect server of `kgcal up` is told: the work pool, the deployments, and the ends of runs."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import httpx
 import psutil
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, WorkPoolCreate
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, VariableCreate, VariableUpdate, WorkPoolCreate
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterState,
@@ -34,6 +35,7 @@ from tasks.resources import LIMIT as GPU
 from tasks.settings import home
 
 POOL = "local-process"
+DEPLOYED = "kgcal_deployed"  # the server's variable that says which deployments it has
 ZOMBIES = "mark runs without a heartbeat as crashed"
 SILENCE = 90  # seconds without a heartbeat after which a run is taken for dead
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -85,8 +87,15 @@ def prepare_server(client: SyncPrefectClient) -> None:
         client.create_automation(AutomationCore(name=ZOMBIES, trigger=trigger, actions=[crash]))
 
 
-def deploy(api: str) -> None:
-    """The deployments of prefect.yaml, made or brought up to date."""
+def deploy(client: SyncPrefectClient, api: str) -> None:
+    """The deployments of prefect.yaml, made or brought up to date.
+
+    Nothing is done where they are as they were made, so that schedules somebody has changed in the dashboard stay.
+    """
+    current = _deployed()
+    known = client.read_variable_by_name(DEPLOYED)
+    if known is not None and known.value == current:
+        return
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
     environment = os.environ | server_environment() | {"PREFECT_API_URL": api}
     try:
@@ -98,6 +107,19 @@ def deploy(api: str) -> None:
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip() or error.stdout.strip() or "it said nothing").splitlines()
         raise InputError(f"the deployments of prefect.yaml cannot be made: {said[-1].strip()}") from None
+    if known is None:
+        client.create_variable(VariableCreate(name=DEPLOYED, value=current))
+    else:
+        client.update_variable(VariableUpdate(name=DEPLOYED, value=current))
+
+
+def _deployed() -> str:
+    """Digest of what the deployments are made of: their file, where it stands, the flows and their settings."""
+    digest = hashlib.sha256(str(CHECKOUT).encode())
+    sources = [CHECKOUT / "prefect.yaml", *sorted((CHECKOUT / "flows").glob("*.py")), CHECKOUT / "kgcore" / "config.py"]
+    for path in sources:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def active_runs(client: SyncPrefectClient) -> list[FlowRun]:

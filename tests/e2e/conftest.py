@@ -1,0 +1,25 @@
+"""Databases and servers, one set a file of tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.local import Local
+from tests.e2e.postgres import Postgres, postgres
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Postgres]:
+    with postgres() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, database: Postgres) -> Iterator[Local]:
+    made = Local(tmp_path_factory.mktemp("local"), database)
+    try:
+        done = made.kgcal("up", *made.ports)
+        assert done.returncode == 0, done.stderr
+        yield made
+    finally:
+        made.kgcal("down")

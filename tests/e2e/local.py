@@ -1,0 +1,71 @@
+"""A home with servers on PostgreSQL and a worker, as `kgcal up` starts them."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from tests.e2e.postgres import Postgres
+from tests.pipeline.conftest import Kgcal
+from tests.ports import free_port
+
+SIZES = ["--size", "300", "--k", "8", "--epochs", "2"]
+
+
+def until(what: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.5)
+
+
+class Local:
+    """A home with its servers, and their APIs as a program sees them."""
+
+    def __init__(self, folder: Path, database: Postgres) -> None:
+        self.database = database
+        self.kgcal = Kgcal(
+            folder,
+            MLFLOW_TRACKING_URI=database.url("mlflow"),
+            PREFECT_API_DATABASE_CONNECTION_URL=database.url("prefect", "postgresql+asyncpg"),
+        )
+        self.mlflow, self.prefect = free_port(), free_port()
+        self.ports = ["--mlflow-port", str(self.mlflow), "--prefect-port", str(self.prefect)]
+
+    def state(self) -> dict[str, str]:
+        """Service -> state, as `kgcal status` says."""
+        done = self.kgcal("status")
+        assert done.returncode == 0, done.stderr
+        return {line.split()[0]: line[9:22].strip() for line in done.stdout.splitlines()}
+
+    def process(self, name: str) -> psutil.Process:
+        entries = json.loads((self.kgcal.home / "services" / "services.json").read_text())
+        return psutil.Process(next(entry["pid"] for entry in entries if entry["name"] == name))
+
+    def api(self, path: str, body: object = None) -> Any:
+        answer = requests.post(f"http://127.0.0.1:{self.prefect}/api/{path}", json=body or {}, timeout=20)
+        answer.raise_for_status()
+        return answer.json()
+
+    def deployment(self, name: str) -> str:
+        """The id of a deployment, FLOW/DEPLOYMENT."""
+        url = f"http://127.0.0.1:{self.prefect}/api/deployments/name/{name}"
+        return str(requests.get(url, timeout=20).json()["id"])
+
+    def trigger(self, deployment: str, **parameters: object) -> str:
+        """The id of a new run of a deployment."""
+        made = self.api(f"deployments/{self.deployment(deployment)}/create_flow_run", {"parameters": parameters})
+        assert isinstance(made, dict)
+        return str(made["id"])
+
+    def run_state(self, run: str) -> str:
+        return str(
+            requests.get(f"http://127.0.0.1:{self.prefect}/api/flow_runs/{run}", timeout=20).json()["state_name"]
+        )
+
+    def mlflow_states(self) -> list[str]:
+        return [status for (status,) in self.database.ask("mlflow", "SELECT status FROM runs")]

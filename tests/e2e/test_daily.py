@@ -1,0 +1,143 @@
+"""A day with `kgcal up`: runs that are seen, triggered again and scheduled, all of it in PostgreSQL."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from mlflow import MlflowClient
+
+from tests.e2e.local import SIZES, Local, until
+from tests.e2e.postgres import Postgres
+from tests.pipeline.conftest import Kgcal
+from tests.ports import free_port
+
+
+def test_up_starts_what_is_missing_and_nothing_twice(local: Local) -> None:
+    assert local.state() == {"mlflow": "up", "prefect": "up", "worker": "up"}
+    before = {name: local.process(name) for name in ("mlflow", "prefect", "worker")}
+    assert local.kgcal("up").returncode == 0
+    assert {name: local.process(name) for name in before} == before
+    assert requests.get(f"http://127.0.0.1:{local.mlflow}/health", timeout=5).text == "OK"
+    deployments = local.api("deployments/filter")
+    assert isinstance(deployments, list)
+    assert {"pipeline", "nightly", "reproduce", "stage-calibrate"} <= {deployment["name"] for deployment in deployments}
+
+
+def test_a_run_is_seen_and_one_stage_is_triggered_again(local: Local) -> None:
+    results = local.kgcal.results("--dataset", "family", *SIZES)
+    runs = local.api("flow_runs/filter")
+    assert isinstance(runs, list)
+    assert [(run["name"], run["state_name"]) for run in runs] == [("family transe self_adversarial", "Completed")]
+    run = local.trigger("calibrate/stage-calibrate", scores=results["runs"]["score"], config={"base_rate": 0.2})
+    until(lambda: local.run_state(run) == "Completed")
+    client = MlflowClient(tracking_uri=f"http://127.0.0.1:{local.mlflow}")
+    [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
+    newest = client.search_runs([experiment.experiment_id], "tags.`kgcal.stage` = 'calibrate'", max_results=1)[0]
+    assert json.loads(newest.data.tags["kgcal.config"])["base_rate"] == 0.2
+
+
+@pytest.fixture(scope="module")
+def killed(local: Local) -> str:
+    """The flow run of a `kgcal run` that was killed."""
+    command = local.kgcal.command("run", "--dataset", "family", "--size", "300", "--k", "8", "--epochs", "100000")
+    process = subprocess.Popen(
+        command, env=local.kgcal.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    until(lambda: "RUNNING" in local.mlflow_states())
+    runs = local.api("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}})
+    process.kill()
+    process.wait()
+    assert isinstance(runs, list)
+    [run] = runs
+    return str(run["id"])
+
+
+@pytest.fixture(scope="module")
+def scheduled(local: Local) -> str:
+    """The id of the deployment `nightly`, with one more schedule: every minute."""
+    found = local.deployment("pipeline/nightly")
+    small = {"prepare": {"size": 300}, "train": {"k": 8, "epochs": 3}}
+    schedule = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True, "parameters": small}
+    local.api(f"deployments/{found}/schedules", [schedule])
+    return found
+
+
+@pytest.mark.usefixtures("killed", "scheduled")  # early: it takes 90 seconds until they are seen
+def test_both_servers_keep_everything_in_postgresql_and_no_password_is_told(local: Local) -> None:
+    kinds = {kind for (kind,) in local.database.ask("mlflow", "SELECT value FROM tags WHERE key = 'kgcal.stage'")}
+    assert {"train", "calibrate"} <= kinds
+    [(runs,)] = local.database.ask("prefect", "SELECT count(*) FROM flow_run WHERE state_type = 'COMPLETED'")
+    assert runs >= 2
+    assert not list(local.kgcal.home.rglob("*.db"))
+    assert any((local.kgcal.home / "artifacts").rglob("report.html"))  # what databases do not hold
+
+    password = local.database.password
+    said = "".join(done.stdout + done.stderr for done in map(local.kgcal, ("status", "up", "compare")))
+    logs = "".join(path.read_text() for path in (local.kgcal.home / "services").iterdir())
+    started = [local.process(name) for name in ("mlflow", "prefect", "worker")]
+    started += [child for process in started for child in process.children(recursive=True)]
+    commands = " ".join(part for process in started for part in process.cmdline())
+    assert "worker start" in commands
+    assert password not in said + logs + commands
+
+
+def test_a_database_that_cannot_be_used_is_told_without_its_password(database: Postgres, tmp_path: Path) -> None:
+    right = database.url("mlflow")
+    for uri, reason in {
+        right.replace("/mlflow", "/mlfow"): 'database "mlfow" does not exist',
+        right.replace("kgcal:", "kgcal:not"): "password authentication failed",
+        right.replace(f":{database.port}", f":{free_port()}"): "Connection refused",
+    }.items():
+        told(Kgcal(tmp_path, MLFLOW_TRACKING_URI=uri)("prepare", "--size", "300"), "MLflow store", reason, database)
+    elsewhere = database.url("prefct", "postgresql+asyncpg")
+    done = Kgcal(tmp_path, PREFECT_API_DATABASE_CONNECTION_URL=elsewhere)("up", "--mlflow-port", str(free_port()))
+    told(done, "Prefect's database", 'database "prefct" does not exist', database)
+
+
+def told(done: "subprocess.CompletedProcess[str]", what: str, reason: str, database: Postgres) -> None:
+    assert done.returncode == 2, done.stderr
+    [said] = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
+    assert what in said
+    assert reason in said
+    assert "kgcal:***@" in said
+    assert database.password not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_either_driver_of_postgresql_opens_the_store(local: Local, tmp_path: Path) -> None:
+    local.database.ask("postgres", "CREATE DATABASE other")
+    for scheme in ("postgresql", "postgresql+psycopg2"):
+        done = Kgcal(tmp_path, MLFLOW_TRACKING_URI=local.database.url("other", scheme))("prepare", "--size", "300")
+        assert done.returncode == 0, done.stderr
+    assert "re-used" in done.stderr
+
+
+def test_a_scheduled_run_fires_by_itself(local: Local, scheduled: str) -> None:
+    ended = {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED"]}}
+    wanted = {"deployments": {"id": {"any_": [scheduled]}}, "flow_runs": {"state": ended}}
+    runs: list[Any] = []
+
+    def fired() -> bool:
+        runs[:] = local.api("flow_runs/filter", wanted)
+        return bool(runs)
+
+    until(fired, 150)
+    local.api(f"deployments/{scheduled}/set_schedule_inactive")
+    assert runs[-1]["state_name"] == "Completed"
+    assert runs[-1]["auto_scheduled"]
+    assert runs[-1]["parameters"]["train"]["epochs"] == 3
+    client = MlflowClient(tracking_uri=f"http://127.0.0.1:{local.mlflow}")
+    [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
+    flow_run = f"tags.`kgcal.prefect_flow_run` = '{runs[-1]['id']}'"
+    [run] = client.search_runs([experiment.experiment_id], flow_run)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["gt.isotonic.brier"] > 0
+    shown = local.api("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[-1]["id"]]}}})
+    assert {"summary", "results", "mlflow-run"} <= {artifact["key"] for artifact in shown}
+
+
+def test_a_run_that_was_killed_by_hand_has_crashed(local: Local, killed: str) -> None:
+    until(lambda: local.run_state(killed) == "Crashed", 120)

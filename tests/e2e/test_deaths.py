@@ -1,0 +1,83 @@
+"""What becomes of runs, servers and the worker when something dies, is in the way, or is ended."""
+
+import signal
+import socket
+from pathlib import Path
+
+from tests.e2e.local import SIZES, Local, until
+from tests.pipeline.conftest import Kgcal
+from tests.ports import free_port
+
+
+def test_a_worker_that_was_killed_is_told_and_started_again(local: Local) -> None:
+    local.process("worker").send_signal(signal.SIGKILL)
+    until(lambda: local.state()["worker"] == "dead", 20)
+    assert local.kgcal("up").returncode == 0
+    assert local.state() == {"mlflow": "up", "prefect": "up", "worker": "up"}
+
+
+def test_a_dead_server_keeps_no_run_from_running(local: Local) -> None:
+    for member in [*local.process("prefect").children(recursive=True), local.process("prefect")]:
+        member.send_signal(signal.SIGKILL)
+    until(lambda: local.state()["prefect"] == "dead", 20)
+    assert local.kgcal("run", "--dataset", "family", *SIZES).returncode == 0
+    assert local.kgcal("up").returncode == 0
+    assert local.state()["prefect"] == "up"  # where it was, so that the worker finds it
+
+
+def test_a_port_that_is_taken_ends_up_with_nothing_started(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = str(other.getsockname()[1])
+        kgcal, free = Kgcal(tmp_path), free_port()
+        done = kgcal("up", "--mlflow-port", str(free), "--prefect-port", taken)
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        f"kgcal: port {taken} of 127.0.0.1 is taken by another program: name another with --prefect-port"
+    )
+    lines = kgcal("status").stdout.splitlines()
+    assert [line.strip().split(maxsplit=1) for line in lines] == [
+        [s, "not started"] for s in ("mlflow", "prefect", "worker")
+    ]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", free))  # the MLflow server that had come up is gone
+
+
+def test_down_cancels_what_runs_and_ends_exactly_what_up_started(local: Local) -> None:
+    run = local.trigger("train/stage-train", config={"epochs": 100_000})
+    until(lambda: local.run_state(run) == "Running")
+    until(lambda: "RUNNING" in local.mlflow_states())
+    started = [local.process(name) for name in ("mlflow", "prefect", "worker")]
+    started += local.process("worker").children(recursive=True)  # the training is one of them
+    assert len(started) > 3
+    ended = local.kgcal("down")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "ended: worker, prefect, mlflow"
+    assert not any(process.is_running() for process in started)
+    assert "RUNNING" not in local.mlflow_states()
+    assert set(local.state().values()) == {"not started"}
+    assert local.kgcal("down").stdout.strip() == "nothing was up"
+    assert local.kgcal("up", *local.ports).returncode == 0  # what became of the run stands in the server's data
+    assert local.run_state(run) == "Cancelled"
+
+
+def test_what_a_killed_worker_has_left_is_ended(local: Local) -> None:
+    run = local.trigger("train/stage-train", config={"epochs": 100_000})
+    until(lambda: local.run_state(run) == "Running")
+    until(lambda: "RUNNING" in local.mlflow_states())
+    left = local.process("worker").children(recursive=True)
+    local.process("worker").send_signal(signal.SIGKILL)
+    assert local.kgcal("down").returncode == 0
+    assert left
+    assert not any(process.is_running() for process in left)
+    assert "RUNNING" not in local.mlflow_states()
+    assert local.kgcal("up", *local.ports).returncode == 0
+    assert local.run_state(run) == "Crashed"
+
+
+def test_a_server_that_the_environment_names_is_left_alone(local: Local, tmp_path: Path) -> None:
+    named = f"http://127.0.0.1:{local.prefect}/api"
+    done = Kgcal(tmp_path, PREFECT_API_URL=named)("up")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"kgcal: PREFECT_API_URL names a Prefect server already, {named}: unset it")
