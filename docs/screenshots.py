@@ -86,8 +86,8 @@ def pictures(home: Home) -> dict[str, tuple[str, str]]:
     form = f"{home.prefect}/deployments/deployment/{home.deployment('calibrate/stage-calibrate')}/run"
     return {
         "prefect-run": (f"{home.prefect}/runs/flow-run/{run}?tab=Artifacts", "summary"),
-        "prefect-form": (form, "base_rate"),
-        "mlflow-runs": (table, "isotonic"),
+        "prefect-form": (form, "Base Rate"),
+        "mlflow-runs": (table, "gt.isotonic"),
         "mlflow-chart": (f"{table}&compareRunsMode=CHART", "brier"),
         "mlflow-run": (pipeline, "Description"),
         "mlflow-champion": (f"{home.mlflow}/#/models/kgcal-family", "champion"),
@@ -98,8 +98,13 @@ def take(page: Page, name: str, address: str, awaited: str) -> None:
     """One picture."""
     page.goto("about:blank")  # a page that differs after the '#' alone would not be loaded anew
     page.goto(address)
+    if name == "prefect-run":
+        page.get_by_text("Artifacts", exact=True).first.click()
     page.get_by_text(awaited).first.wait_for(timeout=60_000)
-    page.wait_for_timeout(4_000)  # charts are drawn after the text
+    assistant = page.locator("[aria-label='Close'], [data-component-id*='assistant'][data-component-id*='close']")
+    if "mlflow" in name and assistant.count():
+        assistant.first.click()
+    page.wait_for_timeout(6_000)  # charts are drawn after the text
     page.screenshot(path=IMAGES / f"{name}.png")
     print(IMAGES / f"{name}.png")
 
