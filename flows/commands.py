@@ -43,7 +43,7 @@ PLAIN: dict[str, Any] = {
     "labels": Annotated[str, typer.Option(help="file of newly labelled triples: subject, predicate, object, 1 or -1")],
     "instead": Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")],
     "dataset": Annotated[str, typer.Option(help="data set that has results; promote: none = each of them")],
-    "base_rate": Annotated[float | None, typer.Option(help="only calibrators of runs that stated this base rate")],
+    "base_rate": Annotated[float | None, typer.Option(help="base rate that is stated; none = as it is")],
 }
 
 

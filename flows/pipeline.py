@@ -25,9 +25,10 @@ from tasks.calibrate import calibrate_scores
 from tasks.classify import classify_triples
 from tasks.corrupt import corrupt_triples
 from tasks.evaluate import evaluate_predictions
-from tasks.pipeline import LATEST, finish_pipeline, pipeline_run, recalibration_run, resolve
+from tasks.pipeline import LATEST, finish_pipeline, pipeline_run, resolve
 from tasks.prepare import add_labels, prepare_data
 from tasks.rank import rank_triples
+from tasks.recalibrate import earlier, recalibration_run
 from tasks.report import write_report
 from tasks.score import score_triples
 from tasks.stage import Context, StageRef
@@ -78,36 +79,30 @@ def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | Non
         return finish_pipeline(run_id, after_training(data, model, configs, context))
 
 
-@flow(name="recalibrate", flow_run_name="recalibrate {model} to {calibrate.base_rate}")
+@flow(name="recalibrate", flow_run_name="recalibrate {model}")
 def recalibrate(
     model: RunId = LATEST,
     labels: str = "",
     instead: bool = False,
-    corrupt: CorruptConfig = CorruptConfig(),
-    calibrate: CalibrateConfig = CalibrateConfig(),
-    classify: ClassifyConfig = ClassifyConfig(),
-    evaluate: EvaluateConfig = EvaluateConfig(),
+    base_rate: float | None = None,
     force: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
     """New probabilities from a trained model, for new labels or a new base rate; trains nothing.
 
+    Everything else is done as it was for the run that is named.
+
     Args:
         model: run id that has the model or came from it, URI of a model or calibrator, or latest
         labels: file of newly labelled triples (subject, predicate, object, 1 or -1), which join the validation split
         instead: the labelled triples take the place of the validation split
-        corrupt: the synthetic negatives
-        calibrate: how scores become probabilities
-        classify: decisions
-        evaluate: how calibration is measured
+        base_rate: share of positives the probabilities are to be about; none = as before
         force: run every stage even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    configs = PipelineConfigs(corrupt=corrupt, calibrate=calibrate, classify=classify, evaluate=evaluate)
-    own = {"corrupt": corrupt, "calibrate": calibrate, "classify": classify, "evaluate": evaluate}
-    flow_run, file = _flow_run_id(), Path(labels) if labels else None
-    trained = resolve("train", model)
-    with recalibration_run(trained, own, file, flow_run) as run_id:
+    trained, configs = earlier(model, base_rate)
+    file = Path(labels) if labels else None
+    with recalibration_run(trained, configs, file, instead, device, _flow_run_id()) as run_id:
         context = Context(parent=run_id, force=force, device=device)
         data = resolve("prepare", trained.run_id)
         if file is not None:

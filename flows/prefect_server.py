@@ -37,6 +37,7 @@ from tasks.settings import home
 POOL = "local-process"
 DEPLOYED = "kgcal_deployed"  # the server's variable that says which deployments it has
 ZOMBIES = "mark runs without a heartbeat as crashed"
+ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")  # after which no heartbeat is due
 SILENCE = 90  # seconds without a heartbeat after which a run is taken for dead
 CHECKOUT = Path(__file__).resolve().parents[1]
 _ACTIVE = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
@@ -71,7 +72,7 @@ def prepare_server(client: SyncPrefectClient) -> None:
     except ObjectNotFound:
         client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=GPU, limit=1))
     if not client.read_automations_by_name(ZOMBIES):
-        ends = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
+        ends = {f"prefect.flow-run.{state}" for state in ENDS}
         trigger = EventTrigger(
             after={"prefect.flow-run.heartbeat"},
             expect={"prefect.flow-run.heartbeat"} | ends,

@@ -7,10 +7,11 @@ from prefect.context import FlowRunContext
 
 from flows.pipeline import recalibrate
 from flows.runs import flow
-from kgcore.config import CalibrateConfig, CorruptConfig, GateConfig, WatchConfig
+from kgcore.config import GateConfig, WatchConfig
+from kgcore.errors import InputError, KgcalError
 from tasks.artifacts import publish_decisions, publish_look
 from tasks.promote import datasets_with_results, promote_best
-from tasks.watch import watch_champion
+from tasks.watch import mark_recalibrated, watch_champion
 
 
 @flow(name="promote", flow_run_name="promote {dataset}")
@@ -26,9 +27,16 @@ def promote(
         base_rate: only calibrators of runs that stated this base rate; none = all
         config: the gate
     """
-    names = [dataset] if dataset else datasets_with_results()
-    decisions = [promote_best(name, base_rate, config) for name in names]
+    decisions, mistakes = [], []
+    for name in [dataset] if dataset else datasets_with_results():
+        try:
+            decisions.append(promote_best(name, base_rate, config))
+        except KgcalError as error:  # the others are let through all the same
+            mistakes.append(str(error))
     publish_decisions(decisions)
+    if mistakes:
+        done = [decision["explanation"] for decision in decisions]
+        raise InputError("; ".join([*mistakes, *done]))
     return decisions
 
 
@@ -42,15 +50,9 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> dic
         config: what counts as drift, and what is done about it
     """
     seen = watch_champion(dataset, Path(labels), config)
-    if seen["findings"] and config.on_drift == "recalibrate":
+    if seen["findings"] and config.on_drift == "recalibrate" and "recalibrated" not in seen:
         again = recalibrate if FlowRunContext.get() else recalibrate.fn
-        settings = seen["calibrate"] | {"calibrators": tuple(seen["calibrate"]["calibrators"])}
-        made = again(
-            model=seen["model"],
-            labels=labels,
-            corrupt=CorruptConfig(**seen["corrupt"]),
-            calibrate=CalibrateConfig(**settings),
-        )
-        seen["recalibrated"] = made["pipeline"]
+        seen["recalibrated"] = again(model=seen["model"], labels=labels)["pipeline"]
+        mark_recalibrated(seen, seen["recalibrated"])
     publish_look(seen)
     return seen

@@ -30,3 +30,11 @@ class CalibratedModel:
         scores[known] = self.trained.score(triples[known])
         probabilities[known] = self.calibrator.predict(scores[known], self.trained.fingerprint())
         return scores, probabilities, known
+
+    def fitted_on(self, names: pd.DataFrame) -> Bools:
+        """Whether each triple of names stands in train or valid, on which the model or the calibrator was fitted."""
+        triples, known = self.graph.number(names)
+        fitted = np.zeros(len(names), dtype=bool)
+        seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples)
+        fitted[known] = seen.contains(triples[known])
+        return fitted

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
 
-from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_floats
+from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_floats, as_weights
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
 from kgcore.metrics.bootstrap import Estimate, bootstrap
@@ -33,12 +33,12 @@ def stability(reference: Scores, scores: Scores, weights: Weights | None = None,
     shares of reference and scores, each count raised by a half so that none is 0. By sampling alone the index is about
     (1 / n + 1 / m) times a chi-square variable of bins - 1 degrees (Yurdakul 2018), which gives p; m is the reference's
     effective count (sum w)^2 / sum w^2.
-    Raises InputError for arrays that are empty or not finite.
+    Raises InputError for arrays that are empty or not finite, and for weights <= 0.
     """
     new, old = as_floats("scores", scores, len(scores)), as_floats("reference", reference, len(reference))
     if not len(new) or not len(old):
         raise InputError("a stability index needs scores on both sides")
-    w = np.ones(len(old)) if weights is None else weights
+    w = as_weights(weights, len(old))
     count = float(w.sum() ** 2 / (w**2).sum())
     order = np.argsort(old, kind="stable")
     mass = np.cumsum(w[order]) / w.sum()

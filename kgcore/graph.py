@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -37,7 +37,10 @@ class Split:
 
 @dataclass(frozen=True)
 class KnowledgeGraph:
-    """Vocabularies and splits. A triple's numbers are positions in `entities` and `predicates`."""
+    """Vocabularies and splits. A triple's numbers are positions in `entities` and `predicates`.
+
+    other_facts  true triples (n, 3) of no split, which corruptions and ranks are filtered by as by those of valid
+    """
 
     name: str
     entities: Sequence[str]
@@ -45,6 +48,7 @@ class KnowledgeGraph:
     train: Split
     valid: Split
     test: Split
+    other_facts: Triples = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
 
     @property
     def labelled(self) -> bool:
@@ -54,12 +58,12 @@ class KnowledgeGraph:
     @cached_property
     def known(self) -> "TripleIndex":
         """The facts that may be used in fitting: train and the positives of valid, never test."""
-        return self.index(self.train.positives, self.valid.positives)
+        return self.index(self.train.positives, self.valid.positives, self.other_facts)
 
     @cached_property
     def all_known(self) -> "TripleIndex":
         """Every positive, those of test included: for evaluation alone."""
-        return self.index(self.train.positives, self.valid.positives, self.test.positives)
+        return self.index(self.train.positives, self.valid.positives, self.other_facts, self.test.positives)
 
     def index(self, *triples: Triples) -> "TripleIndex":
         """An index over the given triples of this graph."""
@@ -67,11 +71,16 @@ class KnowledgeGraph:
 
     def fingerprint(self) -> str:
         """sha256 over vocabularies and splits: two graphs are the same data if and only if these agree."""
-        return self._digest(self.train, self.valid, self.test)
+        others = [Split(self.other_facts, np.ones(len(self.other_facts)))] if len(self.other_facts) else []
+        return self._digest(self.train, self.valid, self.test, *others)
 
     def training_fingerprint(self) -> str:
         """sha256 over vocabularies and train: two graphs train the same models if and only if these agree."""
         return self._digest(self.train)
+
+    def test_fingerprint(self) -> str:
+        """sha256 over vocabularies and test: what models are measured on where negatives are labelled."""
+        return self._digest(self.test)
 
     def _digest(self, *splits: Split) -> str:
         digest = hashlib.sha256()

@@ -44,17 +44,21 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
     for name in SPLITS:
         split: Split = getattr(graph, name)
         _write_table(folder / f"{name}.parquet", _spo(split.triples) | {"label": split.labels.astype(np.int8)})
+    if len(graph.other_facts):
+        _write_table(folder / "other_facts.parquet", _spo(graph.other_facts))
     write_json(folder / "graph.json", {"name": graph.name})
 
 
 def read_graph(folder: Path) -> KnowledgeGraph:
     """The graph `write_graph` wrote."""
     names = {n: read_names(folder / f"{n}.parquet") for n in ("entities", "predicates")}
-    splits = {}
+    splits: dict[str, Any] = {}
     for name in SPLITS:
         table, _ = _read_table(folder / f"{name}.parquet")
         splits[name] = Split(_triples(table), table["label"].astype(np.float64))
-    return KnowledgeGraph(read_json(folder / "graph.json")["name"], names["entities"], names["predicates"], **splits)
+    name, others = read_json(folder / "graph.json")["name"], folder / "other_facts.parquet"
+    facts: dict[str, Any] = {"other_facts": _triples(_read_table(others)[0])} if others.is_file() else {}
+    return KnowledgeGraph(name, names["entities"], names["predicates"], **splits, **facts)
 
 
 def read_names(path: Path) -> list[str]:

@@ -43,7 +43,8 @@ def comparison(
     base_rate  the one stated for the run (of calibrators fitted by ground truth, too); None: all
 
     Columns:
-        dataset, digest         the data set and its fingerprint
+        dataset, digest         the data set, and the fingerprint of its labelled test split, or of all of it where
+                                corruptions stand for test negatives
         test                    `labelled`, or which corruptions stand for the test negatives, at which base rate:
                                 figures of different test samples cannot be compared
         model, loss, k          the embedding model
@@ -142,7 +143,7 @@ def _row(measured: Run, inputs: Mapping[str, Run]) -> dict[str, Any]:
     ranks = inputs["rank"].data.metrics if "rank" in inputs else {}
     row: dict[str, Any] = {
         "dataset": params.get("dataset", ""),
-        "digest": inputs["prepare"].data.tags.get("kgcal.digest", "") if "prepare" in inputs else "",
+        "digest": _digest(inputs["prepare"].data.tags, test) if "prepare" in inputs else "",
         "test": test,
         "model": params.get("model", ""),
         "loss": params.get("loss", ""),
@@ -157,6 +158,11 @@ def _row(measured: Run, inputs: Mapping[str, Run]) -> dict[str, Any]:
     row |= {name: metrics.get(name, float("nan")) for name in SCORES}
     row |= {name: ranks.get(name, float("nan")) for name in _RANKS}
     return row | {name: _text(value) for name, value in settings.items() if name not in _NO_SETTING}
+
+
+def _digest(prepared: Mapping[str, str], test: str) -> str:
+    whole = prepared.get("kgcal.digest", "")
+    return prepared.get("kgcal.test", whole) if test == LABELLED else whole
 
 
 def _test_sample(corrupt: Run | None, settings: Mapping[str, Any]) -> str:

@@ -14,12 +14,12 @@ from kgcore.config import Config, TrainConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.summary import markdown, rows
+from tasks.champions import run_of_model
 from tasks.fingerprint import whole_code_fingerprint
 from tasks.names import short_label
 from tasks.places import hint
-from tasks.registry import run_of_model
 from tasks.settings import ensure_home
-from tasks.stage import Context, StageRef, checked, digest, inputs, load_config, log
+from tasks.stage import Context, StageRef, checked, digest, inputs, log
 from tasks.store import Store, open_store
 from tasks.train import check_training
 
@@ -38,31 +38,18 @@ def pipeline_run(
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
-    params = _params(configs)
+    params = all_settings(configs)
     params["dataset"] = find_dataset(params["dataset"]).name
     train = configs["train"]
     assert isinstance(train, TrainConfig)
     check_training(train, device)
     title = f"{params['dataset']} {train.model} {train.loss}"
-    with _open(title, {"key": _key(configs)}, params, flow_run, parent) as run_id:
+    with open_pipeline(title, {"key": _key(configs)}, params, flow_run, parent) as run_id:
         yield run_id
 
 
 @contextmanager
-def recalibration_run(
-    model: StageRef, configs: Mapping[str, Config], labels: Path | None, flow_run: str | None = None
-) -> Iterator[str]:
-    """The MLflow run of a pipeline that takes its model as it is: with every setting, the model's own among them."""
-    run = checked(open_store(), model)
-    settings = load_config(StageRef("prepare", inputs(run)["prepare"])) | load_config(model)
-    params = settings | _params(configs) | ({"labels": labels.name} if labels else {})
-    title = f"recalibrate {settings['dataset']} {settings['model']} {settings['loss']}"
-    with _open(title, {"model": model.run_id}, params, flow_run) as run_id:
-        yield run_id
-
-
-@contextmanager
-def _open(
+def open_pipeline(
     title: str, tags: Mapping[str, str], params: Mapping[str, Any], flow_run: str | None, parent: str | None = None
 ) -> Iterator[str]:
     """A run of stage `pipeline`, or the one that the flow run had before it was retried."""
@@ -76,7 +63,7 @@ def _open(
         yield run_id
 
 
-def _params(configs: Mapping[str, Config]) -> dict[str, Any]:
+def all_settings(configs: Mapping[str, Config]) -> dict[str, Any]:
     """Every setting by its name."""
     return {key: value for config in configs.values() for key, value in asdict(config).items()}
 

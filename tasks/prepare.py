@@ -69,5 +69,6 @@ def log_prepared(run: StageRun, prepared: Prepared, source: str) -> None:
     storage.write_json(run.folder / "counts.json", counts)
     dataset = (graph.name, graph.fingerprint()[:16])
     run.store.log_dataset(run.run_id, dataset, source, counts)
-    run.store.log_tags(run.run_id, {"kgcal.dataset": dataset[0], "kgcal.digest": dataset[1]})
+    tags = {"kgcal.dataset": dataset[0], "kgcal.digest": dataset[1], "kgcal.test": graph.test_fingerprint()[:16]}
+    run.store.log_tags(run.run_id, tags)
     run.store.log_metrics(run.run_id, counts, dataset=dataset)

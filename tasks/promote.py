@@ -4,16 +4,21 @@ from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock
 
 from kgcore import storage
+from kgcore.calibrated import CalibratedModel
 from kgcore.config import GateConfig
 from kgcore.errors import InputError
 from kgcore.gate import Verdict, gate
+from kgcore.graph import KnowledgeGraph
 from kgcore.predictions import Predictions
-from tasks.compare import TEST_SAMPLE, comparison
-from tasks.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
+from tasks.champions import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
+from tasks.compare import TEST_SAMPLE, comparison, dataset_name
 from tasks.stage import inputs
 from tasks.store import Store, open_store
+
+FEWEST = 50  # triples that a gate needs
 
 
 def datasets_with_results() -> list[str]:
@@ -31,7 +36,12 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> d
     {dataset, challenger, champion, passed, explanation, run}: model URIs; `run` is the MLflow run that holds the
     figures, None where the challenger is the champion already. Raises InputError where nothing was measured.
     """
-    store = open_store()
+    store, dataset = open_store(), dataset_name(dataset)
+    with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
+        return _promote(store, dataset, base_rate, config)
+
+
+def _promote(store: Store, dataset: str, base_rate: float | None, config: GateConfig) -> dict[str, Any]:
     candidates = _candidates(dataset, base_rate)
     best = candidates.iloc[0]
     label = f"{best['negatives']}.{best['calibrator']}"
@@ -93,7 +103,32 @@ def _judge(
     judged: Predictions = store.load(came_from["classify"], "predictions.parquet", storage.read_predictions)
     if champion is None:
         return gate(judged.probabilities[label], None, judged.labels, judged.weights, config, candidates)
-    graph = store.load(came_from["prepare"], "graph", storage.read_graph)
-    _, other, known = load_calibrated(store, champion).predict(graph.names_of(judged.triples))
-    rows = (judged.probabilities[label][known], other[known], judged.labels[known], judged.weights[known])
-    return gate(*rows, config, candidates)
+    graph: KnowledgeGraph = store.load(came_from["prepare"], "graph", storage.read_graph)
+    other = load_calibrated(store, champion)
+    _check_comparable(graph, other, judged)
+    names = graph.names_of(judged.triples)
+    _, probabilities, known = other.predict(names)
+    rows = known & ~other.fitted_on(names)  # nobody is judged on what he was fitted on
+    if rows.sum() < FEWEST:
+        raise InputError(f"{int(rows.sum()):,} test triples are new to the champion: at least {FEWEST} are needed")
+    both = (judged.probabilities[label][rows], probabilities[rows], judged.labels[rows], judged.weights[rows])
+    return gate(*both, config, candidates)
+
+
+def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, judged: Predictions) -> None:
+    """Raise InputError where the champion is of another graph of the same name, or is for another base rate than the
+    one that the test sample, where it is of corruptions, is weighted to."""
+    theirs = champion.graph.names_of(champion.graph.train.triples)
+    triples, known = graph.number(theirs)
+    shared = graph.index(graph.train.triples).contains(triples[known]).sum() / len(theirs)
+    if shared < 0.5:
+        raise InputError(
+            f"the champion of {graph.name} was trained on another graph of that name, of whose training triples this "
+            f"one has {shared:.0%}: give the data a name of its own, or take the champion's alias away"
+        )
+    stated = champion.calibrator.base_rate
+    if judged.synthetic_negatives and abs(stated - judged.base_rate) > 1e-6:
+        raise InputError(
+            f"the champion of {graph.name} is for a base rate of {stated:g}, the newest test sample is weighted to "
+            f"{judged.base_rate:g}: name the one to compare at with --base-rate"
+        )

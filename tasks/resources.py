@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
 from prefect.context import FlowRunContext
+from prefect.settings import PREFECT_API_URL
 
 from kgcore.errors import InputError, first_line
 
@@ -25,13 +26,13 @@ def cores() -> int:
 @contextmanager
 def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
     """The device, with a slot of the limit for as long as the block runs: waited for where others have them all. On a
-    CPU, and outside a flow run, none is taken.
+    CPU, outside a flow run, and on the temporary server of one command, which nobody shares, none is taken.
 
     Raises InputError where the server has no such limit. A slot whose renewal fails, because the server is gone for a
     moment, ends nothing.
     """
     with ExitStack() as held:
-        if device.type == "cuda" and FlowRunContext.get() is not None:
+        if device.type == "cuda" and FlowRunContext.get() is not None and PREFECT_API_URL.value():
             try:
                 held.enter_context(concurrency(LIMIT, strict=True, raise_on_lease_renewal_failure=False))
             except ConcurrencySlotAcquisitionError as error:

@@ -135,14 +135,12 @@ def start(
     service = Service(name, process.pid, token, url, url + health if url else "", setup)
     try:
         _remember([*(other for other in services().values() if other.name != name), service])
-        while process.poll() is None and not service.alive():
+        end = time.monotonic() + 5
+        while process.poll() is None and not service.alive() and time.monotonic() < end:
             time.sleep(0.01)  # its environment, by which it is known, is empty for a moment while it starts
     except BaseException:
         process.kill()
         raise
-    end = time.monotonic() + 5
-    while process.poll() is None and not service.alive() and time.monotonic() < end:
-        time.sleep(0.01)  # for an instant after it has started, its environment is empty
     return service
 
 

@@ -60,6 +60,7 @@ class Store:
     def __init__(self, uri: str) -> None:
         """Open the store, made if need be. Raises InputError when that cannot be."""
         self.uri, self.place, self.home = uri, masked(uri), ensure_home()
+        self._outermost_is_open = False  # whether this process has opened a run that is nested under none
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
         self.database = is_database(uri)
         check_store(uri)
@@ -132,12 +133,16 @@ class Store:
         self, name: str, tags: Mapping[str, str], parent: str | None = None, resume: str | None = None
     ) -> Iterator[str]:
         """A new MLflow run, or the one to `resume`; FINISHED when the block ends well, FAILED when it raises, KILLED
-        when it is interrupted. Where `mlflow run` has opened a run for this process, the outermost one is that.
+        when it is interrupted. Where `mlflow run` has opened a run for this process, the first outermost one is that.
         A lock that its process holds marks it as alive: see `reap`."""
         named = {f"kgcal.{key}": value for key, value in tags.items()} | {"kgcal.owner": self.owner}
         named |= {"mlflow.parentRunId": parent} if parent else {}
-        if parent is None:
-            resume = resume or project_run_id()
+        if parent is None and not self._outermost_is_open:
+            self._outermost_is_open = True
+            if resume is None:
+                resume = project_run_id()
+            else:
+                self.log_reuse(resume)
         with FileLock(self.home / "owners.lock"):
             if resume is not None:
                 run_id = resume

@@ -115,7 +115,7 @@ def adopt(run: StageRun, source: str) -> None:
         run.store.load_model(model_id, lambda files: shutil.copytree(files, folder, dirs_exist_ok=True))
 
     own = run.log_model(0, model.name, write, model.params, {"fingerprint": model.tags["fingerprint"]})
-    losses = run.store.client.get_metric_history(source, "loss")
+    losses = sorted(run.store.client.get_metric_history(source, "loss"), key=lambda point: point.step)
     run.log_metrics({"final_loss": losses[-1].value}, model_id=own)
     run.store.log_series(run.run_id, "loss", [point.value for point in losses], run.dataset)
     note = f"Not trained: the model of run `{source}`, whose training triples are the same."

@@ -13,54 +13,58 @@ from kgcore.datasets.base import md5_of
 from kgcore.datasets.labels import read_labels
 from kgcore.drift import Look, look
 from kgcore.errors import InputError
-from tasks.registry import CHAMPION, aliased, calibrator_inputs, load_calibrated
-from tasks.stage import StageRef, digest, load_config, log
+from tasks.champions import CHAMPION, aliased, calibrator_inputs, load_calibrated
+from tasks.compare import dataset_name
+from tasks.stage import digest, log
 from tasks.store import FINISHED, Store, open_store
+
+_RECALIBRATED = "kgcal.recalibrated"  # the pipeline run that the newest look has led to, or nothing
 
 
 def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> dict[str, Any]:
     """Measure the champion of a data set on newly labelled triples, and say whether it still fits.
 
     Triples of the champion's train, valid and test are left out: they are not new to it.
-    {dataset, model, corrupt, calibrate, metrics, findings, number, run}: the champion's URI and the settings of its
-    calibration, the figures of `Look.metrics`, what is wrong, the number of the look, and its MLflow run. The same
-    file and champion again make no new look.
+    {dataset, model, metrics, findings, number, run}: the champion's URI, the figures of `Look.metrics`, what is wrong,
+    the number of the look, and its MLflow run; `recalibrated` where that was done about this look before. The same file
+    and champion again make no new look.
 
     Raises InputError where there is no champion or there are too few labels.
     """
-    store = open_store()
+    store, dataset = open_store(), dataset_name(dataset)
     champion = aliased(store, dataset, CHAMPION)
     if champion is None:
         raise InputError(f"{dataset} has no champion to watch: `kgcal promote --dataset {dataset}` first")
-    model_id, identity = (
-        champion.model_id,
-        digest([md5_of(labels), champion.model_id, asdict(replace(config, on_drift="warn"))]),
-    )
+    model_id = champion.model_id
+    identity = digest([md5_of(labels), model_id, asdict(replace(config, on_drift="warn"))])
     with FileLock(store.home / "watch.lock"):
         store.reap()
-        history = store.search(stage="watch", dataset=dataset)
-        resume, number = (history[0].info.run_id, int(history[0].data.metrics["look"])) if history else (None, 0)
-        if history and history[0].data.tags["kgcal.look"] == identity:
+        history = store.search(status=None, stage="watch", dataset=dataset)
+        resume, tags = (str(history[0].info.run_id), history[0].data.tags) if history else (None, {})
+        number = int(history[0].data.metrics.get("look", 0)) if history else 0
+        if resume and tags.get("kgcal.look") == identity:
             log.info("%s was looked at with these labels already", dataset)
-            found: dict[str, Any] = store.load(str(resume), _file(number), storage.read_json)
-            return found | {"number": number, "run": resume}
+            found: dict[str, Any] = store.load(resume, _file(number), storage.read_json)
+            done = {"recalibrated": tags[_RECALIBRATED]} if tags.get(_RECALIBRATED) else {}
+            return found | {"number": number, "run": resume} | done
 
         seen, came_from = _look(store, model_id, labels, config), calibrator_inputs(store, model_id)
         number += 1
-        found = {
-            "dataset": dataset,
-            "model": champion.uri,
-            **{stage: load_config(StageRef(stage, came_from[stage])) for stage in ("corrupt", "calibrate")},
-            "metrics": seen.metrics(),
-            "findings": list(seen.findings),
-        }
+        found = {"dataset": dataset, "model": champion.uri}
+        found |= {"metrics": seen.metrics(), "findings": list(seen.findings)}
         with store.open_run(f"watch {dataset}", {"stage": "watch", "dataset": dataset}, resume=resume) as run_id:
             store.client.log_text(run_id, json.dumps(found, indent=1), _file(number))
             measured_on = (dataset, store.run(came_from["prepare"]).data.tags["kgcal.digest"])
             metrics = found["metrics"] | {"look": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, model_id, measured_on)
-            store.log_tags(run_id, {"kgcal.look": identity, "mlflow.note.content": markdown(found, number)})
+            tags = {"kgcal.look": identity, _RECALIBRATED: "", "mlflow.note.content": markdown(found, number)}
+            store.log_tags(run_id, tags)
     return found | {"number": number, "run": run_id}
+
+
+def mark_recalibrated(seen: dict[str, Any], pipeline: str) -> None:
+    """Remember the pipeline run that a look has led to: the same look leads to no other."""
+    open_store().log_tags(seen["run"], {_RECALIBRATED: pipeline})
 
 
 def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Look:

@@ -34,7 +34,8 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     instead   they take the place of the validation triples rather than join them. So they do, in any case, where valid
               has no labelled negatives: its positives are no sample of what is labelled now
 
-    Triples of train and test are left out: neither would be held out. A triple of valid gets its new label.
+    Triples of train and test are left out: neither would be held out. A triple of valid gets its new label; positives
+    of valid that make place for others stay known facts.
     counts: labels_rows; labels_with_unseen entities or predicates, for which no embedding exists; labels_not_held_out;
     labels_used; valid_positives and valid_negatives that come of it.
 
@@ -49,10 +50,14 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
             f"none of the {len(labelled):,} labelled triples can be used: {int((~known).sum()):,} have an entity or "
             f"predicate that the graph {graph.name} does not have, {int(seen.sum()):,} stand in its train or test"
         )
-    valid = Split(triples, labels)
+    valid, facts = Split(triples, labels), graph.valid.positives
+    facts = facts[~graph.index(triples).contains(facts)]  # what has no new label stays true, whatever its place
     if not instead and len(graph.valid.negatives):
+        facts = graph.other_facts
         kept = ~graph.index(triples).contains(graph.valid.triples)
         valid = Split(np.r_[graph.valid.triples[kept], triples], np.r_[graph.valid.labels[kept], labels])
+    if not len(valid.positives):
+        raise InputError("the labelled triples would be all of the validation split, and none is true: add true ones")
     order = np.lexsort(valid.triples.T[::-1])
     valid = Split(valid.triples[order], valid.labels[order])
     counts = {
@@ -63,4 +68,4 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         "valid_positives": len(valid.positives),
         "valid_negatives": len(valid.negatives),
     }
-    return Prepared(replace(graph, valid=valid), counts)
+    return Prepared(replace(graph, valid=valid, other_facts=facts), counts)

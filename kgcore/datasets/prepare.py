@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,7 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     entity_ids, predicate_ids = np.unique(rows["train"][:, [0, 2]]), np.unique(rows["train"][:, 1])
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
     _check_counts(spec, counts)
-    splits = {name: _restrict(name, rows[name], entity_ids, predicate_ids, counts) for name in SPLITS}
+    splits: dict[str, Any] = {name: _restrict(name, rows[name], entity_ids, predicate_ids, counts) for name in SPLITS}
     return Prepared(
         KnowledgeGraph(spec.name, entities[entity_ids].tolist(), predicates[predicate_ids].tolist(), **splits), counts
     )

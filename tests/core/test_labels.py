@@ -70,7 +70,26 @@ def test_new_labels_take_the_place_of_validation_where_asked_or_where_it_has_no_
     assert len(with_labels(small_graph, frame, instead=True).graph.valid) == 4
     positives = small_graph.valid.positives
     unlabelled = replace(small_graph, valid=Split(positives, np.ones(len(positives))))
-    assert len(with_labels(unlabelled, frame).graph.valid) == 4
+    made = with_labels(unlabelled, frame).graph
+    assert len(made.valid) == 4
+    assert made.known.contains(positives).all()  # what made place is still true
+    assert made.all_known.contains(positives).all()
+    assert made.fingerprint() != replace(made, other_facts=made.other_facts[1:]).fingerprint()
+
+
+def test_a_known_fact_that_is_labelled_false_is_none_any_more(small_graph: KnowledgeGraph) -> None:
+    doubted = small_graph.valid.positives[:3]
+    frame = labelled(small_graph, np.r_[doubted, unused_triples(small_graph, 1)], [0, 0, 0, 1])
+    for instead in (True, False):
+        made = with_labels(small_graph, frame, instead).graph
+        assert not made.known.contains(doubted).any()
+        assert made.known.contains(small_graph.valid.positives[3:]).all()
+
+
+def test_a_validation_split_without_positives_is_refused(small_graph: KnowledgeGraph) -> None:
+    frame = labelled(small_graph, unused_triples(small_graph, 3), [0, 0, 0])
+    with pytest.raises(InputError, match="none is true"):
+        with_labels(small_graph, frame, instead=True)
 
 
 def test_the_order_of_the_lines_changes_nothing(small_graph: KnowledgeGraph) -> None:

@@ -13,7 +13,7 @@ from tests.pipeline.conftest import Kgcal, all_runs, client_of
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
-    return kgcal, kgcal.results(*tiny_options())
+    return kgcal, kgcal.results(*tiny_options(), "--strategy", "typed", "--calibrators", "platt", "--bins", "5")
 
 
 def new_labels(kgcal: Kgcal, folder: Path) -> Path:
@@ -34,6 +34,14 @@ def test_new_labels_and_a_new_base_rate_train_nothing(first: tuple[Kgcal, dict],
     assert done.returncode == 0, done.stderr
     results = json.loads(target.read_text())
     assert results["reused"] == []
+    for stage, name, value in (
+        ("corrupt", "strategy", "typed"),
+        ("calibrate", "calibrators", ["platt"]),
+        ("calibrate", "base_rate", 0.3),
+        ("evaluate", "bins", 5),
+    ):  # as it was, but for what was asked for
+        run = client_of(kgcal).get_run(results["runs"][stage])
+        assert json.loads(run.data.tags["kgcal.config"])[name] == value
     assert f"adopted the model of run {before['runs']['train']}" in done.stderr
     assert results["metrics"]["base_rate"]["brier"] != before["metrics"]["base_rate"]["brier"]
     assert results["metrics"]["uncalibrated"] == before["metrics"]["uncalibrated"]  # the same model, the same test
@@ -51,6 +59,18 @@ def test_new_labels_and_a_new_base_rate_train_nothing(first: tuple[Kgcal, dict],
     assert done.returncode == 0, done.stderr
     again = json.loads(target.read_text())
     assert again["runs"] == results["runs"]
+
+    count = len(all_runs(kgcal))
+    for options, said in (
+        (("--labels", str(tmp_path / "nosuch.tsv")), "cannot be read"),
+        (("--device", "cuda:7"), "the device 'cuda:7' is not available here"),
+        (("--instead",), "name a file with --labels"),
+        (("--base-rate", "1.5"), "base_rate is 1.5: it must be above 0 and below 1"),
+    ):
+        done = kgcal("recalibrate", *options)
+        assert done.returncode == 2
+        assert said in done.stderr
+    assert len(all_runs(kgcal)) == count
 
 
 def test_a_run_with_other_held_out_files_adopts_the_model(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from flows.pipeline import pipeline
 from flows.upkeep import promote, watch
-from kgcore.config import PrepareConfig, TrainConfig, WatchConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, GateConfig, PrepareConfig, TrainConfig, WatchConfig
 from kgcore.errors import InputError
 from tasks.store import open_store
 
@@ -60,13 +60,44 @@ def test_a_better_model_takes_the_champion_s_place_and_a_worse_one_does_not() ->
     assert run.data.metrics["passed"] == 1
     assert run.data.tags["mlflow.note.content"] == second["explanation"]
 
-    slightly = pipeline.fn(prepare=PrepareConfig(size=300), train=TrainConfig(k=16, epochs=60, batch_size=128, seed=1))
-    [third] = promote.fn(dataset="family")
-    brier = [min(v["brier"] for v in r["metrics"]["ground_truth"].values()) for r in (strong, slightly)]
-    if brier[1] < brier[0]:  # a little better, which another seed is by luck alone
-        assert "is not better beyond the interval" in third["explanation"]
-    assert not third["passed"]
+    worse = trained(epochs=30)
+    [third] = promote.fn(dataset="family")  # the best of all is the champion already
+    assert worse["metrics"]["ground_truth"]["platt"]["brier"] > strong["metrics"]["ground_truth"]["platt"]["brier"]
+    assert "is the champion already" in third["explanation"]
     assert champion(client) == "3"
+
+    client.set_registered_model_alias("kgcal-family", "champion", "2")
+    [fourth] = promote.fn(dataset="family", config=GateConfig(level=1 - 1e-16))  # an interval as wide as can be
+    assert "is not better beyond the interval" in fourth["explanation"]
+    assert not fourth["passed"]
+    assert champion(client) == "2"
+
+
+def test_a_champion_of_another_graph_or_base_rate_is_not_compared_with(home: Path) -> None:
+    train = TrainConfig(k=16, epochs=30, batch_size=128)
+    trained(epochs=30)
+    promote.fn(dataset="family")
+    pipeline.fn(prepare=PrepareConfig(size=300, graph_seed=1), train=train)
+    with pytest.raises(InputError, match="was trained on another graph of that name"):
+        promote.fn(dataset="family")
+
+
+def test_corruptions_are_compared_at_the_base_rate_that_the_champion_is_for(home: Path) -> None:
+    rows = [f"e{i % 40}\tr{i % 2}\te{(i % 40 + i // 40 + 1) % 40}" for i in range(1200)]
+    folder = home / "mine"
+    folder.mkdir()
+    for name, part in (("train", rows[:900]), ("valid", rows[900:1050]), ("test", rows[1050:])):
+        (folder / f"{name}.txt").write_text("\n".join(part) + "\n")
+    config, train = PrepareConfig(dataset=str(folder)), TrainConfig(k=16, epochs=60, batch_size=128)
+    pipeline.fn(prepare=config, train=train)
+    [first] = promote.fn(dataset=str(folder))
+    assert first["challenger"] == "models:/kgcal-mine/1"
+    open_store().client.set_registered_model_alias("kgcal-mine", "champion", "1")
+    pipeline.fn(prepare=config, train=train, calibrate=CalibrateConfig(base_rate=0.1))
+    with pytest.raises(InputError, match=r"is for a base rate of 0.5, the newest test sample is weighted to 0.1"):
+        promote.fn()
+    [again] = promote.fn(dataset="mine", base_rate=0.5)
+    assert "is the champion already" in again["explanation"]
 
 
 def labelled(home: Path, rng: np.random.Generator, count: int, wrong: bool) -> Path:
@@ -86,7 +117,13 @@ def test_a_champion_is_watched_and_recalibrated(home: Path, rng: np.random.Gener
     labels.write_text("a\tb\tc\t1\n")
     with pytest.raises(InputError, match="family has no champion to watch"):
         watch.fn(dataset="family", labels=str(labels))
-    results = trained(epochs=30)
+    train = TrainConfig(k=16, epochs=30, batch_size=128)
+    results = pipeline.fn(
+        prepare=PrepareConfig(size=300),
+        train=train,
+        corrupt=CorruptConfig(strategy="typed"),
+        calibrate=CalibrateConfig(base_rate=0.4),
+    )
     promote.fn(dataset="family")
     with pytest.raises(InputError, match="0 triples can be judged: at least 50 are needed"):
         watch.fn(dataset="family", labels=str(labels))
@@ -111,3 +148,8 @@ def test_a_champion_is_watched_and_recalibrated(home: Path, rng: np.random.Gener
     manifest = json.loads(Path(client.download_artifacts(again["recalibrated"], "manifest.json")).read_text())
     assert client.get_run(manifest["train"]).data.tags["kgcal.adopted"] == results["runs"]["train"]
     assert client.get_run(manifest["prepare"]).data.tags["kgcal.labels"] == nonsense.name
+    made = {stage: json.loads(client.get_run(manifest[stage]).data.tags["kgcal.config"]) for stage in manifest}
+    assert made["corrupt"]["strategy"] == "typed"  # as the champion was made
+    assert made["calibrate"]["base_rate"] == 0.4
+    once_more = watch.fn(dataset="family", labels=str(nonsense), config=config)
+    assert once_more["recalibrated"] == again["recalibrated"]  # one look leads to one recalibration

@@ -45,7 +45,7 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
         store.client.get_registered_model(name)
     except MlflowException as error:
         if error.error_code != _MISSING:
-            raise
+            raise InputError(f"{name} cannot be had from {store.place}: {first_line(error)}") from error
         store.client.create_registered_model(name, description=f"Calibrated models of {dataset}, by `kgcal promote`.")
     content = digest(store.load_model(model_id, read_calibrator).to_json())
     for version in store.client.search_model_versions(f"name = '{name}'"):
@@ -63,13 +63,23 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
 
 
 def aliased(store: Store, dataset: str, alias: str) -> Version | None:
-    """The version of the data set's registered model that bears the alias; None where there is none, or it was not
-    registered by `register`."""
+    """The version of the data set's registered model that bears the alias; None where there is none.
+
+    Raises InputError where the store does not answer, and for a version that was not registered by `register`.
+    """
+    name = registered_name(dataset)
     try:
-        found = store.client.get_model_version_by_alias(registered_name(dataset), alias)
-    except MlflowException:  # no such model, or no such alias: MLflow tells them by different codes
-        return None
-    return _version(found) if _MODEL in found.tags else None
+        found = store.client.get_model_version_by_alias(name, alias)
+    except MlflowException as error:
+        if error.error_code in (_MISSING, "INVALID_PARAMETER_VALUE"):  # no such model, no such alias
+            return None
+        raise InputError(f"the {alias} of {name} cannot be had from {store.place}: {first_line(error)}") from error
+    if _MODEL not in found.tags:
+        raise InputError(
+            f"version {found.version} of {name}, the {alias}, was not registered by `kgcal promote`: take its alias "
+            "away"
+        )
+    return _version(found)
 
 
 def _version(found: ModelVersion) -> Version:
@@ -94,7 +104,7 @@ def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
 
 
 def calibrator_inputs(store: Store, model_id: str) -> dict[str, str]:
-    """Stage -> run id of everything that a calibrator came from, the calibrate run that fitted it last.
+    """Stage -> run id of everything that a calibrator came from; the calibrate run that fitted it comes last.
 
     Raises InputError where the calibrator or that run is gone.
     """
