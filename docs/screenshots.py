@@ -99,8 +99,8 @@ def take(page: Page, name: str, address: str, awaited: str) -> None:
     page.goto("about:blank")  # a page that differs after the '#' alone would not be loaded anew
     page.goto(address)
     if name == "prefect-run":
-        page.get_by_text("Artifacts", exact=True).first.click()
-    page.get_by_text(awaited).first.wait_for(timeout=60_000)
+        page.get_by_text("Artifacts").first.click()
+    page.get_by_text(awaited).first.wait_for()
     assistant = page.locator("[aria-label='Close'], [data-component-id*='assistant'][data-component-id*='close']")
     if "mlflow" in name and assistant.count():
         assistant.first.click()
@@ -114,7 +114,8 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as home, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        page.set_default_timeout(180_000)  # the first page of a server takes its time on a busy machine
         for name, (address, awaited) in pictures(home).items():
             if not sys.argv[1:] or name in sys.argv[1:]:
                 take(page, name, address, awaited)
