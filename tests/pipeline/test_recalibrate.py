@@ -112,17 +112,18 @@ def test_an_upstream_run_is_named_by_what_came_from_it_or_by_a_model(first: tupl
         model_id=calibrator.model_id,
     )
     client.set_registered_model_alias("mine", "best", made.version)
-    for stage, option, named, expected in (
-        ("rank", "--model", f"models:/{base.model_id}", "rank"),
-        ("rank", "--model", f"models:/{calibrator.model_id}", "rank"),
-        ("classify", "--calibrators", "models:/mine@best", "classify"),
-        ("calibrate", "--scores", f"models:/mine/{made.version}", "calibrate"),
-        ("calibrate", "--scores", f"runs:/{results['runs']['score']}/scores.parquet", "calibrate"),
-        ("calibrate", "--scores", results["runs"]["evaluate"], "calibrate"),
+    settings = {"calibrate": ("--calibrators", "platt")}  # as the pipeline's, so that the stage is reused
+    for stage, option, named in (
+        ("rank", "--model", f"models:/{base.model_id}"),
+        ("rank", "--model", f"models:/{calibrator.model_id}"),
+        ("classify", "--calibrators", "models:/mine@best"),
+        ("calibrate", "--scores", f"models:/mine/{made.version}"),
+        ("calibrate", "--scores", f"runs:/{results['runs']['score']}/scores.parquet"),
+        ("calibrate", "--scores", results["runs"]["evaluate"]),
     ):
-        done = kgcal(stage, option, named)
+        done = kgcal(stage, option, named, *settings.get(stage, ()))
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == results["runs"][expected], named
+        assert done.stdout.strip() == results["runs"][stage], named
 
 
 @pytest.mark.parametrize(
