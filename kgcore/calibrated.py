@@ -1,6 +1,7 @@
 """A calibrated model as those see it who ask for probabilities: names in, scores and probabilities out."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -8,14 +9,16 @@ import pandas as pd
 from kgcore.arrays import Bools, Probabilities, Scores
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.base import TrainedModel
+
+if TYPE_CHECKING:
+    from kgcore.models.base import TrainedModel
 
 
 @dataclass(frozen=True)
 class CalibratedModel:
     """An embedding model, a calibrator of its scores, and the graph whose names it knows."""
 
-    trained: TrainedModel
+    trained: "TrainedModel"
     calibrator: BoundCalibrator
     graph: KnowledgeGraph
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import chi2
+from scipy.special import chdtrc, ndtr
 
 from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_floats, as_weights
 from kgcore.config import WatchConfig
@@ -48,7 +47,7 @@ def stability(reference: Scores, scores: Scores, weights: Weights | None = None,
     actual = np.bincount(np.searchsorted(edges, new), minlength=cells) + 0.5
     e, a = expected / expected.sum(), actual / actual.sum()
     index = float(((a - e) * np.log(a / e)).sum())
-    return Stability(index, float(chi2.sf(index / (1 / len(new) + 1 / count), cells - 1)) if cells > 1 else 1.0)
+    return Stability(index, float(chdtrc(cells - 1, index / (1 / len(new) + 1 / count))) if cells > 1 else 1.0)
 
 
 def spiegelhalter(probabilities: Probabilities, labels: Labels) -> float:

@@ -1,6 +1,7 @@
 """The one table that everything after the model works on: triples, labels, scores, and where each row came from."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,9 @@ from kgcore.arrays import Bools, Labels, Scores, Triples
 from kgcore.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import TrainedModel
+
+if TYPE_CHECKING:
+    from kgcore.models.base import TrainedModel
 
 LABELLED, CORRUPTION = "labelled", "corruption"
 
@@ -53,7 +56,7 @@ class ScoreTable:
         return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
 
 
-def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: TrainedModel) -> ScoreTable:
+def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:
     """Score the held-out splits and their corruptions (split -> corruptions).
 
     Raises MismatchError when the model's tables are not of this graph's size.

@@ -1,26 +1,28 @@
 """The artifacts' formats: parquet for tables, safetensors for tensors, JSON for parameters. Never a pickle.
 
-Each kind has a `write_` that takes a path and a `read_` that gives back an equal object.
+Each kind has a `write_` that takes a path and a `read_` that gives back an equal object. Torch takes more than a
+second to load: that is left to those that read or write a model.
 """
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors.torch import load_file, save_file
 
 from kgcore.arrays import Floats, Triples
 from kgcore.corruptions.base import Corruptions
 from kgcore.evaluation import Measured
 from kgcore.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.metrics.reliability import Reliability
-from kgcore.models.base import Embeddings, TrainedModel
 from kgcore.predictions import Predictions
 from kgcore.score_table import ScoreTable
+
+if TYPE_CHECKING:
+    from kgcore.models.base import TrainedModel
 
 FORMAT = 1  # raise it when a format changes: it is part of every cache key
 
@@ -67,8 +69,10 @@ def read_names(path: Path) -> list[str]:
     return names
 
 
-def write_model(folder: Path, trained: TrainedModel) -> None:
+def write_model(folder: Path, trained: "TrainedModel") -> None:
     """embeddings.safetensors and model.json."""
+    from safetensors.torch import save_file
+
     folder.mkdir(parents=True, exist_ok=True)
     tables = {"entities": trained.embeddings.entities, "predicates": trained.embeddings.predicates}
     tables |= {f"shared.{name}": tensor for name, tensor in trained.embeddings.shared.items()}
@@ -77,8 +81,12 @@ def write_model(folder: Path, trained: TrainedModel) -> None:
     write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
 
 
-def read_model(folder: Path) -> TrainedModel:
+def read_model(folder: Path) -> "TrainedModel":
     """The model `write_model` wrote."""
+    from safetensors.torch import load_file
+
+    from kgcore.models.base import Embeddings, TrainedModel
+
     parameters, tables = read_json(folder / "model.json"), load_file(folder / "embeddings.safetensors")
     entities, predicates = tables.pop("entities"), tables.pop("predicates")
     shared = {name.removeprefix("shared."): tensor for name, tensor in tables.items()}

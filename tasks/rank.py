@@ -3,11 +3,9 @@
 from kgcore import storage
 from kgcore.config import RankConfig
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.ranking import filtered_ranks
 from tasks.progress import progress_bar
-from tasks.resources import gpu_slot
+from tasks.resources import find_device, gpu_slot
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
-from tasks.train import find_device
 
 
 @stage_task
@@ -15,6 +13,8 @@ def rank_triples(model: StageRef, config: RankConfig = RankConfig(), context: Co
     """Rank the test positives among all their corruptions. Artifacts: ranks.parquet, ranks.json."""
 
     def body(run: StageRun) -> None:
+        from kgcore.ranking import filtered_ranks  # loads torch
+
         graph = run.load("prepare", "graph", storage.read_graph)
         [trained] = run.load_models("train", storage.read_model)
         positives = graph.test.positives

@@ -13,9 +13,9 @@ from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, Evalua
 from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from tasks.pipeline import all_settings, open_pipeline, resolve
+from tasks.resources import find_device
 from tasks.stage import StageRef, checked, inputs, load_config
 from tasks.store import open_store
-from tasks.train import find_device
 
 
 def earlier(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from kgcore import storage
 from kgcore.evaluation import Measured
 from kgcore.report.comparison import comparison_page, sweep_figures
@@ -33,6 +31,8 @@ def check_cells(cells: Iterable[Cell], device: str) -> None:
 
 def share_cores(workers: int) -> None:
     """Leave this process its share of the cores where `workers` train at once."""
+    import torch
+
     torch.set_num_threads(max(1, cores() // workers))
 
 

@@ -12,7 +12,7 @@ from prefect.settings import PREFECT_API_URL
 
 from kgcore.errors import InputError, first_line
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch takes more than a second to load: those who compute wait for it, and nobody else
     import torch
 
 LIMIT = "gpu"
@@ -21,6 +21,22 @@ LIMIT = "gpu"
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def find_device(name: str) -> "torch.device":
+    """The torch device of that name; auto takes a GPU where there is one. Raises InputError where it is not there."""
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f"there is no device {name!r}: auto, cpu, cuda or cuda:N is needed") from None
+    there = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
+    if (device.index or 0) >= there:
+        raise InputError(f"the device {name!r} is not available here: use cpu or auto")
+    return device
 
 
 @contextmanager

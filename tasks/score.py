@@ -3,9 +3,8 @@
 from kgcore import storage
 from kgcore.config import ScoreConfig
 from kgcore.score_table import score_table
-from tasks.resources import gpu_slot
+from tasks.resources import find_device, gpu_slot
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
-from tasks.train import find_device
 
 
 @stage_task

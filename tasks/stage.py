@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from filelock import FileLock
-from matplotlib.figure import Figure
 from mlflow.entities import Run
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -23,6 +22,9 @@ from kgcore.errors import InputError, KgcalError, MismatchError
 from kgcore.storage import FORMAT
 from tasks.fingerprint import code_fingerprint
 from tasks.store import FINISHED, Store, open_store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -211,7 +213,7 @@ class StageRun:
             write(Path(folder))
             return self.store.log_model(self.run_id, number, name, params, tags, Path(folder))
 
-    def log_figure(self, name: str, figure: Figure) -> None:
+    def log_figure(self, name: str, figure: "Figure") -> None:
         """A figure as PNG, which the MLflow UI shows."""
         figure.savefig(_folder(self.folder / "figures") / f"{name}.png", dpi=150)
 

@@ -6,19 +6,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
-
 from kgcore import storage
 from kgcore.config import TrainConfig
 from kgcore.corruptions import STRATEGIES
-from kgcore.errors import InputError, MismatchError
+from kgcore.errors import MismatchError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import build
-from kgcore.training.loop import train
 from tasks.fingerprint import code_fingerprint
 from tasks.progress import console, progress_bar
-from tasks.resources import gpu_slot
+from tasks.resources import find_device, gpu_slot
 from tasks.settings import checkpoint_seconds
 from tasks.stage import (
     Context,
@@ -50,6 +47,8 @@ def train_model(data: StageRef, config: TrainConfig, context: Context = Context(
     )
 
     def body(run: StageRun) -> None:
+        from kgcore.training.loop import train  # loads torch, which no other stage waits for where none is run
+
         graph = run.load("prepare", "graph", storage.read_graph)
         training_key = digest([asdict(config), graph.training_fingerprint(), code_fingerprint(code)])
         run.store.log_tags(run.run_id, {"kgcal.training": training_key})
@@ -159,17 +158,3 @@ def check_training(config: TrainConfig, device: str) -> None:
     build(MODELS.get(config.model), config.model_options, config.k)
     build(LOSSES.get(config.loss), config.loss_options)
     find_device(device)
-
-
-def find_device(name: str) -> torch.device:
-    """The torch device of that name; auto takes a GPU where there is one. Raises InputError where it is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InputError(f"there is no device {name!r}: auto, cpu, cuda or cuda:N is needed") from None
-    there = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
-    if (device.index or 0) >= there:
-        raise InputError(f"the device {name!r} is not available here: use cpu or auto")
-    return device

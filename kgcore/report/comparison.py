@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from kgcore.report.page import svg
-from kgcore.report.plots import COLOURS
+from kgcore.report.plots import COLOURS, new_figure
 from kgcore.reproduction.findings import TOLERANCE, findings, worse_than_paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLES = {
     "results": "Results: calibration with ground truth and synthetic negatives",
@@ -47,7 +49,7 @@ _ALL_METRICS = ("ranks", "thresholds")  # tables whose columns are metrics
 
 
 def comparison_page(
-    title: str, frame: pd.DataFrame, figures: dict[str, Figure], failures: dict[str, str], notes: list[str]
+    title: str, frame: pd.DataFrame, figures: "dict[str, Figure]", failures: dict[str, str], notes: list[str]
 ) -> str:
     """The page as HTML.
 
@@ -133,7 +135,7 @@ def name(key: Any) -> str:
     return f"{key:g}" if isinstance(key, float) else NAMES.get(str(key), str(key).replace("_", " "))
 
 
-def sweep_figures(frame: pd.DataFrame) -> dict[str, Figure]:
+def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
     """Brier score and log loss over base rates, eta and k: ours drawn through, the paper's dashed."""
     figures = {}
     rates = frame[frame["table"] == "base-rate"].assign(axis="base_rate")
@@ -145,8 +147,8 @@ def sweep_figures(frame: pd.DataFrame) -> dict[str, Figure]:
     return figures
 
 
-def _lines(title: str, frame: pd.DataFrame, axis: str, metric: str) -> Figure:
-    figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+def _lines(title: str, frame: pd.DataFrame, axis: str, metric: str) -> "Figure":
+    figure = new_figure(6.4, 4.6)
     axes = figure.subplots()
     groups = frame.groupby(["negatives", "calibrator"], sort=False)
     for number, ((negatives, calibrator), part) in enumerate(groups):

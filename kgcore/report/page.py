@@ -3,14 +3,15 @@
 import io
 import threading
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-import matplotlib
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from kgcore.report.summary import METRICS, best, rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SVG = threading.Lock()  # matplotlib's settings are one for all threads
 
@@ -19,7 +20,7 @@ def page(
     title: str,
     summary: dict[str, Any],
     notes: list[str],
-    figures: dict[str, Figure],
+    figures: "dict[str, Figure]",
     counts: dict[str, int],
     settings: dict[str, dict[str, Any]],
     runs: dict[str, str],
@@ -46,8 +47,10 @@ def page(
     )
 
 
-def svg(figure: Figure) -> Markup:
+def svg(figure: "Figure") -> Markup:
     """The figure as an inline SVG element, the same bytes for the same numbers."""
+    import matplotlib
+
     buffer = io.StringIO()
     with _SVG, matplotlib.rc_context({"svg.hashsalt": "kgcal"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})

@@ -1,17 +1,28 @@
 """Figures, drawn from numbers that are ready; matplotlib's object interface, no global state."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
 
 from kgcore.evaluation import Measured
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe & Ito: told apart by everyone
 
 
-def reliability_figure(title: str, measured: dict[str, Measured]) -> Figure:
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of that size in inches. Matplotlib takes half a second to load: only who draws waits for it."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
     """Observed share of true triples against predicted probability, with 95 % Wilson bands; below, the share of
     triples a bin. One colour a calibrator."""
-    figure = Figure(figsize=(6.4, 7.2), layout="constrained")
+    figure = new_figure(6.4, 7.2)
     diagram, histogram = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
     diagram.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="perfect calibration")
     for number, (label, result) in enumerate(measured.items()):
@@ -31,7 +42,7 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> Figure:
     return figure
 
 
-def reliability_figures(measured: dict[str, Measured]) -> dict[str, Figure]:
+def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
     """One diagram a source of negatives, every one of its calibrators on it, beside the uncalibrated scores."""
     titles = {"ground_truth": "calibrated with labelled negatives", "synthetic": "calibrated with synthetic negatives"}
     figures = {}
