@@ -2,12 +2,12 @@
 
 import sys
 
-LOCAL = ("up", "down", "status")
+LIGHT = ("up", "down", "status", "--version")
 
 
 def main() -> None:
     """Entry point of `kgcal`."""
-    if sys.argv[1:2] and sys.argv[1] in LOCAL:
+    if sys.argv[1:2] and sys.argv[1] in LIGHT:
         from flows.local_commands import add_local_commands
         from flows.terminal import new_app
 

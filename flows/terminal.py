@@ -7,8 +7,9 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -21,13 +22,30 @@ console = Console(highlight=False)
 
 def new_app() -> typer.Typer:
     """`kgcal` without commands."""
-    return typer.Typer(
+    app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Probabilities you can trust from knowledge graph embeddings.",
     )
+
+    def version(
+        told: Annotated[
+            bool, typer.Option("--version", callback=tell_version, is_eager=True, help="tell which it is")
+        ] = False,
+    ) -> None:
+        """The option that stands before a command."""
+
+    app.callback()(version)
+    return app
+
+
+def tell_version(wanted: bool) -> None:
+    """Which kgcal this is."""
+    if wanted:
+        print(f"kgcal {metadata.version('kgcal')}")
+        raise typer.Exit
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
