@@ -58,9 +58,13 @@ def _default(item: "Field[Any]") -> Any:
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:
-    """What Typer read, as the config holds it: `a,b` is two entries of a tuple or a mapping, as `a` and `b` are."""
+    """What Typer read, as the config holds it: `a,b` is two entries of a tuple or a mapping, as `a` and `b` are, and of
+    shares a name alone is the whole."""
     if item.default is MISSING:
-        return dict(_pair(item.name, text) for text in _entries(value))
+        texts = _entries(value)
+        if "choices" in item.metadata and len(texts) == 1 and "=" not in texts[0]:
+            return {texts[0]: 1.0}  # the whole of it
+        return dict(_pair(item.name, text) for text in texts)
     return tuple(_entries(value)) if isinstance(item.default, tuple) else value
 
 

@@ -114,7 +114,7 @@ def recalibrate(
 
 def after_training(data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context) -> dict[str, StageRef]:
     """The stages from corrupt to report; all of them by name, the two that were given among them."""
-    corruptions = corrupt_triples(data, configs.corrupt, context)
+    corruptions = corrupt_triples(data, model, configs.corrupt, context)
     scores = score_triples(model, corruptions, ScoreConfig(), context)
     calibrators = calibrate_scores(scores, configs.calibrate, context)
     predictions = classify_triples(calibrators, configs.classify, context)

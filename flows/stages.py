@@ -16,7 +16,7 @@ from kgcore.config import (
 from tasks.artifacts import publish_stage
 from tasks.calibrate import calibrate_scores
 from tasks.classify import classify_triples
-from tasks.corrupt import corrupt_triples
+from tasks.corrupt import by_model, corrupt_triples
 from tasks.evaluate import evaluate_predictions
 from tasks.pipeline import LATEST, resolve
 from tasks.prepare import prepare_data
@@ -59,16 +59,20 @@ def train(
     return shown(train_model(resolve("prepare", data), config, Context(force=force, device=device)))
 
 
-@flow(name="corrupt", flow_run_name="corrupt {data}, {config.strategy}")
-def corrupt(data: RunId = LATEST, config: CorruptConfig = CorruptConfig(), force: bool = False) -> str:
+@flow(name="corrupt", flow_run_name="corrupt {data}")
+def corrupt(
+    data: RunId = LATEST, model: RunId = LATEST, config: CorruptConfig = CorruptConfig(), force: bool = False
+) -> str:
     """Make synthetic negatives for the graph of a prepare run.
 
     Args:
         data: run id of the prepare run, or of a pipeline; latest = the newest finished pipeline
+        model: run id of the train run, or of a pipeline, for strategies that draw by a model
         config: the synthetic negatives
         force: run even where a finished run could be re-used
     """
-    return shown(corrupt_triples(resolve("prepare", data), config, Context(force=force)))
+    trained = resolve("train", model) if by_model(config) else None
+    return shown(corrupt_triples(resolve("prepare", data), trained, config, Context(force=force)))
 
 
 @flow(name="score", flow_run_name="score by {model}")

@@ -142,6 +142,8 @@ class TrainConfig(Config):
         {"uniform": 1.0}, "corruption strategies in training and their shares, such as typed=0.5", choices=STRATEGIES
     )
     object_share: float = setting(0.5, "share of the corruptions that replace the object", ge=0, le=1)
+    bernoulli: bool = setting(False, "each predicate's own share instead, by what its facts are like")
+    filter_training: bool = setting(False, "leave out corruptions in training that are training facts")
     sides_apart: bool = setting(
         False, "let a positive compete with the corruptions of each side apart, and add the two losses"
     )
@@ -164,7 +166,9 @@ class CorruptConfig(Config):
     """The synthetic negatives: corruptions of the validation positives (and of the test positives of a data set
     that has no labelled negatives)."""
 
-    strategy: str = setting("uniform", "how a replacement is drawn", choices=STRATEGIES)
+    strategy: dict[str, float] = setting(
+        {"uniform": 1.0}, "corruption strategies of the synthetic negatives and their shares", choices=STRATEGIES
+    )
     sides: str = setting("both", "which side is replaced", choices=SIDES)
     calibration_eta: int = setting(20, "corruptions per positive", ge=1)
     filtered: bool = setting(True, "drop corruptions that are known facts")

@@ -7,8 +7,10 @@ from typing import Any
 from kgcore import storage
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator
-from kgcore.calibration.fit import fit_calibrators
+from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.config import CalibrateConfig
+from kgcore.corruptions.audit import score_audit
+from tasks.names import shares_text, short_label
 from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
 
 FILE = "calibrator.json"
@@ -16,13 +18,18 @@ FILE = "calibrator.json"
 
 @stage_task
 def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context = Context()) -> StageRef:
-    """Fit every calibrator by ground truth and synthetic negatives. LoggedModels: one calibrator.json each."""
-    code = ("kgcore.calibration.fit", *map(CALIBRATORS.module, config.calibrators))
+    """Fit every calibrator by ground truth and synthetic negatives. LoggedModels: one calibrator.json each.
+    Artifact: audit.json."""
+    code = ("kgcore.calibration.fit", "kgcore.corruptions.audit", *map(CALIBRATORS.module, config.calibrators))
 
     def body(run: StageRun) -> None:
         table = run.load("score", "scores.parquet", storage.read_scores)
         for number, bound in enumerate(fit_calibrators(table, config)):
             log_calibrator(run, number, bound)
+        audits = {name: score_audit(sample) for name, sample in calibration_samples(table, config).items()}
+        storage.write_json(run.folder / "audit.json", audits)
+        for name, figures in audits.items():
+            run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
 
     return run_stage("calibrate", config, (scores,), code, body, context)
 
@@ -46,10 +53,10 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, Any]:
         "loss": settings["loss"],
         "dataset": run.dataset[0],
         "k": settings["k"],
-        "training_negatives": " ".join(f"{name}={share:g}" for name, share in settings["negatives"].items()),
+        "training_negatives": shares_text(settings["negatives"]),
     }
     if bound.negatives == "synthetic":
-        params["strategy"] = corruptions["strategy"]
+        params |= {"strategy": shares_text(corruptions["strategy"]), "sides": corruptions["sides"]}
     return params
 
 

@@ -12,6 +12,7 @@ from mlflow.entities import Run
 from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
 from kgcore.report.summary import METRICS as SCORES
+from tasks.names import shares_text
 from tasks.store import open_store
 
 METRICS = (*SCORES, "mrr")
@@ -148,8 +149,8 @@ def _row(measured: Run, inputs: Mapping[str, Run]) -> dict[str, Any]:
         "model": params.get("model", ""),
         "loss": params.get("loss", ""),
         "k": settings.get("train.k"),
-        "training_negatives": _shares(settings.get("train.negatives", {})),
-        "strategy": settings.get("corrupt.strategy", ""),
+        "training_negatives": shares_text(settings.get("train.negatives", {"": 1})),
+        "strategy": shares_text(settings.get("corrupt.strategy", {"": 1})),
         "negatives": params.get("negatives", ""),
         "calibrator": params.get("calibrator", ""),
         "base_rate": float(params.get("base_rate", "nan")),
@@ -172,7 +173,8 @@ def _test_sample(corrupt: Run | None, settings: Mapping[str, Any]) -> str:
         return LABELLED
     words = {"sides": "sides", "calibration_eta": "eta", "corruption_seed": "seed"}
     told = ", ".join(f"{word} {settings[f'corrupt.{name}']}" for name, word in words.items())
-    return f"{settings['corrupt.strategy']} corruptions, {told}, base rate {settings.get('calibrate.base_rate')}"
+    strategy, rate = shares_text(settings["corrupt.strategy"]), settings.get("calibrate.base_rate")
+    return f"{strategy} corruptions, {told}, base rate {rate}"
 
 
 def _once(frame: pd.DataFrame) -> pd.DataFrame:
@@ -186,10 +188,6 @@ def _once(frame: pd.DataFrame) -> pd.DataFrame:
     frame.loc[apart, "strategy"] = ""
     same = [*(name for name in COLUMNS if name not in ("when", "run", "evaluate")), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
-
-
-def _shares(shares: Mapping[str, float]) -> str:
-    return next(iter(shares)) if len(shares) == 1 else _text(dict(shares))
 
 
 def _text(value: Any) -> Any:

@@ -16,10 +16,15 @@ def write_report(evaluation: StageRef, config: ReportConfig = ReportConfig(), co
         summary = run.load("evaluate", "summary.json", storage.read_json)
         settings = {stage: run.config(stage) for stage in run.inputs}
         figures = reliability_figures(measured)
+        audits = {
+            "corruptions": run.load("corrupt", "audit.json", storage.read_json)["valid"],
+            **run.load("calibrate", "audit.json", storage.read_json),
+        }
         html = page(
             title=f"{settings['train']['model']} on {run.dataset[0]}: calibrated probabilities",
             summary=summary,
             notes=summary["notes"],
+            audits=audits,
             figures=figures,
             counts=run.load("prepare", "counts.json", storage.read_json),
             settings=settings,

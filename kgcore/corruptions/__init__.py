@@ -7,5 +7,7 @@ from kgcore.registry import Registry
 if TYPE_CHECKING:
     from kgcore.corruptions.base import Strategy
 
-STRATEGIES: "Registry[type[Strategy]]" = Registry("corruption strategy", "kgcore.corruptions")
-SIDES = ("subject", "object", "both")
+STRATEGIES: "Registry[type[Strategy]]" = Registry(
+    "corruption strategy", "kgcore.corruptions", helpers=("base", "audit", "choice", "mixture", "sides")
+)
+SIDES = ("subject", "object", "both", "bernoulli")

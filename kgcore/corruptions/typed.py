@@ -41,4 +41,5 @@ class Typed(Strategy):
         alone = others == 0
         if alone.any():
             entities[alone] = self._uniform.draw(triples[alone], column, count, rng)
+            self.fallbacks += int(alone.sum()) * count
         return entities

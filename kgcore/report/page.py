@@ -20,6 +20,7 @@ def page(
     title: str,
     summary: dict[str, Any],
     notes: list[str],
+    audits: dict[str, dict[str, float]],
     figures: "dict[str, Figure]",
     counts: dict[str, int],
     settings: dict[str, dict[str, Any]],
@@ -29,6 +30,7 @@ def page(
 
     summary   what `summarise` made
     notes     sentences a reader must know, such as what the negatives are
+    audits    of the validation corruptions what `audit` found, and by the kind of negatives what `score_audit` did
     counts    the data set's counts; settings: stage -> its settings; runs: stage -> its MLflow run id
     """
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -40,6 +42,7 @@ def page(
         metrics=METRICS,
         summary=summary,
         notes=notes,
+        audits=audits,
         figures={name: svg(figure) for name, figure in figures.items()},
         counts=counts,
         settings={stage: values for stage, values in settings.items() if values},

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.arrays import Floats, Ints, Triples
 from kgcore.compiling import compile_if_possible
 from kgcore.config import TrainConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture
+from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
@@ -31,10 +31,11 @@ from kgcore.models.base import Embeddings, GraphModel, Model, TrainedModel
 from kgcore.registry import build
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from kgcore.training.negatives import Negatives
 from kgcore.training.regulariser import lp
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms a step
-NO_CORRUPTION = -1e4  # the score of a shared entity that is the positive's own: no loss sees it, nor its gradient
+NO_CORRUPTION = -1e4  # the score of a corruption that does not count: no loss sees it, nor its gradient
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,7 @@ def train(
         if checkpoint and epoch < config.epochs and time.monotonic() - written >= checkpoint_seconds:
             write_checkpoint(checkpoint, state.save())
             written = time.monotonic()
-    trained = TrainedModel(config.model, config.k, state.embeddings(), dict(config.model_options))
-    return Training(trained, state.losses, resumed_at)
+    return Training(state.trained(), state.losses, resumed_at)
 
 
 class _State:
@@ -97,7 +97,8 @@ class _State:
         self.model, self.loss, self.config, self.device = model, loss, config, device
         self.rng = np.random.default_rng(config.seed)
         self.positives = graph.train.triples
-        self.strategy = Mixture(graph, config.negatives)
+        self.negatives = Negatives(graph, config, self.rng)
+        self.strategy = self.negatives.strategy
         self.encoder = model if isinstance(model, GraphModel) else None
         self.facts = torch.from_numpy(self.positives).to(device) if self.encoder else None  # what it encodes from
 
@@ -114,8 +115,12 @@ class _State:
         self.strategy.start(self.rng)
         self.losses: list[float] = []
         self.dense = compile_if_possible(self._dense_loss, "training") if compiled else self._dense_loss
-        self.batch_size = _batch_size(config, self.strategy.by_predicate)
+        self.batch_size = _batch_size(config, self.negatives.by_predicate)
         self.steps_per_epoch = -(-len(graph.train) // self.batch_size)
+
+    def trained(self) -> TrainedModel:
+        """The model as it is now, on the CPU."""
+        return TrainedModel(self.config.model, self.config.k, self.embeddings(), dict(self.config.model_options))
 
     def embeddings(self) -> Embeddings:
         """The tables as they are now, encoded, on the CPU."""
@@ -128,6 +133,8 @@ class _State:
         """One pass over the positives in a new order; the mean loss a positive."""
         config, step = self.config, (epoch - 1) * self.steps_per_epoch
         total = config.epochs * self.steps_per_epoch
+        if self.strategy.by_model:
+            self.strategy.see(self.trained())
         order, lost = self._order(), torch.zeros((), device=self.device)
         for start in range(0, len(order), self.batch_size):
             batch = self.positives[order[start : start + self.batch_size]]
@@ -142,7 +149,7 @@ class _State:
         what is left over of the predicates in chunks of its own."""
         order = self.rng.permutation(len(self.positives))
         chunk = self.config.chunk_size
-        if chunk == 1 or not self.strategy.by_predicate:
+        if chunk == 1 or not self.negatives.by_predicate:
             return order
         order = order[np.argsort(self.positives[order, 1], kind="stable")]
         counts = np.bincount(self.positives[:, 1])
@@ -156,7 +163,7 @@ class _State:
     def _step(self, batch: Triples, step: int, learning_rate: float) -> Tensor:
         count = len(batch)
         batch, chunk = self._chunked(batch)
-        in_subject, in_object = self._corruptions(batch[::chunk])
+        in_subject, in_object, left_out = self.negatives.draw(batch, chunk)
         ids = np.concatenate([batch[:, 0], batch[:, 2], in_subject.ravel(), in_object.ravel()])
         rows, places = self._rows(ids, self.entities)
         used, relations = self._rows(batch[:, 1], self.predicates)
@@ -168,9 +175,9 @@ class _State:
         gathered = known_entities.index_select(0, places)
         s, o, stand_in_s, stand_in_o = torch.split(gathered, [len(batch), len(batch), in_subject.size, in_object.size])
         p = known_predicates.index_select(0, relations)
-        own = torch.from_numpy(_own(batch, chunk, in_subject, in_object)).to(self.device)
+        spared = torch.from_numpy(left_out).to(self.device)
         dense = self.dense if count == self.batch_size else self._dense_loss  # one shape is compiled
-        loss, penalty, rewards = dense(shared, s, p, o, stand_in_s, stand_in_o, own, chunk, count)
+        loss, penalty, rewards = dense(shared, s, p, o, stand_in_s, stand_in_o, spared, chunk, count)
         gradients = torch.autograd.grad(loss + penalty, (entities, predicates, *shared.values()))
         self.entities.step(rows, gradients[0], step, learning_rate)
         self.predicates.step(used, gradients[1], step, learning_rate)
@@ -204,12 +211,12 @@ class _State:
         o: Tensor,
         stand_in_s: Tensor,
         stand_in_o: Tensor,
-        own: Tensor,
+        spared: Tensor,
         chunk: int,
         count: int,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The loss of the first `count` positives, for the rest only fill up the last chunk, and their penalty; for a
-        strategy that learns, every stand-in's mean score in its chunk, where it is not the positive's own."""
+        strategy that learns, every stand-in's mean score in its chunk, where it is not spared."""
         model = self.model.bound(shared)
         s_chunks, p_chunks, o_chunks = (rows.view(-1, chunk, rows.shape[-1]) for rows in (s, p, o))
         blocks = []
@@ -219,8 +226,8 @@ class _State:
         if len(stand_in_s):
             candidates = stand_in_s.view(len(s_chunks), -1, s.shape[-1])
             blocks.append(model.score_subjects(p_chunks, o_chunks, candidates).reshape(len(s), -1))
-        corrupted = torch.cat(blocks, -1).masked_fill(own, NO_CORRUPTION)
-        rewards = _mean_scores(corrupted.detach(), own, chunk) if self.strategy.tables else None
+        corrupted = torch.cat(blocks, -1).masked_fill(spared, NO_CORRUPTION)
+        rewards = _mean_scores(corrupted.detach(), spared, chunk) if self.strategy.tables else None
         kept, positives = corrupted[:count], model.score(s, p, o)[:count]
         sides = torch.split(kept, [block.shape[-1] for block in blocks], -1) if self.config.sides_apart else [kept]
         loss = torch.stack([self.loss(positives, side) for side in sides]).sum()
@@ -233,17 +240,6 @@ class _State:
         chunk = min(self.config.chunk_size, len(batch))
         missing = -len(batch) % chunk
         return (np.concatenate([batch, np.repeat(batch[-1:], missing, axis=0)]) if missing else batch), chunk
-
-    def _corruptions(self, leaders: Triples) -> tuple[Ints, Ints]:
-        """For each chunk's first positive, eta entities: those that replace subjects and those that replace objects.
-
-        Where the object's share of eta is no whole number the fraction is tossed for, once a step.
-        """
-        on_object = int(np.floor(self.config.eta * self.config.object_share + self.rng.random()))
-        return (
-            self.strategy.draw(leaders, SUBJECT, self.config.eta - on_object, self.rng),
-            self.strategy.draw(leaders, OBJECT, on_object, self.rng),
-        )
 
     def _tables(self) -> dict[str, RowAdam]:
         shared = {f"shared.{name}": table for name, table in self.shared.items()}
@@ -273,20 +269,10 @@ class _State:
         return len(self.losses)
 
 
-def _own(batch: Triples, chunk: int, in_subject: Ints, in_object: Ints) -> Bools:
-    """(b, eta): where a chunk's stand-in is the very entity it would replace; objects first, as the scores are."""
-    blocks = [
-        (batch[:, column].reshape(-1, chunk, 1) == stand_ins[:, None, :]).reshape(len(batch), -1)
-        for column, stand_ins in ((OBJECT, in_object), (SUBJECT, in_subject))
-    ]
-    own: Bools = np.concatenate(blocks, axis=1)
-    return own
-
-
-def _mean_scores(corrupted: Tensor, own: Tensor, chunk: int) -> Tensor:
-    """(b, eta) -> (b / chunk, eta): every stand-in's mean score with the positives whose own entity it is not."""
-    scores, counted = (part.view(-1, chunk, own.shape[1]) for part in (corrupted.masked_fill(own, 0), ~own))
-    return scores.sum(1) / counted.sum(1)
+def _mean_scores(corrupted: Tensor, spared: Tensor, chunk: int) -> Tensor:
+    """(b, eta) -> (b / chunk, eta): every stand-in's mean score with the positives it counts for, 0 without any."""
+    scores, counted = (part.view(-1, chunk, spared.shape[1]) for part in (corrupted.masked_fill(spared, 0), ~spared))
+    return scores.sum(1) / counted.sum(1).clamp(min=1)
 
 
 def _batch_size(config: TrainConfig, by_predicate: bool) -> int:

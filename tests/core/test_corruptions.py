@@ -2,18 +2,33 @@
 
 import numpy as np
 import pytest
+import torch
+from sklearn.metrics import roc_auc_score
 
+from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
 from kgcore.corruptions import SIDES, STRATEGIES
-from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, corrupt, corrupt_held_out
+from kgcore.corruptions.audit import audit, score_audit
+from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, corrupt_held_out
+from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
+from kgcore.models.base import Embeddings, TrainedModel
+
+
+def drawing(name: str, graph: KnowledgeGraph) -> Strategy:
+    """The strategy, with a model of random numbers for those that draw by one."""
+    strategy, rng = STRATEGIES.get(name)(graph), np.random.default_rng(3)
+    tables = (rng.normal(size=(rows, 8)).astype(np.float32) for rows in (len(graph.entities), len(graph.predicates)))
+    strategy.see(TrainedModel("transe", 8, Embeddings(*map(torch.from_numpy, tables), {})))
+    return strategy
 
 
 @pytest.mark.parametrize("name", STRATEGIES.names())
 @pytest.mark.parametrize("sides", SIDES)
 def test_exactly_one_side_changes_and_never_the_predicate(small_graph, rng, name: str, sides: str) -> None:
     positives = small_graph.valid.positives
-    made = corrupt(positives, 5, STRATEGIES.get(name)(small_graph), rng, sides)
+    made = corrupt(positives, 5, drawing(name, small_graph), rng, subject_shares(small_graph, sides))
     changed = made.triples != positives[made.source]
     assert len(made.triples) == 5 * len(positives)
     assert not changed[:, 1].any()
@@ -40,8 +55,9 @@ def test_uniform_reaches_every_other_entity_alike(small_graph, rng: np.random.Ge
 
 def test_filtering_drops_known_facts_and_nothing_else(small_graph: KnowledgeGraph) -> None:
     positives, uniform = small_graph.valid.positives, STRATEGIES.get("uniform")(small_graph)
-    free = corrupt(positives, 20, uniform, np.random.default_rng(1))
-    filtered = corrupt(positives, 20, uniform, np.random.default_rng(1), known=small_graph.known)
+    shares = subject_shares(small_graph, "both")
+    free = corrupt(positives, 20, uniform, np.random.default_rng(1), shares)
+    filtered = corrupt(positives, 20, uniform, np.random.default_rng(1), shares, small_graph.known)
     known = small_graph.known.contains(free.triples)
     assert known.any()
     assert filtered.dropped == known.sum()
@@ -60,9 +76,9 @@ def test_what_is_fitted_is_never_filtered_by_test(small_graph: KnowledgeGraph) -
 def test_bad_arguments_are_refused(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
     uniform = STRATEGIES.get("uniform")(small_graph)
     with pytest.raises(InputError, match="eta is 0"):
-        corrupt(small_graph.valid.positives, 0, uniform, rng)
+        corrupt(small_graph.valid.positives, 0, uniform, rng, subject_shares(small_graph, "both"))
     with pytest.raises(InputError, match="sides is 'left'"):
-        corrupt(small_graph.valid.positives, 1, uniform, rng, sides="left")
+        subject_shares(small_graph, "left")
 
 
 def test_typed_draws_every_other_entity_of_the_range_alike(small_graph: KnowledgeGraph, rng) -> None:
@@ -98,3 +114,109 @@ def test_a_mixture_keeps_its_shares(small_graph: KnowledgeGraph, rng: np.random.
     assert np.mean(drawn_by_typed) == pytest.approx(count / 4, abs=0.05)
     assert set(drawn_by_typed) <= {int(np.floor(count / 4)), int(np.ceil(count / 4))}
     assert (drawn != small_graph.train.triples[:, OBJECT, None]).all()
+
+
+def graph_of(train: list[tuple[int, int, int]], entities: int) -> KnowledgeGraph:
+    triples = np.array(train)
+    split = Split(triples, np.ones(len(triples)))
+    predicates = [f"p{i}" for i in range(triples[:, 1].max() + 1)]
+    return KnowledgeGraph("made", [f"e{i}" for i in range(entities)], predicates, split, split, split)
+
+
+def test_bernoulli_replaces_the_side_that_has_more_on_it() -> None:
+    # p0: four subjects of one object each, two objects of two subjects each: tph 1, hpt 2. p1 the other way round.
+    one = [(0, 0, 4), (1, 0, 4), (2, 0, 5), (3, 0, 5)]
+    graph = graph_of([*one, *((o, 1, s) for s, _, o in one)], 6)
+    np.testing.assert_allclose(subject_shares(graph, "bernoulli"), [1 / 3, 2 / 3])
+    np.testing.assert_allclose(subject_shares(graph, "both"), 0.5)
+
+
+def test_relational_draws_what_other_predicates_have_and_this_one_has_not(rng: np.random.Generator) -> None:
+    relational = STRATEGIES.get("relational")(graph_of([(0, 0, 1), (0, 0, 2), (0, 1, 2), (0, 1, 3), (0, 2, 4)], 9))
+    drawn = relational.draw(np.tile([[0, 0, 1]], (500, 1)), OBJECT, 4, rng)
+    assert set(np.unique(drawn)) == {3, 4}  # 2 is in the range of p0 itself, 5 to 8 in none
+    assert relational.fallbacks == 0
+    lonely = relational.draw(np.array([[0, 0, 1]]), SUBJECT, 30, rng)  # no predicate has another subject
+    assert relational.fallbacks == 30
+    assert (lonely != 0).all()
+
+
+def test_batch_draws_the_entities_of_the_triples_alone(rng: np.random.Generator) -> None:
+    batch = STRATEGIES.get("batch")(graph_of([(0, 0, 1), (2, 0, 3), (4, 0, 5)], 9))
+    drawn = batch.draw(np.array([[0, 0, 1], [2, 0, 3]]), OBJECT, 400, rng)
+    assert [set(np.unique(row)) for row in drawn] == [{0, 2, 3}, {0, 1, 2}]
+    counts = np.bincount(drawn[0], minlength=4)[[0, 2, 3]]
+    assert counts.min() > 90
+
+
+def test_near_misses_score_highest_and_are_no_facts(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
+    near, typed = drawing("near_miss", small_graph), drawing("typed", small_graph)
+    triples = small_graph.train.triples
+    known = small_graph.index(triples)
+
+    def corrupted(strategy: Strategy) -> np.ndarray:
+        made = np.repeat(triples, 5, axis=0)
+        made[:, OBJECT] = strategy.draw(triples, OBJECT, 5, rng).ravel()
+        return made
+
+    model = near._model
+    assert model.score(corrupted(near)).mean() > model.score(corrupted(typed)).mean() + 1
+    assert known.contains(corrupted(typed)).any()
+    assert not known.contains(corrupted(near)).any()
+
+
+def test_the_nearest_are_near(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
+    near, triples = drawing("nearest", small_graph), small_graph.valid.positives
+    tables = near._model.embeddings.entities.numpy()
+    distances = np.linalg.norm(tables[:, None] - tables, axis=-1)
+    ranks = distances.argsort(1).argsort(1)  # 0 is the entity itself
+    drawn = near.draw(triples, SUBJECT, 5, rng)
+    assert ranks[triples[:, SUBJECT, None], drawn].mean() < 5  # the best of 20 among 39
+
+
+def test_what_draws_by_a_model_needs_one(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
+    for name in STRATEGIES.names():
+        strategy = STRATEGIES.get(name)(small_graph)
+        if strategy.by_model:
+            with pytest.raises(ValueError, match="a model must be seen"):
+                strategy.draw(small_graph.valid.positives, OBJECT, 1, rng)
+
+
+def test_what_typed_cannot_draw_is_counted(rng: np.random.Generator) -> None:
+    graph = graph_of([(0, 0, 3), (1, 0, 3), (2, 1, 3), (2, 1, 4)], 5)
+    mixture = Mixture(graph, {"typed": 1.0})
+    mixture.draw(graph.train.triples, OBJECT, 4, rng)
+    assert mixture.fallbacks == 8  # p0 has one object
+    assert not Mixture(graph, {"uniform": 1.0}).by_model
+    assert Mixture(graph, {"uniform": 1.0, "nearest": 1.0}).by_model
+
+
+def test_the_audit_counts_what_is_true(small_graph: KnowledgeGraph) -> None:
+    uniform = drawing("uniform", small_graph)
+    made = corrupt_held_out(small_graph, 50, uniform, np.random.default_rng(0), "object", filtered=False)["valid"]
+    figures = audit(small_graph, "valid", made)
+    facts = {
+        name: set(map(tuple, getattr(small_graph, name).positives.tolist())) for name in ("train", "valid", "test")
+    }
+    rows = list(map(tuple, made.triples.tolist()))
+    for name, known in facts.items():
+        assert figures[f"true_in_{name}"] == pytest.approx(sum(row in known for row in rows) / len(rows))
+        assert figures[f"true_in_{name}"] > 0
+    assert figures["corruptions"] == len(rows)
+    assert figures["equal_to_source"] == figures["on_subject"] == 0
+    held = {(p, o) for _, p, o in facts["train"]}
+    assert figures["outside_range"] == pytest.approx(sum((p, o) not in held for _, p, o in rows) / len(rows))
+    typed = corrupt_held_out(small_graph, 5, drawing("typed", small_graph), np.random.default_rng(0), "both", True)
+    filtered = audit(small_graph, "valid", typed["valid"])
+    assert filtered["true_in_train"] == filtered["true_in_valid"] == filtered["outside_range"] == 0
+    assert filtered["dropped"] > 0
+    assert filtered["on_subject"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_overlap_is_one_minus_auroc_and_weights_cost_rows(rng: np.random.Generator) -> None:
+    scores, labels = rng.integers(0, 6, 300).astype(float), (rng.random(300) < 0.3).astype(float)
+    sample = synthetic_sample(scores[labels == 1], scores[labels == 0], 0.1)
+    figures = score_audit(sample)
+    assert figures["overlap"] == pytest.approx(1 - roc_auc_score(labels, scores))
+    assert figures["effective_sample_size"] < 300
+    assert score_audit(ground_truth_sample(scores, labels))["effective_sample_size"] == pytest.approx(300)

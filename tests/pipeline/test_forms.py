@@ -57,7 +57,7 @@ def test_choices_are_enumerations() -> None:
     assert train["model"]["enum"] == MODELS.names()
     assert train["loss"]["enum"] == LOSSES.names()
     assert train["negatives"]["propertyNames"]["enum"] == STRATEGIES.names()
-    assert corrupt["strategy"]["enum"] == STRATEGIES.names()
+    assert corrupt["strategy"]["propertyNames"]["enum"] == STRATEGIES.names()
     assert corrupt["sides"]["enum"] == list(SIDES)
     assert calibrate["calibrators"]["items"]["enum"] == CALIBRATORS.names()
     assert len([item for _, item in SETTINGS if item.metadata.get("choices")]) == 7

@@ -35,7 +35,7 @@ def test_new_labels_and_a_new_base_rate_train_nothing(first: tuple[Kgcal, dict],
     results = json.loads(target.read_text())
     assert results["reused"] == []
     for stage, name, value in (
-        ("corrupt", "strategy", "typed"),
+        ("corrupt", "strategy", {"typed": 1.0}),
         ("calibrate", "calibrators", ["platt"]),
         ("calibrate", "base_rate", 0.3),
         ("evaluate", "bins", 5),

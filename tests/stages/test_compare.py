@@ -42,7 +42,13 @@ def evaluation(
     digest = {"dataset": dataset, "digest": f"digest of {dataset}"}
     settings = {"loss": "nll", "k": 50, "negatives": {"uniform": 1.0}, "seed": 0} | train
     corrupted = {"valid.corruptions": 9} | ({} if labelled else {"test.corruptions": 9})
-    corrupt = {"strategy": strategy, "sides": "both", "calibration_eta": 20, "filtered": True, "corruption_seed": 0}
+    corrupt = {
+        "strategy": {strategy: 1.0},
+        "sides": "both",
+        "calibration_eta": 20,
+        "filtered": True,
+        "corruption_seed": 0,
+    }
     runs = {
         "prepare": stage(store, "prepare", digest, {}, size=300, graph_seed=0),
         "train": stage(store, "train", {}, {}, **settings),

@@ -1,0 +1,55 @@
+"""What synthetic negatives are like, to be looked at before probabilities are made of them."""
+
+import numpy as np
+
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions
+from kgcore.graph import KnowledgeGraph, Split
+
+
+def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, float]:
+    """Counts and shares of the corruptions of a split's positives.
+
+    corruptions, dropped      how many there are, and how many were filtered away as known facts
+    true_in_train, ..._valid, ..._test
+                              shares that are facts of that split, taken for false: a lower bound of the share that is
+                              true. Test is looked at here and nowhere else; nothing is fitted or filtered by it.
+    equal_to_source           share that is the very positive it was made from; 0, or something is wrong
+    on_subject                share that replaces the subject
+    outside_range             share whose new entity training never has on that side of the predicate: easy to tell from
+                              a fact. Labelled negatives of a curated data set hardly ever are.
+    """
+    positives: Split = getattr(graph, split)
+    source, triples, every = positives.positives[made.source], made.triples, max(1, len(made.triples))
+    changed = triples != source
+    figures = {"corruptions": float(len(triples)), "dropped": float(made.dropped)}
+    facts = {"train": graph.train.positives, "valid": graph.valid.positives, "test": graph.test.positives}
+    for name, known in facts.items():
+        figures[f"true_in_{name}"] = float(graph.index(known).contains(triples).sum() / every)
+    outside = 0
+    for column in (SUBJECT, OBJECT):
+        seen, size = graph.train.positives, len(graph.entities)
+        held = np.unique(seen[:, 1] * size + seen[:, column])
+        new = triples[changed[:, column]]
+        outside += int((~np.isin(new[:, 1] * size + new[:, column], held)).sum())
+    return figures | {
+        "equal_to_source": float((~changed.any(axis=1)).sum() / every),
+        "on_subject": float(changed[:, SUBJECT].sum() / every),
+        "outside_range": outside / every,
+    }
+
+
+def score_audit(sample: CalibrationSample) -> dict[str, float]:
+    """How a model tells synthetic negatives from positives, and how many equally weighted rows their weights are worth.
+
+    overlap                P(f(t-) > f(t+)) + P(f(t-) = f(t+)) / 2, or 1 - AUROC: 0 where the model ranks every positive
+                           above every corruption, 0.5 where it cannot tell them. Far below that of labelled negatives,
+                           the corruptions are easier than the mistakes one expects, and probabilities too confident.
+    effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965)
+    """
+    true = sample.labels == 1
+    positives, negatives = np.sort(sample.scores[true]), sample.scores[~true]
+    below, up_to = (np.searchsorted(positives, negatives, side) for side in ("left", "right"))
+    overlap = (below + (up_to - below) / 2).mean() / len(positives)
+    weights = sample.weights
+    return {"overlap": float(overlap), "effective_sample_size": float(weights.sum() ** 2 / (weights**2).sum())}

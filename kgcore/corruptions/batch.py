@@ -1,0 +1,37 @@
+"""Batch corruption: an entity of the triples that are corrupted together, as in the published code."""
+
+import numpy as np
+
+from kgcore.arrays import Ints, Triples
+from kgcore.corruptions import STRATEGIES
+from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
+from kgcore.corruptions.uniform import Uniform
+from kgcore.graph import KnowledgeGraph
+
+
+@STRATEGIES.register("batch")
+class Batch(Strategy):
+    """Every other entity, subject or object, of the triples of the same draw, with equal probability; uniform where
+    there is none.
+
+    In training these are the leaders of a step's chunks, or with chunks of one all its positives; in calibration the
+    validation positives. An entity that no validation triple has is then never drawn. The published code of the paper
+    draws so for synthetic isotonic calibration (docs/decisions/0001-paper-and-code.md).
+    """
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        super().__init__(graph)
+        self._uniform = Uniform(graph)
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        if not len(triples):
+            return np.empty((0, count), dtype=np.int64)
+        pool, place = np.unique(triples[:, [SUBJECT, OBJECT]], return_inverse=True)
+        own = place.reshape(-1, 2)[:, int(column == OBJECT)]
+        if len(pool) == 1:
+            self.fallbacks += len(triples) * count
+            return self._uniform.draw(triples, column, count, rng)
+        drawn = rng.integers(len(pool) - 1, size=(len(triples), count))
+        drawn += drawn >= own[:, None]
+        entities: Ints = pool[drawn]
+        return entities

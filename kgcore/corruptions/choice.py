@@ -1,0 +1,60 @@
+"""What strategies have in common that offer themselves some candidates and take the one a model rates highest."""
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kgcore.arrays import Floats, Ints, Triples
+from kgcore.corruptions.base import Strategy
+from kgcore.corruptions.uniform import Uniform
+from kgcore.graph import KnowledgeGraph
+
+if TYPE_CHECKING:
+    from kgcore.models.base import TrainedModel
+
+BLOCK = 200_000  # candidates that are rated at once
+
+
+class Choice(Strategy):
+    """Of `candidates` corruptions that another strategy draws, the one with the highest rating.
+
+    A rating of -inf rules a candidate out; where all are ruled out, uniform. The model is the one last seen: while it
+    is trained, that of the epoch before.
+    """
+
+    by_predicate = True
+    by_model = True
+
+    def __init__(self, graph: KnowledgeGraph, offer: Strategy, candidates: int) -> None:
+        super().__init__(graph)
+        self._uniform, self._offer, self._candidates = Uniform(graph), offer, candidates
+        self._model: Any = None
+
+    def see(self, model: "TrainedModel") -> None:
+        self._model = model
+
+    @abstractmethod
+    def rate(self, triples: Triples, column: int, offered: Ints) -> Floats:
+        """(n, 3), (n, m) -> (n, m): how good each entity is in that column of its triple."""
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        if self._model is None:
+            raise ValueError("a model must be seen before corruptions are drawn by it")
+        entities = np.empty((len(triples), count), dtype=np.int64)
+        rows = max(1, BLOCK // max(1, count * self._candidates))
+        for start in range(0, len(triples), rows):
+            block = triples[start : start + rows]
+            entities[start : start + rows] = self._pick(block, column, count, rng)
+        return entities
+
+    def _pick(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        shape = len(triples), count, self._candidates
+        offered = self._offer.draw(triples, column, count * self._candidates, rng)
+        ratings = self.rate(triples, column, offered).reshape(shape)
+        picks = ratings.argmax(-1)[..., None]
+        entities: Ints = np.take_along_axis(offered.reshape(shape), picks, -1)[..., 0]
+        rows, places = np.nonzero(np.take_along_axis(ratings, picks, -1)[..., 0] == -np.inf)
+        entities[rows, places] = self._uniform.draw(triples[rows], column, 1, rng)[:, 0]
+        self.fallbacks += len(rows)
+        return entities

@@ -1,0 +1,58 @@
+"""Several strategies at once, in stated shares."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgcore.arrays import Floats, Ints, Triples
+from kgcore.corruptions import STRATEGIES
+from kgcore.corruptions.base import Strategy
+from kgcore.graph import KnowledgeGraph
+
+if TYPE_CHECKING:
+    from kgcore.models.base import TrainedModel
+
+
+class Mixture(Strategy):
+    """Several strategies, each drawing its share of the replacements; fractions are tossed for at every draw."""
+
+    def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:
+        """`shares`: registered name -> share, above 0, of a whole that need not be 1."""
+        super().__init__(graph)
+        self._parts = [STRATEGIES.get(name)(graph) for name in shares]
+        self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
+        self.by_predicate = any(part.by_predicate for part in self._parts)
+        self.by_model = any(part.by_model for part in self._parts)
+        self._counted: dict[int, list[int]] = {}  # of a column's last draw, how many each part drew
+        named = zip(shares, self._parts, strict=True)
+        self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}
+
+    def _counts(self, count: int, rng: np.random.Generator) -> list[int]:
+        """How many of `count` replacements each part draws."""
+        if len(self._parts) == 1:
+            return [count]
+        ends = np.floor(self._ends * count + rng.random() + 1e-9).astype(int).clip(max=count)
+        ends[-1] = count
+        counts: list[int] = np.diff(ends, prepend=0).tolist()
+        return counts
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        counts = self._counted[column] = self._counts(count, rng)
+        drawn = [part.draw(triples, column, n, rng) for part, n in zip(self._parts, counts, strict=True) if n]
+        self.fallbacks = sum(part.fallbacks for part in self._parts)
+        return np.concatenate(drawn, axis=1) if drawn else np.empty((len(triples), 0), dtype=np.int64)
+
+    def see(self, model: "TrainedModel") -> None:
+        for part in self._parts:
+            part.see(model)
+
+    def start(self, rng: np.random.Generator) -> None:
+        for part in self._parts:
+            part.start(rng)
+
+    def learn(self, column: int, rewards: Floats, step: int) -> None:
+        counts = self._counted[column]
+        for part, n, end in zip(self._parts, counts, np.cumsum(counts).tolist(), strict=True):
+            if n:
+                part.learn(column, rewards[:, end - n : end], step)

@@ -1,0 +1,57 @@
+"""Relational corruption: an entity that belongs on that side of another predicate."""
+
+import numpy as np
+
+from kgcore.arrays import Bools, Ints, Triples
+from kgcore.corruptions import STRATEGIES
+from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
+from kgcore.corruptions.uniform import Uniform
+from kgcore.graph import KnowledgeGraph
+
+
+@STRATEGIES.register("relational")
+class Relational(Strategy):
+    """An entity that training has on that side of another predicate and not of this one: what `typed` never draws.
+
+    One of the distinct (other predicate, entity) pairs of that side, so that an entity is as likely as it has other
+    predicates. Where ten draws find none, uniform. Its corruptions are easy to tell from facts, and hardly ever facts.
+
+    After Kotnis & Nastase, "Analysis of the Impact of Negative Sampling on Link Prediction in Knowledge Graphs", 2017.
+    Memory: one number a distinct (predicate, entity) pair and side.
+    """
+
+    by_predicate = True
+    ROUNDS = 10
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        super().__init__(graph)
+        self._uniform = Uniform(graph)
+        train = graph.train.triples
+        keys = {column: train[:, 1] * self.num_entities + train[:, column] for column in (SUBJECT, OBJECT)}
+        self._seen = {column: np.unique(held) for column, held in keys.items()}
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        entities = np.full((len(triples), count), -1, dtype=np.int64)
+        for _ in range(self.ROUNDS):
+            rows, places = np.nonzero(entities < 0)
+            if not len(rows):
+                return entities
+            found, fits = self._offer(triples[rows], column, rng)
+            entities[rows[fits], places[fits]] = found[fits]
+        rows, places = np.nonzero(entities < 0)
+        entities[rows, places] = self._uniform.draw(triples[rows], column, 1, rng)[:, 0]
+        self.fallbacks += len(rows)
+        return entities
+
+    def _offer(self, triples: Triples, column: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
+        """An entity of another predicate for each triple (n,), and whether it is neither of this one nor its own."""
+        seen, predicates = self._seen[column], triples[:, 1]
+        first, beyond = (np.searchsorted(seen, p * self.num_entities) for p in (predicates, predicates + 1))
+        others = len(seen) - (beyond - first)
+        drawn = (rng.random(len(triples)) * others).astype(np.int64)
+        drawn += np.where(drawn >= first, beyond - first, 0)
+        entities: Ints = seen[drawn.clip(max=len(seen) - 1)] % self.num_entities
+        own = predicates * self.num_entities + entities
+        place = np.searchsorted(seen, own).clip(max=len(seen) - 1)
+        fits: Bools = (others > 0) & (seen[place] != own) & (entities != triples[:, column])
+        return entities, fits
