@@ -42,8 +42,9 @@ class Home:
         return done.stdout
 
     def newest_flow_run(self, name: str) -> str:
-        """The id of the newest run of that flow."""
-        wanted = {"flows": {"name": {"any_": [name]}}, "sort": "START_TIME_DESC", "limit": 1}
+        """The id of the newest finished run of that flow: those that a schedule is yet to start are newer."""
+        finished = {"state": {"type": {"any_": ["COMPLETED"]}}}
+        wanted = {"flows": {"name": {"any_": [name]}}, "flow_runs": finished, "sort": "END_TIME_DESC", "limit": 1}
         answer = requests.post(f"{self.prefect}/api/flow_runs/filter", json=wanted, timeout=20)
         return str(answer.json()[0]["id"])
 
