@@ -22,6 +22,7 @@ from flows.terminal import check_target, console, fail, guarded, new_app
 from flows.upkeep import promote, watch
 from kgcore.config import Config
 from kgcore.errors import InputError
+from kgcore.presets import PRESETS
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.catalogue import catalogue
 from tasks.compare import METRICS, NEGATIVES, comparison, write_csv
@@ -40,6 +41,7 @@ JSON = Annotated[Path | None, typer.Option("--json", help="write the results to 
 PLAIN: dict[str, Any] = {
     "force": FORCE,
     "device": DEVICE,
+    "preset": Annotated[str, typer.Option(help=f"settings that are not given: {', '.join(PRESETS)}")],
     "labels": Annotated[str, typer.Option(help="file of newly labelled triples: subject, predicate, object, 1 or -1")],
     "instead": Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")],
     "dataset": Annotated[str, typer.Option(help="data set that has results; promote: none = each of them")],

@@ -164,12 +164,12 @@ class TrainConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class CorruptConfig(Config):
     """The synthetic negatives: corruptions of the validation positives (and of the test positives of a data set
-    that has no labelled negatives)."""
+    that has no labelled negatives). Which defaults and why: docs/beyond-the-paper.md."""
 
     strategy: dict[str, float] = setting(
-        {"uniform": 1.0}, "corruption strategies of the synthetic negatives and their shares", choices=STRATEGIES
+        {"typed": 1.0}, "corruption strategies of the synthetic negatives and their shares", choices=STRATEGIES
     )
-    sides: str = setting("both", "which side is replaced", choices=SIDES)
+    sides: str = setting("bernoulli", "which side is replaced", choices=SIDES)
     calibration_eta: int = setting(20, "corruptions per positive", ge=1)
     filtered: bool = setting(True, "drop corruptions that are known facts")
     corruption_seed: int = setting(0, "seed of the corruptions", ge=0)

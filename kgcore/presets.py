@@ -6,14 +6,15 @@ paper    the protocol of the published numbers: every positive draws its own uni
 default  what this project recommends: minutes on a laptop, and better proper scores
 """
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
-from kgcore.config import TrainConfig
+from kgcore.config import Config, CorruptConfig, TrainConfig
 from kgcore.errors import InputError
 
-PRESETS = ("default", "paper")
+PRESETS = ("default", "best", "paper")
 MODELS = ("transe", "distmult", "complex", "hole")
+C = TypeVar("C", bound=Config)
 
 # Training rows and batches an epoch of the published code (docs/decisions/0001-paper-and-code.md).
 _PAPER_BATCHES = {"wn11": (110_361, 64), "fb13": (316_232, 32), "yago39k": (354_996, 64)}
@@ -25,6 +26,8 @@ _PAPER_LINK_PREDICTION = {
         k=200, eta=20, epochs=4000, learning_rate=5e-4, batch_size=-(-86_835 // 10), lp_weight=0.05, lp_power=3
     ),
 }
+
+_PAPER_NEGATIVES = CorruptConfig(strategy={"uniform": 1.0}, sides="both", filtered=False)
 
 # Corruptions that stay in a predicate's range, as labelled negatives do.
 _NEGATIVES: dict[str, dict[str, Any]] = {
@@ -59,6 +62,27 @@ _LINK_PREDICTION: dict[str, Any] = {
 }
 
 
+def tuned(name: str, dataset: str, train: TrainConfig, corrupt: CorruptConfig) -> tuple[TrainConfig, CorruptConfig]:
+    """How the preset trains and calibrates on a data set, with the given settings in the place of the preset's.
+
+    A setting is given where it differs from its default. Raises InputError for an unknown preset, and for a model or
+    loss that `best` and `paper` do not know; `default` leaves the settings of such as they are.
+    """
+    if name not in PRESETS:
+        raise InputError(f"there is no preset {name!r}: known are {', '.join(PRESETS)}")
+    known = train.model in MODELS and train.loss in _LP_WEIGHT
+    if known or name != "default":
+        train = _merged(preset(name, dataset, train.model, train.loss), train)
+    return train, _merged(_PAPER_NEGATIVES if name == "paper" else CorruptConfig(), corrupt)
+
+
+def _merged(ours: C, given: C) -> C:
+    """Ours, with what is given."""
+    usual = type(given)()
+    changed = [item.name for item in fields(given) if getattr(given, item.name) != getattr(usual, item.name)]
+    return replace(ours, **{name: getattr(given, name) for name in changed})
+
+
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
     """How the preset trains one of the paper's four models with one of its losses on a data set.
 
@@ -87,7 +111,7 @@ def _paper(dataset: str, model: str, loss: str) -> TrainConfig:
 def _default(dataset: str, model: str, loss: str) -> TrainConfig:
     config = TrainConfig(model=model, loss=loss, **_NEGATIVES.get(dataset, {}))
     if model == "transe":
-        return replace(config, epochs=_EPOCHS_OF_DISTANCES.get(dataset, 30), **_TRANSE.get(loss, {}))
+        return replace(config, epochs=_EPOCHS_OF_DISTANCES.get(dataset, config.epochs), **_TRANSE.get(loss, {}))
     config = replace(config, epochs=_EPOCHS.get(dataset, 30))
     if dataset in _PAPER_LINK_PREDICTION:
         return replace(config, **_LINK_PREDICTION)
