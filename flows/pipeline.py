@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect.context import FlowRunContext
 
-from flows.parameters import Device, Preset, RunId
+from flows.parameters import Device, PresetOrNone, RunId
 from flows.runs import flow
 from kgcore.config import (
     CalibrateConfig,
@@ -44,7 +44,7 @@ def pipeline(
     calibrate: CalibrateConfig = CalibrateConfig(),
     classify: ClassifyConfig = ClassifyConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
-    preset: Preset = "default",
+    preset: PresetOrNone = "default",
     force: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def pipeline(
         classify: decisions
         evaluate: how calibration is measured
         preset: settings of train and corrupt for the data set, where they are left as they are: default; best, which
-            is slower and has better proper scores; or paper, its protocol
+            is slower and has better proper scores; paper, its protocol; or none
         force: run every stage even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
