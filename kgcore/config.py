@@ -205,7 +205,10 @@ class RankConfig(Config):
 class EvaluateConfig(Config):
     """How calibration is measured."""
 
-    bins: int = setting(10, "equal-width bins of the calibration error and the diagrams", ge=2)
+    bins: int = setting(10, "bins of the calibration errors and the diagrams", ge=2)
+    bootstrap_replicates: int = setting(200, "resamplings of the test triples that intervals are made from", ge=50)
+    bootstrap_level: float = setting(0.95, "confidence of the intervals", gt=0.5, lt=1)
+    bootstrap_seed: int = setting(0, "seed of the resamplings", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,17 +2,25 @@
 
 import io
 import threading
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
-from kgcore.report.summary import METRICS, best, rows
+from kgcore.report.summary import CALIBRATION, DISCRIMINATION, METRICS, best, interval, rows, word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MORE = {  # the tables beside the first, by what is said above them
+    "Calibration: are the probabilities right? Lower is better.": CALIBRATION,
+    "Discrimination: do true triples have higher probabilities? Higher is better, but for sharpness.": (
+        *DISCRIMINATION,
+        "sharpness",
+    ),
+}
 _SVG = threading.Lock()  # matplotlib's settings are one for all threads
 
 
@@ -40,6 +48,11 @@ def page(
         rows=rows(summary),
         best=best(summary),
         metrics=METRICS,
+        more=MORE,
+        uncertainty=_uncertainty(summary),
+        level=settings.get("evaluate", {}).get("bootstrap_level"),
+        interval=partial(interval, summary),
+        word=word,
         summary=summary,
         notes=notes,
         audits=audits,
@@ -48,6 +61,11 @@ def page(
         settings={stage: values for stage, values in settings.items() if values},
         runs=runs,
     )
+
+
+def _uncertainty(summary: dict[str, Any]) -> float | None:
+    """The Brier score's uncertainty, which is of the triples: the same in every row."""
+    return next((values.get("brier_uncertainty") for _, _, values in rows(summary)), None)
 
 
 def svg(figure: "Figure") -> Markup:
