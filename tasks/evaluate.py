@@ -3,6 +3,7 @@
 from kgcore import storage
 from kgcore.config import EvaluateConfig
 from kgcore.evaluation import Measured, evaluate
+from kgcore.metrics.by_relation import reliability_by_relation
 from kgcore.predictions import Predictions
 from kgcore.report.summary import markdown, summarise, with_intervals
 from tasks.calibrate import calibrator_params, read_calibrator
@@ -17,7 +18,7 @@ def evaluate_predictions(
 ) -> StageRef:
     """Proper scores, calibration and discrimination of every calibrator, with intervals, beside the ranks.
     Artifacts: measured.json, summary.json."""
-    code = ("kgcore.evaluation", "kgcore.report.summary")
+    code = ("kgcore.evaluation", "kgcore.metrics.by_relation", "kgcore.report.summary")
 
     def body(run: StageRun) -> None:
         judged = run.load("classify", "predictions.parquet", storage.read_predictions)
@@ -26,7 +27,10 @@ def evaluate_predictions(
         storage.write_measured(run.folder / "measured.json", measured)
         summary = summarise(measured, judged.accuracy_per_relation, rank_metrics)
         names = run.load("prepare", "graph/predicates.parquet", storage.read_names)
-        summary["relations"] = [{"name": names[row["predicate"]], **row} for row in judged.relations]
+        summary["relations"] = [
+            {"name": names[row["predicate"]]} | row | reliable
+            for row, reliable in zip(judged.relations, reliability_by_relation(judged), strict=True)
+        ]
         summary["notes"] = judged.notes(run.config("calibrate")["base_rate"])
         storage.write_json(run.folder / "summary.json", summary)
         run.store.log_tags(run.run_id, {"mlflow.note.content": markdown(summary | {"runs": run.inputs})})

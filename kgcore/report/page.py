@@ -56,11 +56,19 @@ def page(
         summary=summary,
         notes=notes,
         audits=audits,
+        best_label=best_label(summary),
+        relations=[row for row in summary.get("relations", []) if "calibrators" in row],
         figures={name: svg(figure) for name, figure in figures.items()},
         counts=counts,
         settings={stage: values for stage, values in settings.items() if values},
         runs=runs,
     )
+
+
+def best_label(summary: dict[str, Any]) -> str:
+    """The fitted calibrator with the lowest Brier score, `ground_truth.isotonic`; '' where there is none."""
+    fitted = [(row["brier"], f"{negatives}.{name}") for negatives, name, row in rows(summary) if negatives]
+    return min(fitted)[1] if fitted else ""
 
 
 def _uncertainty(summary: dict[str, Any]) -> float | None:

@@ -11,6 +11,7 @@ from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation import Measured, evaluate
 from kgcore.metrics.bootstrap import estimate, resampled
+from kgcore.metrics.by_relation import reliability_by_relation
 from kgcore.metrics.corp import decompose_brier, decompose_log_loss
 from kgcore.metrics.discrimination import auroc, average_precision
 from kgcore.metrics.equal_mass import debiased_rmsce, ece_equal_mass
@@ -166,3 +167,25 @@ def test_measured_artifacts_from_before_there_were_intervals_are_read(tmp_path: 
     old["a"] = {name: value for name, value in old["a"].items() if name in main | {"reliability"}}
     storage.write_json(tmp_path / "old.json", old)
     assert set(storage.read_measured(tmp_path / "old.json")["a"].metrics()) == main
+
+
+def test_each_relation_is_judged_by_itself() -> None:
+    triples = np.array([[0, 0, 1], [1, 0, 2], [2, 3, 0], [3, 3, 1], [4, 3, 2]])
+    predictions = Predictions(
+        triples=triples,
+        labels=np.array([1.0, 0, 1, 1, 0]),
+        weights=np.array([1.0, 3, 1, 1, 1]),
+        scores=np.zeros(5),
+        probabilities={"synthetic.platt": np.array([0.5, 0.1, 1, 1, 1])},
+        accuracies={},
+        accuracy_per_relation={},
+        relations=[],
+        synthetic_negatives=False,
+    )
+    first, second = reliability_by_relation(predictions)
+    assert (first["predicate"], first["triples"], first["observed"]) == (0, 2, 0.25)
+    assert first["calibrators"]["synthetic.platt"] == pytest.approx({"predicted": 0.2, "brier": 0.07})
+    assert first["low"] < 0.25 < first["high"]
+    assert (second["predicate"], second["calibrators"]["synthetic.platt"]["predicted"]) == (3, 1)
+    assert second["observed"] == pytest.approx(2 / 3)
+    assert second["high"] < 1  # it is seen that the calibrator is too sure
