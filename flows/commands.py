@@ -142,7 +142,7 @@ def add_commands() -> None:
                 )
             )
         title = "run" if function is pipeline else function.name
-        help_text = (inspect.getdoc(function.fn) or "").split("\n\n")[0]
+        help_text = (inspect.getdoc(function.fn) or "").split("\n\n")[0].split("; returns")[0]
         app.command(title, help=help_text)(guarded(command(runner, configs, others)))
 
 

@@ -48,13 +48,15 @@ def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int
         if len(raw) and metric != "mrr":
             console.print(f"best {_word(metric)} without calibration: {_best(raw, metric):.4f}")
         if fitted[metric].notna().any():
-            console.print(f"best {_word(metric)}: run {fitted['run'].iloc[0]}", soft_wrap=True)
+            console.print(f"the first row's run: {fitted['run'].iloc[0]}", soft_wrap=True)
         if 0 < top < len(fitted):
             console.print(f"{top} of {len(fitted)} rows: --top 0 shows all, --csv writes them to a file")
         console.print()
     for dataset in dict.fromkeys(frame["dataset"]):
-        if page := best_runs_page(dataset):
-            console.print(f"{escape(dataset)} in MLflow: {page}", soft_wrap=True)
+        page = (
+            best_runs_page(dataset) or "no server is up; `kgcal up`, and this command prints a link to the same table"
+        )
+        console.print(f"{escape(dataset)} in MLflow: {page}", soft_wrap=True)
 
 
 def _show_sample(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metric: str) -> None:

@@ -128,7 +128,7 @@ def test_further_metrics_sort_rows_and_have_a_column_when_asked_for(runs: dict[s
         assert math.isnan(frame[metric].iloc[-1])
         shown = printed(metric, 200, dataset="zoo")
         assert f"best {title} first" in shown
-        assert f"best {title}: run {runs['again']}" in shown
+        assert f"the first row's run: {runs['again']}" in shown
     assert "0.9500*" in printed("auroc", 60, dataset="zoo")
     assert "AUROC" not in printed("brier", 200, dataset="zoo")
 
@@ -174,7 +174,7 @@ def test_the_best_are_marked_baselines_are_no_candidates_and_seeds_are_told_apar
     assert "seed=1" in shown
     assert "base rate " not in shown
     assert "best ECE without calibration: 0.1500" in shown
-    assert f"best ECE: run {runs['again']}" in shown
+    assert f"the first row's run: {runs['again']}" in shown
     assert "2 of 5 rows: --top 0 shows all" in printed("ece", 200, top=2, dataset="zoo")
     assert printed("ece", 200, top=2, dataset="zoo").count("isotonic") == 2
 
