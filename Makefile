@@ -33,6 +33,7 @@ ui: $(READY) ## the MLflow UI on everything that was run
 
 bench: $(READY) ## speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/genealogy.py
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/evaluation.py
