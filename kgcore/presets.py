@@ -42,7 +42,7 @@ _EPOCHS = {"wn11": 12, "fb13": 8, "yago39k": 8, "fb15k-237": 15, "wn18rr": 25}
 _EPOCHS_OF_DISTANCES = {"wn11": 100, "fb13": 30, "yago39k": 15}
 # The best there is of a data set, where the loss is left open and time is no matter.
 _LOSS = {("best", "wn11"): "nll"}
-_BEST: dict[str, dict[str, Any]] = {"wn11": {"k": 200, "epochs": 200}, "fb13": {"k": 200, "epochs": 120}}
+_BEST: dict[str, dict[str, Any]] = {"wn11": {"k": 200}, "fb13": {"k": 200, "epochs": 60}}
 # TransE by the losses that compare a positive with its own corruptions alone, which have no other end than to know the
 # training triples by heart.
 _TRANSE: dict[str, dict[str, Any]] = {
