@@ -35,6 +35,7 @@ bench: $(READY) ## speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/genealogy.py
 	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python benchmarks/evaluation.py
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kgcal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }

@@ -24,6 +24,7 @@ from flows.tune import tune
 from flows.upkeep import promote, watch
 from kgcore.config import Config
 from kgcore.errors import InputError
+from kgcore.presets import NONE, PRESETS, tuned
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.catalogue import catalogue
 from tasks.compare import METRICS, NEGATIVES, comparison, write_csv
@@ -43,6 +44,7 @@ JSON = Annotated[Path | None, typer.Option("--json", help="write the results to 
 PLAIN: dict[str, Any] = {
     "force": FORCE,
     "device": DEVICE,
+    "preset": Annotated[str, typer.Option(help=f"settings that are not given: {', '.join((*PRESETS, NONE))}")],
     "labels": Annotated[str, typer.Option(help="file of newly labelled triples: subject, predicate, object, 1 or -1")],
     "instead": Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")],
     "dataset": Annotated[str, typer.Option(help="data set that has results; promote: none = each of them")],
@@ -72,6 +74,9 @@ def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], No
         target: Path | None = arguments.pop("json_path")
         if target is not None:
             check_target(target)
+        context: typer.Context = arguments.pop("context")
+        if "preset" in arguments:
+            settle(arguments, context)
         summary = start(function, **arguments)
         if target is not None:
             partial = target.with_name(f".{target.name}.partial")
@@ -80,6 +85,15 @@ def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], No
         show_results(console, summary)
 
     return call
+
+
+def settle(arguments: dict[str, Any], context: typer.Context) -> None:
+    """Let the preset choose the settings that the command line does not: the flow is called with all of them."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+    settings = (arguments["prepare"].dataset, arguments["train"], arguments["corrupt"])
+    arguments["train"], arguments["corrupt"] = tuned(arguments["preset"], *settings, given)
+    arguments["preset"] = NONE
 
 
 def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:
@@ -113,8 +127,9 @@ def run_tune(arguments: dict[str, Any]) -> None:
 def add_commands() -> None:
     """A command a flow (`reproduce` apart), its options made from the flow's parameters."""
     json_option = inspect.Parameter("json_path", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JSON)
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     flows: list[tuple[Flow[..., Any], Callable[[dict[str, Any]], None], list[inspect.Parameter]]] = [
-        *((flow, pipeline_runner(flow), [json_option]) for flow in (pipeline, recalibrate)),
+        *((flow, pipeline_runner(flow), [context, json_option]) for flow in (pipeline, recalibrate)),
         *((flow, stage_runner(flow), []) for flow in STAGE_FLOWS),
         (promote, run_promote, []),
         (watch, run_watch, []),
@@ -141,7 +156,7 @@ def add_commands() -> None:
                 )
             )
         title = "run" if function is pipeline else function.name
-        help_text = (inspect.getdoc(function.fn) or "").split("\n\n")[0]
+        help_text = (inspect.getdoc(function.fn) or "").split("\n\n")[0].split("; returns")[0]
         app.command(title, help=help_text)(guarded(command(runner, configs, others)))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kgcore.presets import PRESETS
+from kgcore.presets import NONE, PRESETS
 from kgcore.reproduction.grid import LABELLED, TABLES, UNLABELLED
 from tasks.pipeline import LATEST
 
@@ -20,5 +20,6 @@ Device = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{DEVICES})$"})
 Runner = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUNNERS})$"})]
 RunId = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUN_ID})$"})]
 Preset = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS]})]
+PresetOrNone = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS, NONE]})]
 Table = Annotated[str, Field(json_schema_extra={"enum": ["all", *TABLES]})]
 PaperDataset = Annotated[str, Field(json_schema_extra={"enum": [*LABELLED, *UNLABELLED]})]

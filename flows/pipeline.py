@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect.context import FlowRunContext
 
-from flows.parameters import Device, RunId
+from flows.parameters import Device, PresetOrNone, RunId
 from flows.runs import flow
 from kgcore.config import (
     CalibrateConfig,
@@ -20,6 +20,7 @@ from kgcore.config import (
     ScoreConfig,
     TrainConfig,
 )
+from kgcore.presets import tuned
 from tasks.artifacts import publish
 from tasks.calibrate import calibrate_scores
 from tasks.classify import classify_triples
@@ -43,6 +44,7 @@ def pipeline(
     calibrate: CalibrateConfig = CalibrateConfig(),
     classify: ClassifyConfig = ClassifyConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
+    preset: PresetOrNone = "default",
     force: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
@@ -55,9 +57,12 @@ def pipeline(
         calibrate: how scores become probabilities
         classify: decisions
         evaluate: how calibration is measured
+        preset: settings of train and corrupt for the data set, where they are left as they are: default; best, which
+            is slower and has better proper scores; paper, its protocol; or none
         force: run every stage even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
+    train, corrupt = tuned(preset, prepare.dataset, train, corrupt)
     configs = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate)
     flow_run = _flow_run_id()
     summary = run_pipeline(configs, Context(force=force, device=device), flow_run)

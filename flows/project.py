@@ -81,7 +81,8 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     options = [item for item in group.commands[ENTRIES[entry]].params if isinstance(item, TyperOption)]
     [callback] = [known.callback for known in app.registered_commands if known.name == ENTRIES[entry]]
     assert callback is not None
-    kinds = {name: get_args(item.annotation)[0] for name, item in inspect.signature(callback).parameters.items()}
+    annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
+    kinds = {name: arguments[0] for name, arguments in annotations.items() if arguments}
     files = {name for name, kind in kinds.items() if Path in (kind, *get_args(kind))}
     return [_parameter(item) for item in options if item.name in kinds.keys() - files]
 

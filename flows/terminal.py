@@ -23,6 +23,7 @@ console = Console(highlight=False)
 def new_app() -> typer.Typer:
     """`kgcal` without commands."""
     app = typer.Typer(
+        rich_markup_mode=None,  # boxes have no room for the names of our options
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

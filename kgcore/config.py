@@ -165,12 +165,12 @@ class TrainConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class CorruptConfig(Config):
     """The synthetic negatives: corruptions of the validation positives (and of the test positives of a data set
-    that has no labelled negatives)."""
+    that has no labelled negatives). Which defaults and why: docs/beyond-the-paper.md."""
 
     strategy: dict[str, float] = setting(
-        {"uniform": 1.0}, "corruption strategies of the synthetic negatives and their shares", choices=STRATEGIES
+        {"typed": 1.0}, "corruption strategies of the synthetic negatives and their shares", choices=STRATEGIES
     )
-    sides: str = setting("both", "which side is replaced", choices=SIDES)
+    sides: str = setting("bernoulli", "which side is replaced", choices=SIDES)
     calibration_eta: int = setting(20, "corruptions per positive", ge=1)
     filtered: bool = setting(True, "drop corruptions that are known facts")
     corruption_seed: int = setting(0, "seed of the corruptions", ge=0)
@@ -206,7 +206,10 @@ class RankConfig(Config):
 class EvaluateConfig(Config):
     """How calibration is measured."""
 
-    bins: int = setting(10, "equal-width bins of the calibration error and the diagrams", ge=2)
+    bins: int = setting(10, "bins of the calibration errors and the diagrams", ge=2)
+    bootstrap_replicates: int = setting(200, "resamplings of the test triples that intervals are made from", ge=50)
+    bootstrap_level: float = setting(0.95, "confidence of the intervals", gt=0.5, lt=1)
+    bootstrap_seed: int = setting(0, "seed of the resamplings", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,7 +123,10 @@ def look(
     Raises InputError for fewer triples than `at_least`: their tests would say nothing.
     """
     if len(labels) < config.at_least:
-        raise InputError(f"{len(labels):,} triples can be judged: at least {config.at_least:,} are needed")
+        raise InputError(
+            f"{len(labels):,} triples can be judged: at least {config.at_least:,} are needed that train, valid and "
+            "test do not have"
+        )
     q, y, rng = probabilities, labels, np.random.default_rng(0)
     figures: dict[str, Callable[[Ints], float]] = {
         "brier": lambda i: brier(q[i], y[i]),

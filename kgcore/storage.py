@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from kgcore.arrays import Floats, Triples
 from kgcore.corruptions.base import Corruptions
-from kgcore.evaluation import Measured
+from kgcore.evaluation import MAIN, Measured
 from kgcore.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.metrics.reliability import Reliability
 from kgcore.predictions import Predictions
@@ -152,11 +152,11 @@ def write_ranks(path: Path, triples: Triples, ranks: Floats) -> None:
 
 
 def write_measured(path: Path, measured: dict[str, Measured]) -> None:
-    """Metrics and reliability bins of every calibrator as JSON."""
+    """Metrics, their intervals and reliability bins of every calibrator as JSON."""
 
     def plain(result: Measured) -> dict[str, Any]:
         bins = {name: column.tolist() for name, column in asdict(result.reliability).items()}
-        return result.metrics() | {"reliability": bins}
+        return result.metrics() | {"intervals": result.intervals, "reliability": bins}
 
     write_json(path, {label: plain(result) for label, result in measured.items()})
 
@@ -166,7 +166,9 @@ def read_measured(path: Path) -> dict[str, Measured]:
     measured = {}
     for label, result in read_json(path).items():
         bins = {name: np.array(column) for name, column in result.pop("reliability").items()}
-        measured[label] = Measured(**result, reliability=Reliability(**bins))
+        intervals = {name: (low, high) for name, (low, high) in result.pop("intervals", {}).items()}
+        main = {name: result.pop(name) for name in MAIN}
+        measured[label] = Measured(**main, reliability=Reliability(**bins), others=result, intervals=intervals)
     return measured
 
 

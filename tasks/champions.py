@@ -126,7 +126,8 @@ def run_of_model(store: Store, uri: str) -> str:
         else:
             made = store.client.get_logged_model(name).source_run_id
     except MlflowException as error:
-        raise InputError(f"there is no model {uri} in {store.place}: {first_line(error)}") from error
+        what = ": `kgcal promote` makes one" if name.endswith(f"@{CHAMPION}") else f": {first_line(error)}"
+        raise InputError(f"there is no model {uri} in {store.place}{what}") from error
     if not made:
         raise InputError(f"the model {uri} was made by no run")
     return str(made)

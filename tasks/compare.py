@@ -11,22 +11,25 @@ from mlflow.entities import Run
 
 from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
+from kgcore.report.summary import HIGHEST_BEST, RANKED
 from kgcore.report.summary import METRICS as SCORES
 from tasks.names import shares_text
 from tasks.store import open_store
 
-METRICS = (*SCORES, "mrr")
-HIGHEST_FIRST = ("accuracy", "mrr")
+FURTHER = tuple(name for name in RANKED if name not in SCORES)
+METRICS = (*SCORES, "mrr", *FURTHER)
+HIGHEST_FIRST = ("mrr", *HIGHEST_BEST)
 NEGATIVES = ("ground_truth", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows that share these were measured on the same triples
 LABELLED = "labelled"
 _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 _STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate")
 _NO_SETTING = {"prepare.dataset", "train.model", "train.loss", "train.k", "train.negatives", "corrupt.strategy"}
-_NO_SETTING |= {"calibrate.calibrators"}  # columns of their own, or nothing that concerns one calibrator
+_NO_SETTING |= {"calibrate.calibrators"}  # columns of their own, or nothing that concerns one calibrator's figures
+_NO_SETTING |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
 COLUMNS = [
     *(*TEST_SAMPLE, "model", "loss", "k", "training_negatives", "strategy", "negatives", "calibrator", "base_rate"),
-    *(*SCORES, *_RANKS, "when", "run", "evaluate"),
+    *(*SCORES, *FURTHER, "sharpness", *_RANKS, "when", "run", "evaluate"),
 ]
 
 
@@ -53,7 +56,10 @@ def comparison(
         strategy                of the synthetic negatives; empty where they had no part in the figures
         negatives, calibrator   what was fitted on what; `none`: a baseline
         base_rate               share of positives, by weight, that the calibrator was fitted on
-        brier, log_loss, ece, accuracy              on the test split
+        brier, log_loss, ece, accuracy              on the test split; so are
+        smooth_ece, ece_equal_mass, debiased_rmsce, brier_miscalibration, log_loss_miscalibration: calibration;
+        brier_discrimination, log_loss_discrimination, auroc, average_precision: discrimination; and sharpness;
+                                                    missing where not defined, or measured before there were any
         mr, mrr, hits_at_1, hits_at_3, hits_at_10   filtered ranks of the model
         when                    end of the measurement, UTC
         run, evaluate           MLflow run ids: of the finished pipeline that evaluated, or else of the evaluation, and
@@ -156,7 +162,7 @@ def _row(measured: Run, inputs: Mapping[str, Run]) -> dict[str, Any]:
         "base_rate": float(params.get("base_rate", "nan")),
         "when": pd.Timestamp(measured.info.end_time, unit="ms", tz="UTC"),
     }
-    row |= {name: metrics.get(name, float("nan")) for name in SCORES}
+    row |= {name: metrics.get(name, float("nan")) for name in (*SCORES, *FURTHER, "sharpness")}
     row |= {name: ranks.get(name, float("nan")) for name in _RANKS}
     return row | {name: _text(value) for name, value in settings.items() if name not in _NO_SETTING}
 
@@ -186,7 +192,8 @@ def _once(frame: pd.DataFrame) -> pd.DataFrame:
     synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
     frame.loc[apart, synthetic] = None
     frame.loc[apart, "strategy"] = ""
-    same = [*(name for name in COLUMNS if name not in ("when", "run", "evaluate")), *settings]
+    result = (*FURTHER, "sharpness", "when", "run", "evaluate")  # the further metrics follow from the rest
+    same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 
 

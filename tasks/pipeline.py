@@ -13,7 +13,7 @@ from kgcore import storage
 from kgcore.config import Config, TrainConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
-from kgcore.report.summary import markdown, rows
+from kgcore.report.summary import HEADLINES, markdown, rows
 from tasks.champions import run_of_model
 from tasks.fingerprint import whole_code_fingerprint
 from tasks.names import short_label
@@ -103,7 +103,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
         models[store.client.get_logged_model(model_id).tags["label"]] = model_id
     for negatives, calibrator, values in rows(summary):
         label = f"{negatives}.{calibrator}" if negatives else calibrator
-        metrics = {f"{short_label(label)}.{name}": value for name, value in values.items()}
+        metrics = {f"{short_label(label)}.{name}": values[name] for name in HEADLINES if name in values}
         store.log_metrics(run_id, metrics, model_id=models[label], dataset=dataset)
     store.log_metrics(run_id, summary["ranks"], model_id=store.model_ids(ids["train"])[0], dataset=dataset)
     store.log_tags(run_id, {"mlflow.note.content": markdown(summary)})  # the run's description in the UI

@@ -1,6 +1,7 @@
 """prepare: from a name or a folder to a validated, numbered graph; and from newly labelled triples to a new one."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 from kgcore import storage
@@ -10,6 +11,7 @@ from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.datasets.prepare import Prepared, prepare
+from kgcore.graph import SPLITS
 from tasks.progress import DownloadBar
 from tasks.settings import ensure_home, mirror
 from tasks.stage import Context, StageRef, StageRun, inputs, load_config, log, run_stage, stage_task
@@ -28,7 +30,9 @@ def prepare_data(config: PrepareConfig, context: Context = Context()) -> StageRe
     def body(run: StageRun) -> None:
         logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar says what it would
         folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
-        log_prepared(run, prepare(spec, folder), spec.url or spec.title)
+        prepared = prepare(spec, folder)
+        tell_dropped(prepared.counts)
+        log_prepared(run, prepared, spec.url or spec.title)
 
     return run_stage("prepare", key_config, (), code, body, context, identity=spec.identity())
 
@@ -49,11 +53,22 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
         prepared = with_labels(graph, read_labels(labels), instead)
         words = {"rows": "labelled", "with_unseen": "of unknown names", "not_held_out": "in train or test"}
         told = ", ".join(f"{prepared.counts[f'labels_{name}']:,} {word}" for name, word in words.items())
-        log.info("%s: %s, %s used", labels.name, told, f"{prepared.counts['labels_used']:,}")
+        used, held = prepared.counts["labels_used"], prepared.counts["labels_known"]
+        log.info("%s: %s, %s used, %s of them as in valid before", labels.name, told, f"{used:,}", f"{held:,}")
         log_prepared(run, Prepared(prepared.graph, before | prepared.counts), labels.name)
         run.store.log_tags(run.run_id, {"kgcal.labels": labels.name})
 
     return run_stage("prepare", config, (data,), ("kgcore.datasets.labels",), body, context, identity)
+
+
+def tell_dropped(counts: Mapping[str, int]) -> None:
+    """Say which rows of the files are not used, and why."""
+    words = {"duplicates": "twice", "with_unseen": "with a name that train does not have"}
+    for split in SPLITS:
+        dropped = {word: counts.get(f"{split}_{name}", 0) for name, word in words.items()}
+        told = [f"{number:,} {word}" for word, number in dropped.items() if number]
+        if told:
+            log.info("prepare   %s: of %s rows left out: %s", split, f"{counts[f'{split}_rows']:,}", ", ".join(told))
 
 
 def origin(data: StageRef) -> StageRef:

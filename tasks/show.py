@@ -3,9 +3,10 @@
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from kgcore.report.summary import METRICS, best, rows
+from kgcore.report.summary import METRICS, best, interval, rows, word
 from tasks.ui import ui_command
 
 
@@ -22,6 +23,7 @@ def show_results(console: Console, summary: dict[str, Any]) -> None:
         cells = [f"[bold green]{values[name]:.4f}[/]" if name in good else f"{values[name]:.4f}" for name in METRICS]
         table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
     console.print(table)
+    _show_best(console, summary)
     for note in summary["notes"]:
         console.print(note)
     relation, ranks = summary["accuracy_per_relation"], summary["ranks"]
@@ -34,6 +36,20 @@ def show_results(console: Console, summary: dict[str, Any]) -> None:
     console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary['reused']) or 'none'}")
     console.print(f"report: {summary['report']}", soft_wrap=True)
     console.print(f"MLflow: {ui_command()}", soft_wrap=True)
+
+
+def _show_best(console: Console, summary: dict[str, Any]) -> None:
+    """A line on the calibrator with the best Brier score: what it is good for, with intervals."""
+    fitted = [row for row in rows(summary) if row[0]]
+    if not fitted:
+        return
+    negatives, calibrator, values = min(fitted, key=lambda row: row[2]["brier"])
+    told = []
+    for name in ("brier", "smooth_ece", "auroc"):
+        if name in values:
+            ends = interval(summary, negatives, calibrator, name)
+            told.append(f"{word(name)} {values[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
+    console.print(escape(f"best: {negatives} {calibrator}, ".replace("_", " ") + ", ".join(told)))
 
 
 def show_look(console: Console, seen: dict[str, Any]) -> None:

@@ -7,7 +7,8 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from tasks.compare import HIGHEST_FIRST, LABELLED, METRICS, TEST_SAMPLE, setting_columns
+from kgcore.report.summary import word
+from tasks.compare import FURTHER, HIGHEST_FIRST, LABELLED, METRICS, TEST_SAMPLE, setting_columns
 from tasks.views import best_runs_page
 
 HEADERS = {  # in the order of the table
@@ -23,6 +24,7 @@ HEADERS = {  # in the order of the table
     "log_loss": "log loss",
     "ece": "ECE",
     "accuracy": "accuracy",
+    **{name: word(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER},  # the one compared by
     "mrr": "MRR",
     "differs": "differs in",
     "when": "when",
@@ -46,19 +48,21 @@ def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int
         if len(raw) and metric != "mrr":
             console.print(f"best {_word(metric)} without calibration: {_best(raw, metric):.4f}")
         if fitted[metric].notna().any():
-            console.print(f"best {_word(metric)}: run {fitted['run'].iloc[0]}", soft_wrap=True)
+            console.print(f"the first row's run: {fitted['run'].iloc[0]}", soft_wrap=True)
         if 0 < top < len(fitted):
             console.print(f"{top} of {len(fitted)} rows: --top 0 shows all, --csv writes them to a file")
         console.print()
     for dataset in dict.fromkeys(frame["dataset"]):
-        if page := best_runs_page(dataset):
-            console.print(f"{escape(dataset)} in MLflow: {page}", soft_wrap=True)
+        page = (
+            best_runs_page(dataset) or "no server is up; `kgcal up`, and this command prints a link to the same table"
+        )
+        console.print(f"{escape(dataset)} in MLflow: {page}", soft_wrap=True)
 
 
 def _show_sample(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metric: str) -> None:
     """The table, in what columns there is room for, and a line about those there is none for."""
     cells = _cells(shown, fitted)
-    names = [name for name in HEADERS if any(cells[name])]
+    names = [name for name in HEADERS if any(cells[name]) and (name == metric or name not in FURTHER)]
     constant = [name for name in SAME if name in names and len(set(cells[name]) - {""}) == 1 and len(shown) > 1]
     gone: list[str] = []
     for name in ["when", *constant, *DISPENSABLE[1:]]:
@@ -145,4 +149,4 @@ def _header(name: str) -> str:
 
 
 def _word(metric: str) -> str:
-    return {"brier": "Brier score", "log_loss": "log loss", "ece": "ECE", "mrr": "MRR"}.get(metric, metric)
+    return "MRR" if metric == "mrr" else word(metric)

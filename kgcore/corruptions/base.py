@@ -44,6 +44,11 @@ class Strategy(ABC):
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
         """(n, 3) -> (n, count) entities to stand in `column` (SUBJECT or OBJECT), none equal to the one there."""
 
+    def draw_one(self, triples: Triples, column: int, rng: np.random.Generator) -> Ints:
+        """(n, 3) -> (n,): an entity for each triple, drawn by itself."""
+        drawn: Ints = self.draw(triples, column, 1, rng)[:, 0]
+        return drawn
+
     def see(self, model: "TrainedModel") -> None:  # noqa: B027 (most draw without one)
         """The model as it is now: before every epoch of its training, and before held-out triples are corrupted."""
 
@@ -90,7 +95,7 @@ def corrupt(
     triples = positives[source]
     on_subject: Bools = rng.random(len(triples)) < shares[triples[:, 1]]
     for column, rows in ((SUBJECT, on_subject), (OBJECT, ~on_subject)):
-        triples[rows, column] = strategy.draw(triples[rows], column, 1, rng)[:, 0]
+        triples[rows, column] = strategy.draw_one(triples[rows], column, rng)
     keep = ~known.contains(triples) if known is not None else np.ones(len(triples), dtype=bool)
     if len(triples) and not keep.any():
         raise InputError("every corruption is a known fact: there is nothing to calibrate against")

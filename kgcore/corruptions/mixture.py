@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Mixture(Strategy):
-    """Several strategies, each drawing its share of the replacements; fractions are tossed for at every draw."""
+    """Several strategies, each drawing its share of the replacements of every triple; fractions are tossed for at every
+    draw, or for each triple where one is drawn."""
 
     def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:
         """`shares`: registered name -> share, above 0, of a whole that need not be 1."""
@@ -42,6 +43,14 @@ class Mixture(Strategy):
         drawn = [part.draw(triples, column, n, rng) for part, n in zip(self._parts, counts, strict=True) if n]
         self.fallbacks = sum(part.fallbacks for part in self._parts)
         return np.concatenate(drawn, axis=1) if drawn else np.empty((len(triples), 0), dtype=np.int64)
+
+    def draw_one(self, triples: Triples, column: int, rng: np.random.Generator) -> Ints:
+        tossed = np.searchsorted(self._ends, rng.random(len(triples)), side="right").clip(max=len(self._parts) - 1)
+        entities = np.empty(len(triples), dtype=np.int64)
+        for number, part in enumerate(self._parts):
+            entities[tossed == number] = part.draw_one(triples[tossed == number], column, rng)
+        self.fallbacks = sum(part.fallbacks for part in self._parts)
+        return entities
 
     def see(self, model: "TrainedModel") -> None:
         for part in self._parts:

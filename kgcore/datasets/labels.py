@@ -37,7 +37,8 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     Triples of train and test are left out: neither would be held out. A triple of valid gets its new label; positives
     of valid that make place for others stay known facts.
     counts: labels_rows; labels_with_unseen entities or predicates, for which no embedding exists; labels_not_held_out;
-    labels_used; valid_positives and valid_negatives that come of it.
+    labels_used, of which valid has labels_known with the same label; valid_positives and valid_negatives that come of
+    it.
 
     Raises InputError where none of them can be used.
     """
@@ -50,6 +51,8 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
             f"none of the {len(labelled):,} labelled triples can be used: {int((~known).sum()):,} have an entity or "
             f"predicate that the graph {graph.name} does not have, {int(seen.sum()):,} stand in its train or test"
         )
+    true, false = graph.index(graph.valid.positives), graph.index(graph.valid.negatives)
+    held = np.where(labels == 1, true.contains(triples), false.contains(triples))
     valid, facts = Split(triples, labels), graph.valid.positives
     facts = facts[~graph.index(triples).contains(facts)]  # what has no new label stays true, whatever its place
     if not instead and len(graph.valid.negatives):
@@ -65,6 +68,7 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         "labels_with_unseen": int((~known).sum()),
         "labels_not_held_out": int(seen.sum()),
         "labels_used": len(labels),
+        "labels_known": int(held.sum()),
         "valid_positives": len(valid.positives),
         "valid_negatives": len(valid.negatives),
     }

@@ -1,12 +1,12 @@
 """How far a figure measured on a sample of triples may be from the one of all triples: the bootstrap."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,28 @@ def bootstrap(
     Rows are taken for independent: of corruptions that share their positive the interval is somewhat too narrow.
     """
     drawn = [figure(rng.integers(0, n, n)) for _ in range(replicates)]
-    value, z = figure(np.arange(n)), float(ndtri((1 + level) / 2))
-    error = float(np.std(drawn, ddof=1))
+    return estimate(figure(np.arange(n)), drawn, level)
+
+
+def estimate(value: float, drawn: Sequence[float], level: float = 0.95) -> Estimate:
+    """The interval of that level about a value, from what the replicates have in its place.
+
+    Replicates where the figure is not defined (NaN), as a share of nothing is not, are left out; where fewer than two
+    are left, or the value itself is NaN, the ends are NaN.
+    """
+    defined = np.array(drawn)[np.isfinite(drawn)]
+    error = float(np.std(defined, ddof=1)) if len(defined) > 1 else float("nan")
+    z = float(ndtri((1 + level) / 2))
     return Estimate(value, value - z * error, value + z * error)
+
+
+def resampled(n: int, rng: np.random.Generator, replicates: int, clusters: Ints | None = None) -> Iterator[Floats]:
+    """For each replicate how many times each of n rows was drawn (n,), with replacement.
+
+    clusters  (n,) numbers from 0; rows of one number, as a positive and its corruptions, are drawn together, as many
+              clusters as there are (Davison & Hinkley 1997, section 3.8); None: every row by itself
+    """
+    size = n if clusters is None else int(clusters.max()) + 1
+    for _ in range(replicates):
+        times = np.bincount(rng.integers(0, size, size), minlength=size).astype(np.float64)
+        yield times if clusters is None else times[clusters]

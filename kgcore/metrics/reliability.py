@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Floats, Labels, Probabilities, Weights
+from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
 from kgcore.metrics.proper import checked
 
 Z95 = 1.959963984540054
@@ -45,7 +45,7 @@ def reliability(
     Intervals take the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of range.
     """
     q, y, w = checked(probabilities, labels, weights)
-    place = np.clip(np.ceil(q * bins).astype(int) - 1, 0, bins - 1)
+    place = equal_width_bins(q, bins)
     total, squares = np.bincount(place, w, bins), np.bincount(place, w**2, bins)
     used = total > 0
     total, squares = total[used], squares[used]
@@ -63,6 +63,11 @@ def reliability(
         np.bincount(place, minlength=bins)[used].astype(float),
         total / total.sum(),
     )
+
+
+def equal_width_bins(probabilities: Probabilities, bins: int) -> Ints:
+    """Which of `bins` bins of equal width, each (lower, upper], the first with 0, holds each probability (n,)."""
+    return np.clip(np.ceil(probabilities * bins).astype(np.int64) - 1, 0, bins - 1)
 
 
 def ece(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10) -> float:

@@ -2,17 +2,25 @@
 
 import io
 import threading
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
-from kgcore.report.summary import METRICS, best, rows
+from kgcore.report.summary import CALIBRATION, DISCRIMINATION, METRICS, best, interval, rows, word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MORE = {  # the tables beside the first, by what is said above them
+    "Calibration: are the probabilities right? Lower is better.": CALIBRATION,
+    "Discrimination: do true triples have higher probabilities? Higher is better, but for sharpness.": (
+        *DISCRIMINATION,
+        "sharpness",
+    ),
+}
 _SVG = threading.Lock()  # matplotlib's settings are one for all threads
 
 
@@ -40,14 +48,32 @@ def page(
         rows=rows(summary),
         best=best(summary),
         metrics=METRICS,
+        more=MORE,
+        uncertainty=_uncertainty(summary),
+        level=settings.get("evaluate", {}).get("bootstrap_level"),
+        interval=partial(interval, summary),
+        word=word,
         summary=summary,
         notes=notes,
         audits=audits,
+        best_label=best_label(summary),
+        relations=[row for row in summary.get("relations", []) if "calibrators" in row],
         figures={name: svg(figure) for name, figure in figures.items()},
         counts=counts,
         settings={stage: values for stage, values in settings.items() if values},
         runs=runs,
     )
+
+
+def best_label(summary: dict[str, Any]) -> str:
+    """The fitted calibrator with the lowest Brier score, `ground_truth.isotonic`; '' where there is none."""
+    fitted = [(row["brier"], f"{negatives}.{name}") for negatives, name, row in rows(summary) if negatives]
+    return min(fitted)[1] if fitted else ""
+
+
+def _uncertainty(summary: dict[str, Any]) -> float | None:
+    """The Brier score's uncertainty, which is of the triples: the same in every row."""
+    return next((values.get("brier_uncertainty") for _, _, values in rows(summary)), None)
 
 
 def svg(figure: "Figure") -> Markup:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from kgcore.config import CalibrateConfig, PipelineConfigs, PrepareConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.errors import InputError
 from kgcore.presets import MODELS, PRESETS
 from kgcore.presets import preset as training
@@ -45,6 +45,7 @@ class Cell:
         return PipelineConfigs(
             prepare=PrepareConfig(dataset=self.dataset),
             train=train,
+            corrupt=CorruptConfig(strategy={"uniform": 1.0}, sides="both"),  # as the paper's, but for known facts
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         )
 

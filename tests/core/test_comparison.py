@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
+from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.errors import InputError
-from kgcore.presets import MODELS, PRESETS, preset
+from kgcore.presets import MODELS, PRESETS, preset, tuned
 from kgcore.report.comparison import comparison_page, sweep_figures
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper
@@ -55,8 +56,8 @@ def test_the_papers_protocol_is_the_published_one() -> None:
     assert -(-316_232 // preset("paper", "fb13", "transe", "nll").batch_size) == 32
     linked = preset("paper", "fb15k-237", "complex", "multiclass_nll")
     assert (linked.k, linked.eta, linked.learning_rate, linked.lp_weight) == (350, 30, 5e-5, 1e-4)
-    with pytest.raises(InputError, match="there is no preset 'best'"):
-        preset("best", "wn11", "transe", "nll")
+    with pytest.raises(InputError, match="there is no preset 'fast'"):
+        preset("fast", "wn11", "transe", "nll")
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -141,3 +142,26 @@ def test_one_cell_serves_every_table_that_needs_it() -> None:
     distinct = {cell for group in chosen.values() for cell in group}
     assert len(distinct) == 2 * 4 * 4
     assert str(Cell("wn11", "transe", "nll", "default", varied="k", k=10)) == "wn11 transe nll k=10"
+
+
+def test_a_preset_chooses_what_is_left_open() -> None:
+    usual = TrainConfig(), CorruptConfig()
+    train, corrupt = tuned("default", "fb13", *usual)
+    assert (train.negatives, train.bernoulli) == ({"typed": 1.0}, True)
+    assert corrupt == CorruptConfig()
+    assert tuned("none", "fb13", *usual) == usual
+    assert tuned("best", "wn11", *usual)[0].loss == "nll"
+    assert tuned("best", "wn11", *usual, given=["loss"])[0].loss == "self_adversarial"
+    train, corrupt = tuned("paper", "fb13", TrainConfig(epochs=3), CorruptConfig(calibration_eta=7))
+    assert (train.epochs, train.chunk_size, train.batch_size) == (3, 1, 9883)
+    assert (corrupt.strategy, corrupt.sides, corrupt.filtered) == ({"uniform": 1.0}, "both", False)
+    assert corrupt.calibration_eta == 7
+    assert tuned("default", "fb13", *usual, given=["negatives"])[0].negatives == {"uniform": 1.0}  # as it was given
+    assert tuned("default", "family", TrainConfig(model="rotate"), CorruptConfig())[0] == TrainConfig(model="rotate")
+    assert tuned("default", "family", *usual) == usual
+    for name, model, said in (
+        ("fast", "transe", "there is no preset 'fast'"),
+        ("best", "rotate", "no preset knows rota"),
+    ):
+        with pytest.raises(InputError, match=said):
+            tuned(name, "fb13", TrainConfig(model=model), CorruptConfig())

@@ -116,6 +116,15 @@ def test_a_mixture_keeps_its_shares(small_graph: KnowledgeGraph, rng: np.random.
     assert (drawn != small_graph.train.triples[:, OBJECT, None]).all()
 
 
+def test_a_mixture_tosses_for_each_corruption(rng: np.random.Generator) -> None:
+    graph = graph_of([(0, 0, 1), (0, 0, 2)] * 4, 60)  # typed has one other object, uniform 58 more
+    mixture = Mixture(graph, {"typed": 3.0, "uniform": 1.0})
+    made = corrupt(graph.train.triples, 500, mixture, rng, subject_shares(graph, "object"))
+    for positive in range(8):
+        objects = made.triples[made.source == positive, OBJECT]
+        assert (objects <= 2).mean() == pytest.approx(0.75 + 0.25 / 59, abs=0.08)
+
+
 def graph_of(train: list[tuple[int, int, int]], entities: int) -> KnowledgeGraph:
     triples = np.array(train)
     split = Split(triples, np.ones(len(triples)))

@@ -58,6 +58,7 @@ def test_new_labels_join_the_validation_split_alone(small_graph: KnowledgeGraph)
         "labels_with_unseen": 1,
         "labels_not_held_out": 3,
         "labels_used": 4,
+        "labels_known": 0,
         "valid_positives": len(small_graph.valid.positives),
         "valid_negatives": len(small_graph.valid.negatives) + 3,
     }
@@ -125,3 +126,12 @@ def test_a_repeated_line_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "new.tsv"
     path.write_text("a\tp\tb\t1\na\tp\tb\t1\nb\tp\ta\t-1\n")
     assert read_labels(path)["label"].tolist() == [1.0, 0.0]
+
+
+def test_what_valid_has_already_is_counted(small_graph: KnowledgeGraph) -> None:
+    again = np.r_[small_graph.valid.positives[:3], small_graph.valid.negatives[:2]]
+    made = with_labels(
+        small_graph, labelled(small_graph, np.r_[again, unused_triples(small_graph, 1)], [1, 1, 1, 0, 0, 0])
+    )
+    assert (made.counts["labels_used"], made.counts["labels_known"]) == (6, 5)
+    assert len(made.graph.valid) == len(small_graph.valid) + 1

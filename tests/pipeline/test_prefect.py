@@ -77,7 +77,7 @@ def test_the_pipeline_is_a_flow_of_tasks_and_a_stage_is_a_flow_of_its_own() -> N
     assert "calibrate_scores" in {run.name.rsplit("-", 1)[0] for run in task_runs}
 
     artifacts = published("pipeline")
-    assert set(artifacts) == {"summary", "results", "train", "rank"}
+    assert set(artifacts) == {"summary", "results", "train", "rank", "evaluate"}
     assert f"{summary['metrics']['ground_truth']['platt']['brier']:.4f}" in artifacts["summary"].data
     assert len(json.loads(artifacts["results"].data)) == 6
     assert artifacts["train"].type == "progress"

@@ -13,7 +13,7 @@ from tests.pipeline.conftest import Kgcal, all_runs, client_of
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
-    return kgcal, kgcal.results(*tiny_options(), "--strategy", "typed", "--calibrators", "platt", "--bins", "5")
+    return kgcal, kgcal.results(*tiny_options(), "--strategy", "uniform", "--calibrators", "platt", "--bins", "5")
 
 
 def new_labels(kgcal: Kgcal, folder: Path) -> Path:
@@ -35,7 +35,7 @@ def test_new_labels_and_a_new_base_rate_train_nothing(first: tuple[Kgcal, dict],
     results = json.loads(target.read_text())
     assert results["reused"] == []
     for stage, name, value in (
-        ("corrupt", "strategy", {"typed": 1.0}),
+        ("corrupt", "strategy", {"uniform": 1.0}),
         ("calibrate", "calibrators", ["platt"]),
         ("calibrate", "base_rate", 0.3),
         ("evaluate", "bins", 5),

@@ -32,7 +32,11 @@ def test_the_json_has_everything_that_is_promised(first: tuple[Kgcal, dict]) -> 
         metrics["base_rate"],
         *(metrics[n][c] for n in ("ground_truth", "synthetic") for c in ("platt", "isotonic")),
     ):
-        assert set(values) == {"brier", "log_loss", "ece", "accuracy"}
+        assert set(values) >= {"brier", "log_loss", "ece", "accuracy", "smooth_ece", "brier_miscalibration", "auroc"}
+    assert set(metrics) == set(results["intervals"])
+    found, intervals = metrics["synthetic"]["isotonic"], results["intervals"]["synthetic"]["isotonic"]
+    assert set(intervals) == set(found)
+    assert all(low <= found[name] <= high for name, (low, high) in intervals.items())
     assert set(results["accuracy_per_relation"]) == {"learned", "median"}
     assert set(results["ranks"]) == {"mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10"}
     assert (
@@ -47,6 +51,10 @@ def test_the_report_stands_alone(first: tuple[Kgcal, dict]) -> None:
     assert "src=" not in html
     assert 'href="http' not in html
     assert f"{results['metrics']['synthetic']['isotonic']['brier']:.4f}" in html
+    low, high = results["intervals"]["synthetic"]["isotonic"]["smooth_ece"]
+    assert f"{low:.4f} to {high:.4f}" in html
+    assert "Calibration and discrimination" in html
+    assert "nan" not in html
     assert all(run_id in html for stage, run_id in results["runs"].items() if stage != "report")
 
 
@@ -61,6 +69,10 @@ def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[K
     parent = runs[results["pipeline"]]
     assert parent.data.params["base_rate"] == "0.5"
     assert parent.data.metrics["syn.isotonic.brier"] == results["metrics"]["synthetic"]["isotonic"]["brier"]
+    assert parent.data.metrics["gt.isotonic.smooth_ece"] == results["metrics"]["ground_truth"]["isotonic"]["smooth_ece"]
+    assert "gt.isotonic.brier_miscalibration" not in parent.data.metrics  # its stage has all
+    evaluated = runs[results["runs"]["evaluate"]].data.metrics
+    assert {"gt.isotonic.brier_miscalibration", "syn.platt.auroc", "uncalibrated.smooth_ece_low"} <= set(evaluated)
     assert [data.dataset.name for data in parent.inputs.dataset_inputs] == ["family"]
     assert [data.dataset.name for data in runs[results["runs"]["prepare"]].inputs.dataset_inputs] == ["family"]
     series = client.get_metric_history(results["runs"]["train"], "loss")
@@ -74,6 +86,8 @@ def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[K
     measured = {metric.key: metric for metric in by_label["synthetic.platt"].metrics}
     assert measured["brier"].value == results["metrics"]["synthetic"]["platt"]["brier"]
     assert measured["brier"].dataset_name == "family"
+    assert measured["smooth_ece"].value == results["metrics"]["synthetic"]["platt"]["smooth_ece"]
+    assert measured["smooth_ece"].dataset_name == "family"
     assert {metric.key for metric in base.metrics} >= {"mrr", "hits_at_10"}
 
     mlflow.set_tracking_uri(f"sqlite:///{kgcal.home}/mlflow.db")
@@ -82,7 +96,12 @@ def test_mlflow_holds_nested_runs_models_metrics_data_and_figures(first: tuple[K
     [platt] = [run for run in runs.values() if run.info.run_name == "transe self_adversarial syn.platt"]
     assert platt.data.tags["mlflow.parentRunId"] == results["runs"]["evaluate"]
     assert platt.data.params["calibrator"] == "platt"
-    assert platt.data.metrics == results["metrics"]["synthetic"]["platt"]
+    ends = {
+        f"{name}_{end}": results["intervals"]["synthetic"]["platt"][name][number]
+        for name in ("brier", "smooth_ece")
+        for number, end in enumerate(("low", "high"))
+    }
+    assert platt.data.metrics == results["metrics"]["synthetic"]["platt"] | ends
     figures = [a.path for a in client.list_artifacts(results["pipeline"], "figures")]
     assert figures == ["figures/reliability_ground_truth.png", "figures/reliability_synthetic.png"]
     files = {path.suffix for path in (kgcal.home / "artifacts").rglob("*") if path.is_file()}
@@ -102,8 +121,11 @@ def test_the_calibrators_of_all_runs_are_compared(first: tuple[Kgcal, dict]) -> 
     for row in fitted.itertuples():
         assert row.brier == results["metrics"][row.negatives][row.calibrator]["brier"]
         assert (row.model, row.loss, row.k, row.mrr) == ("transe", "self_adversarial", 16, results["ranks"]["mrr"])
+        assert row.smooth_ece == results["metrics"][row.negatives][row.calibrator]["smooth_ece"]
     assert f"{fitted['brier'].min():.4f}*" in done.stdout
-    assert f"best Brier score: run {results['pipeline']}" in done.stdout
+    smooth = kgcal("compare", "--dataset", "family", "--base-rate", "0.5", "--metric", "smooth_ece")
+    assert f"{fitted['smooth_ece'].min():.4f}*" in smooth.stdout
+    assert f"the first row's run: {results['pipeline']}" in done.stdout
     assert not list(target.parent.glob(".*.partial"))
 
 
@@ -241,6 +263,8 @@ def test_a_folder_of_ones_own_and_a_data_set_without_negatives(tmp_path: Path) -
     assert "ground_truth" not in results["metrics"]
     assert results["metrics"]["base_rate"]["brier"] == pytest.approx(0.16)
     assert "no labelled negatives" in Path(results["report"]).read_text()
+    low, high = results["intervals"]["synthetic"]["isotonic"]["auroc"]
+    assert low < results["metrics"]["synthetic"]["isotonic"]["auroc"] < high
     recorded = [(run.data.tags, run.data.params) for run in all_runs(kgcal)]
     assert str(folder) not in json.dumps(recorded)
 
@@ -248,7 +272,7 @@ def test_a_folder_of_ones_own_and_a_data_set_without_negatives(tmp_path: Path) -
 def test_every_metric_about_the_data_names_it_and_its_model(first: tuple[Kgcal, dict]) -> None:
     kgcal, results = first
     client = client_of(kgcal)
-    for stage, about_a_model in (("classify", "gt.platt.accuracy"), ("evaluate", "gt.platt.ece"), ("rank", "mrr")):
+    for stage, about_a_model in (("classify", "gt.platt.accuracy"), ("evaluate", "gt.platt.auroc"), ("rank", "mrr")):
         run_id = results["runs"][stage]
         [metric] = client.get_metric_history(run_id, about_a_model)
         measured = {
@@ -260,6 +284,6 @@ def test_every_metric_about_the_data_names_it_and_its_model(first: tuple[Kgcal, 
     note = client.get_run(results["runs"]["evaluate"]).data.tags["mlflow.note.content"]
     assert f"{results['metrics']['synthetic']['platt']['brier']:.4f}" in note
     [synthetic] = [run for run in all_runs(kgcal) if run.info.run_name == "transe self_adversarial syn.isotonic"][:1]
-    wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "strategy": "uniform", "k": "16"}
+    wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "strategy": "typed", "k": "16"}
     wanted |= {"calibrator": "isotonic", "negatives": "synthetic", "training_negatives": "uniform"}
     assert wanted.items() <= synthetic.data.params.items()

@@ -121,7 +121,7 @@ def test_a_champion_is_watched_and_recalibrated(home: Path, rng: np.random.Gener
     results = pipeline.fn(
         prepare=PrepareConfig(size=300),
         train=train,
-        corrupt=CorruptConfig(strategy={"typed": 1.0}),
+        corrupt=CorruptConfig(strategy={"uniform": 1.0}),
         calibrate=CalibrateConfig(base_rate=0.4),
     )
     promote.fn(dataset="family")
@@ -149,7 +149,7 @@ def test_a_champion_is_watched_and_recalibrated(home: Path, rng: np.random.Gener
     assert client.get_run(manifest["train"]).data.tags["kgcal.adopted"] == results["runs"]["train"]
     assert client.get_run(manifest["prepare"]).data.tags["kgcal.labels"] == nonsense.name
     made = {stage: json.loads(client.get_run(manifest[stage]).data.tags["kgcal.config"]) for stage in manifest}
-    assert made["corrupt"]["strategy"] == {"typed": 1.0}  # as the champion was made
+    assert made["corrupt"]["strategy"] == {"uniform": 1.0}  # as the champion was made
     assert made["calibrate"]["base_rate"] == 0.4
     once_more = watch.fn(dataset="family", labels=str(nonsense), config=config)
     assert once_more["recalibrated"] == again["recalibrated"]  # one look leads to one recalibration

@@ -1,0 +1,43 @@
+"""Discrimination: whether true triples have higher probabilities than false ones. Calibration has no part in it."""
+
+import numpy as np
+
+from kgcore.arrays import Labels, Probabilities, Weights
+from kgcore.metrics.tally import Tally, tally
+
+
+def auroc(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
+    """Area under the ROC curve, in [0, 1]: the weighted share of pairs of a true and a false triple in which the true
+    one has the higher probability, ties counting half. Hanley & McNeil 1982.
+
+    NaN where one of the labels is missing. Raises InputError for values out of range.
+    """
+    return auroc_of(tally(probabilities, labels, weights))
+
+
+def auroc_of(t: Tally) -> float:
+    """`auroc` of a tally."""
+    positive, negative = t.positive.sum(), t.negative.sum()
+    if not positive or not negative:
+        return float("nan")
+    below = np.cumsum(t.negative) - t.negative / 2
+    return float(t.positive @ below / (positive * negative))
+
+
+def average_precision(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
+    """Weighted mean over the true triples of the precision at their probability, in [0, 1]: the step-wise area under
+    the precision-recall curve, sum_k (recall_k - recall_{k-1}) precision_k over falling thresholds.
+
+    A constant has the base rate. NaN where no triple is true. Raises InputError for values out of range.
+    """
+    return average_precision_of(tally(probabilities, labels, weights))
+
+
+def average_precision_of(t: Tally) -> float:
+    """`average_precision` of a tally."""
+    positive = t.positive.sum()
+    if not positive:
+        return float("nan")
+    hits = np.flatnonzero(t.positive)
+    found, called = (np.cumsum(values[::-1])[::-1][hits] for values in (t.positive, t.weight))
+    return float(t.positive[hits] @ (found / called) / positive)

@@ -1,0 +1,236 @@
+"""Calibration errors and what proper scores are made of: by hand, by a second formula, by other libraries' numbers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.special import expit, logit
+from sklearn.isotonic import IsotonicRegression
+
+from kgcore.errors import InputError
+from kgcore.metrics.corp import decompose_brier, decompose_log_loss
+from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square, ece_equal_mass, equal_mass_bins
+from kgcore.metrics.proper import brier, log_loss
+from kgcore.metrics.reliability import ece
+from kgcore.metrics.sharpness import sharpness
+from kgcore.metrics.smooth import smooth_ece, smoothed_error
+from kgcore.metrics.tally import Pool, tally
+from tests.core.samples import DISTORTIONS, calibrated, copies, pair_weights, samples
+
+WEIGHTED = {  # those for which a weight of 2 is the same as two rows
+    "ece_equal_mass": ece_equal_mass,
+    "smooth_ece": smooth_ece,
+    "brier_miscalibration": lambda *sample: decompose_brier(*sample).miscalibration,
+    "brier_discrimination": lambda *sample: decompose_brier(*sample).discrimination,
+    "log_loss_miscalibration": lambda *sample: decompose_log_loss(*sample).miscalibration,
+    "log_loss_discrimination": lambda *sample: decompose_log_loss(*sample).discrimination,
+    "sharpness": sharpness,
+}
+METRICS = WEIGHTED | {"debiased_rmsce": debiased_rmsce}
+ERRORS = ["ece_equal_mass", "smooth_ece", "debiased_rmsce", "brier_miscalibration", "log_loss_miscalibration"]
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+@given(sample=copies)
+def test_weighting_is_repeating(name: str, sample) -> None:
+    q, y, times = sample
+    repeated = (np.repeat(column, times.astype(int)) for column in (q, y))
+    assert METRICS[name](q, y, times) == pytest.approx(METRICS[name](*repeated), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@given(sample=samples)
+def test_order_and_the_scale_of_weights_do_not_matter_and_the_range_is_kept(name: str, sample) -> None:
+    q, y, w = sample
+    value = METRICS[name](q, y, w)
+    shuffled = np.random.default_rng(0).permutation(len(q))
+    assert METRICS[name](q[shuffled], y[shuffled], w[shuffled]) == pytest.approx(value, abs=1e-6)
+    assert METRICS[name](q, y, 7 * w) == pytest.approx(value, abs=1e-6)
+    assert 0 <= value <= (17 if name.startswith("log_loss") else 1)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_what_is_no_probability_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"found 0.5 to 1.2"):
+        METRICS[name](np.array([0.5, 1.2]), np.array([0.0, 1]))
+    with pytest.raises(InputError, match="labels are 0"):
+        METRICS[name](np.array([0.5, 0.2]), np.array([0.0, 2]))
+
+
+@pytest.mark.parametrize("name", [*ERRORS, "ece"])
+@pytest.mark.parametrize("distortion", DISTORTIONS)
+@pytest.mark.parametrize("base_rate", [None, 0.1])
+def test_a_known_distortion_raises_every_calibration_error(
+    name: str, distortion: str, base_rate: float | None, rng: np.random.Generator
+) -> None:
+    """With weights for a base rate, too, for which the right probabilities are those of shifted odds."""
+    q, y = calibrated(rng, 4000)
+    w = None
+    if base_rate is not None:
+        w = pair_weights(y, base_rate)
+        q = expit(logit(q) + logit(base_rate) - logit(y.mean()))
+    error = METRICS.get(name, ece)
+    assert error(DISTORTIONS[distortion](q), y, w) > 2 * error(q, y, w) + 0.001
+
+
+def test_equal_mass_bins_by_hand() -> None:
+    q, y = np.array([0.1, 0.2, 0.2, 0.2, 0.6, 0.9]), np.array([0.0, 1, 0, 0, 1, 1])
+    t = tally(q, y)
+    assert equal_mass_bins(t, 2).tolist() == [0, 2]  # the three equal ones stay together, below the middle
+    expected = abs(0.1 + 0.6 - 1) / 6 + abs(2 - 1.5) / 6
+    assert ece_equal_mass(q, y, bins=2) == pytest.approx(expected)
+    assert equal_mass_bins(tally(np.full(9, 0.3), np.r_[1.0, np.zeros(8)]), 10).tolist() == [0]
+    heavy = np.array([1.0, 1, 1, 1, 1, 100])
+    assert equal_mass_bins(tally(q, y, heavy), 2).tolist() == [0, 3]
+
+
+def test_equal_mass_bins_are_quantile_bins_where_nothing_is_equal(rng: np.random.Generator) -> None:
+    q, y = rng.random(1000), (rng.random(1000) < 0.5).astype(float)
+    order = np.argsort(q)
+    gaps = [abs((y - q)[rows].sum()) for rows in np.split(order, 8)]
+    assert ece_equal_mass(q, y, bins=8) == pytest.approx(sum(gaps) / 1000)
+
+
+def test_the_debiased_error_is_kumars_where_probabilities_take_few_values(rng: np.random.Generator) -> None:
+    """Kumar et al. 2019: sum_b n_b / n ((s_b - q_b)^2 - s_b (1 - s_b) / (n_b - 1))."""
+    q = rng.choice([0.1, 0.3, 0.6, 0.8], size=800)
+    y = (rng.random(800) < q**2).astype(float)
+    expected = 0.0
+    for value in np.unique(q):
+        true = y[q == value]
+        share = true.mean()
+        expected += len(true) / 800 * ((share - value) ** 2 - share * (1 - share) / (len(true) - 1))
+    assert debiased_rmsce(q, y, bins=100) ** 2 == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("base_rate", [None, 0.1])
+def test_only_the_debiased_error_of_perfect_probabilities_is_zero_on_average(base_rate: float | None) -> None:
+    rng = np.random.default_rng(3)
+    drawn, plain = [], []
+    for _ in range(400):
+        q, y = calibrated(rng, 1000)
+        w = None
+        if base_rate is not None:
+            w = np.where(y == 1, base_rate, 1 - base_rate)  # half of the triples are true, but for chance
+            q = expit(logit(q) + logit(base_rate))
+        t = tally(q, y, w)
+        drawn.append(debiased_square(t, equal_mass_bins(t, 10)))
+        plain.append(ece_equal_mass(q, y, w))
+    mean, error = np.mean(drawn), np.std(drawn) / np.sqrt(len(drawn))
+    assert abs(mean) < 4 * error
+    assert np.mean(plain) ** 2 > 5 * abs(mean)
+
+
+def test_a_triple_alone_in_its_bin_tells_nothing_about_its_error() -> None:
+    assert debiased_rmsce(np.array([0.2, 0.9]), np.array([1.0, 0.0]), bins=2) == 0
+
+
+def brute_force(q: np.ndarray, y: np.ndarray, w: np.ndarray, sigma: float) -> float:
+    """smECE_sigma by the kernel's mirror images at every pair of a point and a row."""
+    t = (np.arange(3000) + 0.5) / 3000
+    kernel = np.zeros((len(t), len(q)))
+    for turn in (-2, 0, 2):
+        for centre in (q, -q):
+            kernel += np.exp(-((t[:, None] - centre - turn) ** 2) / (2 * sigma**2))
+    density = kernel @ (w * (y - q)) / (sigma * np.sqrt(2 * np.pi) * w.sum())
+    return float(np.abs(density).mean())
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.05, 0.3])
+def test_the_smoothed_error_is_the_integral_of_the_definition(sigma: float, rng: np.random.Generator) -> None:
+    q, w = rng.random(300) ** 2, rng.random(300) + 0.1
+    y = (rng.random(300) < q).astype(float)
+    assert smoothed_error(tally(q, y, w))(sigma) == pytest.approx(brute_force(q, y, w, sigma), rel=2e-3)
+
+
+@given(samples)
+def test_smooth_ece_is_the_fixed_point(sample) -> None:
+    value, error = smooth_ece(*sample), smoothed_error(tally(*sample))
+    assert error(value) == pytest.approx(value, abs=1e-5)
+    widths = [error(sigma) for sigma in (0.01, 0.02, 0.05, 0.1, 0.3, 1.0)]
+    assert all(wider <= finer + 1e-9 for finer, wider in pairwise(widths))
+
+
+@pytest.mark.parametrize(
+    ("n", "curve", "expected"),
+    [  # from the authors' relplot 1.0.3 with eps 1e-5, whose bandwidth is a multiple of 1 / 1024
+        (200, lambda q: q, 0.031024),
+        (2000, lambda q: q, 0.012496),
+        (2000, lambda q: q**2, 0.165797),
+        (500, lambda q: 0.2 + 0.6 * q, 0.091235),
+        (20_000, lambda q: q**1.3, 0.065037),
+    ],
+)
+def test_smooth_ece_is_that_of_its_authors(n: int, curve, expected: float) -> None:
+    steps = np.arange(n)
+    q, drawn = steps * 0.618033988749895 % 1, steps * 0.7548776662466927 % 1
+    y = (drawn < curve(q)).astype(float)
+    assert smooth_ece(q, y) == pytest.approx(expected, abs=1 / 1024)
+
+
+def test_smooth_ece_of_what_is_right_and_of_what_is_wrong() -> None:
+    y = np.array([0.0, 0, 1, 1])
+    assert smooth_ece(y, y) == pytest.approx(0, abs=1e-6)
+    assert smooth_ece(1 - y, y) > 0.4
+    assert smooth_ece(np.array([0.5]), np.array([1.0])) == pytest.approx(0.5, abs=1e-6)  # nothing to cancel it
+
+
+@given(samples)
+def test_the_parts_add_up_and_none_is_negative(sample) -> None:
+    for parts, score in ((decompose_brier(*sample), brier(*sample)), (decompose_log_loss(*sample), log_loss(*sample))):
+        assert parts.score == pytest.approx(score, abs=1e-12, rel=1e-12)
+        assert min(parts.miscalibration, parts.discrimination, parts.uncertainty) >= 0
+
+
+@given(samples)
+def test_the_recalibrated_score_is_that_of_scikit_learns_isotonic_regression(sample) -> None:
+    q, y, w = sample
+    q = q.round(9)  # scikit-learn takes closer ones for equal
+    r = IsotonicRegression().fit(q, y, sample_weight=w).predict(q).clip(0, 1)
+    share = np.full(len(q), np.average(y, weights=w))
+    parts = decompose_brier(q, y, w)
+    assert parts.miscalibration == pytest.approx(brier(q, y, w) - brier(r, y, w), abs=1e-9)
+    assert parts.discrimination == pytest.approx(brier(share, y, w) - brier(r, y, w), abs=1e-9)
+    assert parts.uncertainty == pytest.approx(brier(share, y, w), abs=1e-12)
+    logs = decompose_log_loss(q, y, w)
+    assert logs.miscalibration == pytest.approx(log_loss(q, y, w) - log_loss(r, y, w), abs=1e-5)
+    assert logs.uncertainty == pytest.approx(log_loss(share, y, w), abs=1e-5)
+
+
+def test_the_parts_are_murphys_where_the_curve_rises() -> None:
+    """Murphy 1973: reliability, resolution and uncertainty of forecasts of few values."""
+    q = np.repeat([0.2, 0.5, 0.9], [10, 20, 10])
+    y = np.r_[np.repeat([1.0, 0], [1, 9]), np.repeat([1.0, 0], [12, 8]), np.repeat([1.0, 0], [7, 3])]
+    weight, observed, mean = np.array([0.25, 0.5, 0.25]), np.array([0.1, 0.6, 0.7]), y.mean()
+    parts = decompose_brier(q, y)
+    assert parts.miscalibration == pytest.approx(weight @ (np.array([0.2, 0.5, 0.9]) - observed) ** 2)
+    assert parts.discrimination == pytest.approx(weight @ (observed - mean) ** 2)
+    assert parts.uncertainty == pytest.approx(mean * (1 - mean))
+
+
+def test_sharpness_is_a_variance_and_of_calibrated_probabilities_what_they_discriminate(
+    rng: np.random.Generator,
+) -> None:
+    assert sharpness(np.array([0.0, 1, 1]), np.zeros(3), np.array([2.0, 1, 1])) == pytest.approx(0.25)
+    assert sharpness(np.full(4, 0.3), np.zeros(4)) == pytest.approx(0, abs=1e-15)
+    q, y = calibrated(rng, 50_000)
+    assert sharpness(q, y) == pytest.approx(decompose_brier(q, y).discrimination, abs=0.003)
+    over = DISTORTIONS["overconfident"](q)
+    assert sharpness(over, y) > decompose_brier(over, y).discrimination + 0.02
+
+
+@given(samples)
+def test_a_pool_resamples_rows_and_pools_neighbours(sample) -> None:
+    q, y, w = sample
+    counts = np.arange(len(q)) % 3.0
+    counts[0] = 2
+    rows = np.repeat(np.arange(len(q)), counts.astype(int))
+    drawn = Pool(q, y, w).tally(counts)
+    assert drawn.mean(drawn.q, drawn.q) == pytest.approx(np.average(q[rows], weights=w[rows]))
+    assert drawn.positive_squares.sum() == pytest.approx((w[rows] ** 2 * y[rows]).sum())
+    coarse = Pool(q, y, w, most=5).tally()
+    assert len(coarse.q) <= 5
+    assert (np.diff(coarse.q) >= 0).all()
+    assert coarse.weight.sum() == pytest.approx(w.sum())
+    assert coarse.mean(coarse.q, coarse.q) == pytest.approx(np.average(q, weights=w))
