@@ -118,6 +118,7 @@ def run_watch(arguments: dict[str, Any]) -> None:
 
 def run_tune(arguments: dict[str, Any]) -> None:
     """A search for settings; interrupted, it has found something all the same, and ends as what was interrupted."""
+    settle(arguments, arguments.pop("context"))
     found = start(tune, **arguments)
     show_tuning(console, found)
     if found["interrupted"]:
@@ -133,7 +134,7 @@ def add_commands() -> None:
         *((flow, stage_runner(flow), []) for flow in STAGE_FLOWS),
         (promote, run_promote, []),
         (watch, run_watch, []),
-        (tune, run_tune, []),
+        (tune, run_tune, [context]),
     ]
     for function, runner, extra in flows:
         configs: dict[str, type[Config]] = {}

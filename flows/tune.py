@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from flows.parameters import Device
+from flows.parameters import Device, PresetOrNone
 from flows.runs import flow
 from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig, TuneConfig
+from kgcore.presets import tuned
 from tasks.artifacts import publish_tuning
 from tasks.prepare import prepare_data
 from tasks.stage import Context
@@ -18,6 +19,7 @@ def tune(
     train: TrainConfig = TrainConfig(),
     corrupt: CorruptConfig = CorruptConfig(),
     config: TuneConfig = TuneConfig(),
+    preset: PresetOrNone = "default",
     base_rate: float = CalibrateConfig().base_rate,
     force: bool = False,
     device: Device = "auto",
@@ -29,13 +31,16 @@ def tune(
 
     Args:
         prepare: which graph
-        train: the settings that are not searched for; those that are searched for start from them, or from the preset
+        train: the settings that the search starts from, and keeps where it does not search
         corrupt: the corruptions that stand for validation negatives where none are labelled
         config: the search
+        preset: settings of train and corrupt for the data set, where they are left as they are: default, best, paper or
+            none
         base_rate: share of positives by weight, where no negatives are labelled
         force: begin the search anew
         device: auto, cpu, cuda or cuda:N
     """
+    train, corrupt = tuned(preset, prepare.dataset, train, corrupt)
     configs = PipelineConfigs(prepare, train, corrupt, CalibrateConfig(base_rate=base_rate))
     with tuning_run(configs, config, device) as run_id:
         context = Context(parent=run_id, device=device)

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from kgcore.config import Config
+from kgcore.presets import NONE
 
 _SHORT = {"ground_truth": "gt", "synthetic": "syn"}
 
@@ -22,8 +23,8 @@ def shares_text(shares: Mapping[str, float]) -> str:
 
 
 def run_command(configs: Iterable[Config]) -> str:
-    """The `kgcal run` with these settings: those that are not the defaults, as options."""
-    words = ["kgcal", "run"]
+    """The `kgcal run` with these settings: those that are not the defaults, as options, and no preset."""
+    words = ["kgcal", "run", "--preset", NONE]
     for config in configs:
         usual = type(config)()
         for item in fields(config):

@@ -60,8 +60,6 @@ def outcome(found: dict[str, Any]) -> str:
     told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     word = WORDS[found["metric"]]
     text = f"{len(rows)} trials: {told}. Best {word}: {found['value']:.4f} of trial {found['trial']}"
-    starts = {"preset": "with the preset's settings", "given": "with the settings given"}
-    for row in rows:
-        if row["start"] and row["state"] == "complete":
-            text += f", {row['value']:.4f} {starts[row['start']]}"
+    first = rows[0]
+    text += f", {first['value']:.4f} where it started" if first["state"] == "complete" else ""
     return text + "." + (" Interrupted: the same command goes on." if found["interrupted"] else "")

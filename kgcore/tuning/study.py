@@ -1,6 +1,6 @@
 """A search's trials, kept in a file: what was run, what came of it, and what is to be run next."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ COUNTED = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
 _NAME = "tune"
 
 
-def open_study(path: Path, metric: str, starts: Mapping[str, Mapping[str, Any]], anew: bool = False) -> Study:
+def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = (), anew: bool = False) -> Study:
     """The study of that file, made if need be.
 
-    starts  name -> values of the first trials
+    starts  what the first trials draw
     anew    leave nothing of the study that is there
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -40,8 +40,8 @@ def open_study(path: Path, metric: str, starts: Mapping[str, Mapping[str, Any]],
         load_if_exists=True,
     )
     if not study.get_trials(deepcopy=False):
-        for name, values in starts.items():
-            study.enqueue_trial(dict(values), user_attrs={"start": name})
+        for values in starts:
+            study.enqueue_trial(dict(values))
     return study
 
 
@@ -69,8 +69,7 @@ def leave_off(study: Study, number: int) -> None:
     trial = study.get_trials(deepcopy=False)[number]
     if not trial.state.is_finished():
         study.tell(number, state=TrialState.FAIL)
-        kept = {name: value for name, value in trial.user_attrs.items() if name == "start"}
-        study.enqueue_trial(trial.params, user_attrs=kept)
+        study.enqueue_trial(trial.params)
 
 
 def leave_off_dead(study: Study, lives: Callable[[FrozenTrial], bool]) -> None:
@@ -96,8 +95,8 @@ def best(study: Study) -> FrozenTrial:
 def trials_table(study: Study) -> pd.DataFrame:
     """The trials that count, a row each, in their order.
 
-    Columns: trial, state (complete, pruned, failed, running), value, epochs_done, seconds, start (whose values it was
-    given), reason (of a failure), run (what recorded it), the objective's figures, and every training setting.
+    Columns: trial, state (complete, pruned, failed, running), value, epochs_done, seconds, reason (of a failure), run
+    (what recorded it), the objective's figures, and every training setting.
     """
     rows = []
     for trial in begun(study):
@@ -109,7 +108,6 @@ def trials_table(study: Study) -> pd.DataFrame:
                 "value": trial.value,
                 "epochs_done": attrs.get("epochs", 0),
                 "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
-                "start": attrs.get("start", ""),
                 "reason": attrs.get("reason", ""),
                 "run": attrs.get("run", ""),
                 **attrs.get("figures", {}),

@@ -1,6 +1,7 @@
 """The search for settings: its figure by hand, its space, pruning, repeatability, and that it never sees the test
 split."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.trial import FixedTrial, TrialState
 
-from kgcore import presets, storage
+from kgcore import storage
 from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, Split
@@ -157,24 +158,57 @@ def test_the_test_split_changes_nothing(small_graph: KnowledgeGraph, tmp_path: P
 @pytest.mark.parametrize("model", MODELS.names())
 def test_every_draw_is_a_training_that_can_be_built(model: str) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    base = TrainConfig(model=model, batch_size=77, seed=5)
-    space = Space(base, SEARCHED, 30)
+    space = Space(TrainConfig(model=model, batch_size=77, seed=5), SEARCHED, 100)
     drawn = [space.suggest(study.ask()) for _ in range(40)]
     for config in drawn:
         build(MODELS.get(model), {}, config.k)
         assert (config.model, config.batch_size, config.seed) == (model, 77, 5)
-        assert 4 <= config.epochs <= 30
+        assert 4 <= config.epochs <= 100
         assert LEARNING_RATES[0] <= config.learning_rate <= LEARNING_RATES[1]
+        assert config.learning_rate == float(f"{config.learning_rate:.3g}")
         assert ETAS[0] <= config.eta <= ETAS[1]
-        assert config.k in range(SIZES[0], SIZES[1] + 1, SIZES[2])
         assert config.lp_weight == 0 or LP_WEIGHTS[0] <= config.lp_weight <= LP_WEIGHTS[1]
-        assert space.suggest(FixedTrial({"lp_weight": 1.0} | space.values(config))) == replace(
-            config, lp_power=config.lp_power if config.lp_weight else base.lp_power
-        )
-    assert len({tuple(sorted(config.negatives)) for config in drawn}) == 3
-    assert {config.bernoulli for config in drawn} == {True, False}
+    assert {config.k for config in drawn} == set(SIZES)
+    assert {tuple(config.negatives.items()) for config in drawn} == {
+        (("uniform", 1.0),),
+        (("typed", 1.0),),
+        (("typed", 0.5), ("uniform", 0.5)),
+    }
+    assert {(config.object_share, config.bernoulli) for config in drawn} == {(0.5, False), (0.75, False), (0.5, True)}
     assert {config.lp_power for config in drawn if config.lp_weight} == {2, 3}
     assert any(config.lp_weight == 0 for config in drawn)
+
+
+BASES = st.builds(
+    TrainConfig,
+    learning_rate=st.floats(1e-6, 10),
+    lp_weight=st.just(0.0) | st.floats(1e-7, 100),
+    lp_power=st.sampled_from([1.5, 2.0, 3.0]),
+    epochs=st.integers(1, 60),
+    negatives=st.sampled_from([{"uniform": 1.0}, {"typed": 0.5, "uniform": 0.5}, {"batch": 1.0}, {"typed": 2.0}]),
+    object_share=st.sampled_from([0.5, 0.75, 0.9]),
+    bernoulli=st.booleans(),
+    k=st.sampled_from([8, 100, 350]),
+    eta=st.integers(1, 1000),
+)
+
+
+@given(base=BASES, seed=st.integers(0, 100), searched=st.sets(st.sampled_from(SEARCHED), min_size=1))
+def test_a_search_starts_from_its_base_whatever_that_is(base: TrainConfig, seed: int, searched: set[str]) -> None:
+    space = Space(base, searched, 60)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+    study.enqueue_trial(space.start())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of values out of range
+        first = space.suggest(study.ask())
+    assert first == base
+    other = space.suggest(study.ask())
+    if "epochs" in searched:
+        assert min(base.epochs, 4) <= other.epochs <= 60
+    fewer = replace(space, most_epochs=4)
+    assert fewer.suggest(FixedTrial(fewer.start())) == replace(
+        base, epochs=min(base.epochs, 4) if "epochs" in searched else base.epochs
+    )
 
 
 @pytest.mark.parametrize("name", SEARCHED)
@@ -192,32 +226,6 @@ def test_a_setting_that_is_not_searched_for_stays(name: str) -> None:
     assert changed == own.get(name, {name})
 
 
-def test_the_first_trials_are_the_presets_and_what_is_given() -> None:
-    base = TrainConfig(model="distmult", loss="nll")
-    wanted = presets.preset("default", "wn11", "distmult", "nll")
-    space = Space(base, SEARCHED, 100)
-    assert space.starts("wn11") == {"preset": space.values(wanted)}
-    assert space.suggest(FixedTrial(space.starts("wn11")["preset"])) == wanted
-    stated = replace(space, base=replace(base, learning_rate=0.07))
-    assert list(stated.starts("wn11")) == ["preset", "given"]
-    assert stated.starts("wn11")["given"]["learning_rate"] == 0.07
-    assert list(replace(space, base=TrainConfig(model="rotate")).starts("wn11")) == ["given"]
-
-
-def test_values_beyond_the_ranges_are_brought_into_them() -> None:
-    far = TrainConfig(k=350, eta=1000, epochs=4000, learning_rate=5e-5, lp_weight=50.0, lp_power=7, object_share=0.9)
-    space = Space(far, SEARCHED, 100)
-    values = space.values(far)
-    assert values == {
-        "learning_rate": 1e-3,
-        "lp_weight": 10.0,
-        "epochs": 100,
-        "negatives": "uniform",
-        "k": 200,
-        "eta": 50,
-    }
-
-
 def run(
     graph: KnowledgeGraph,
     path: Path,
@@ -230,7 +238,7 @@ def run(
 ) -> optuna.Study:
     """A search in the study of that file; the study."""
     space = Space(base, searched, 12)
-    study = open_study(path, "brier", {"given": space.values(base)})
+    study = open_study(path, "brier", [space.start()])
     plan = Plan(total, seconds, 0)
     interrupted = search.search(study, graph, judge or objective(graph), space, plan, CPU, **options)
     study.set_user_attr("interrupted", interrupted)
@@ -251,7 +259,7 @@ def test_a_search_that_was_gone_on_with_is_the_one_that_never_stopped(graph: Kno
     assert story(parts) == story(whole)
     assert best(parts).value == min(trial.value for trial in completed(whole))
     assert len({trial.params["learning_rate"] for trial in begun(whole)}) == 13
-    anew = open_study(tmp_path / "parts.db", "brier", {}, anew=True)
+    anew = open_study(tmp_path / "parts.db", "brier", anew=True)
     assert not anew.get_trials()
 
 
@@ -268,7 +276,7 @@ class Worth(Objective):
 
 
 def test_what_is_worse_than_the_median_at_the_same_part_is_given_up(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    study = open_study(tmp_path / "study.db", "brier", {str(n): {"k": 50 if n < 6 else 200} for n in range(8)})
+    open_study(tmp_path / "study.db", "brier", [{"k": 50 if n < 6 else 200} for n in range(8)])
     base = replace(BASE, epochs=8)
     study = run(graph, tmp_path / "study.db", 8, judge=Worth(), searched=("k",), base=base)
     states = [trial.state for trial in study.get_trials()]
@@ -277,19 +285,18 @@ def test_what_is_worse_than_the_median_at_the_same_part_is_given_up(graph: Knowl
     assert table["state"].tolist() == ["complete"] * 6 + ["pruned"] * 2
     assert table["epochs_done"].tolist() == [8] * 6 + [2] * 2
     assert table["brier"].tolist() == table["value"].tolist() == [0.1] * 6 + [0.2] * 2
-    assert table["start"].tolist() == [str(n) for n in range(8)]
     assert list(study.get_trials()[0].intermediate_values) == [1, 2, 3]
 
 
 def test_a_trial_that_fails_is_told_and_the_search_goes_on(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    sizes = {str(n): {"k": size} for n, size in enumerate((50, 200, 50))}
-    study = open_study(tmp_path / "study.db", "brier", sizes)
+    sizes = [{"k": 50}, {"k": 200}, {"k": 50}]
+    open_study(tmp_path / "study.db", "brier", sizes)
     study = run(graph, tmp_path / "study.db", 3, judge=Worth(explode=(200,)), searched=("k",))
     table = trials_table(study)
     assert table["state"].tolist() == ["complete", "failed", "complete"]
     assert table["reason"].tolist() == ["", "it explodes: lower the learning rate", ""]
-    none = open_study(tmp_path / "none.db", "brier", sizes)
-    none = run(graph, tmp_path / "none.db", 3, judge=Worth(explode=(50, 100, 150, 200)), searched=("k",))
+    open_study(tmp_path / "none.db", "brier", sizes)
+    none = run(graph, tmp_path / "none.db", 3, judge=Worth(explode=(4, *SIZES)), searched=("k",))
     with pytest.raises(FitError, match=r"no trial was trained to its end: it explodes: lower the learning rate$"):
         best(none)
 
@@ -331,7 +338,7 @@ def test_what_was_interrupted_is_run_again(graph: KnowledgeGraph, tmp_path: Path
     else:
         with pytest.raises(type(reason)):
             run(graph, tmp_path / "parts.db", 6, record=raising(3, reason))
-        study = open_study(tmp_path / "parts.db", "brier", {})
+        study = open_study(tmp_path / "parts.db", "brier")
     assert len(begun(study)) == 3
     assert not running(study)
     study = run(graph, tmp_path / "parts.db", 6)
@@ -343,7 +350,7 @@ def test_an_interruption_before_anything_is_found_is_one(graph: KnowledgeGraph, 
     with pytest.raises(KeyboardInterrupt):
         run(graph, tmp_path / "study.db", 6, record=raising(0, KeyboardInterrupt()))
     study = run(graph, tmp_path / "study.db", 1)
-    assert [trial.user_attrs["start"] for trial in begun(study)] == ["given"]
+    assert len(begun(study)) == 1
     assert config_of(begun(study)[0]) == BASE
 
 
@@ -351,7 +358,7 @@ def test_the_trials_of_the_living_count_and_those_of_the_dead_are_run_again(
     graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     run(graph, tmp_path / "study.db", 1)
-    study = open_study(tmp_path / "study.db", "brier", {})
+    study = open_study(tmp_path / "study.db", "brier")
     taken = study.ask()
     rate = taken.suggest_float("learning_rate", *LEARNING_RATES, log=True)
     beside = run(graph, tmp_path / "study.db", 3, lives=lambda trial: True)

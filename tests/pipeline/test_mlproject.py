@@ -56,7 +56,7 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
     # names of settings elsewhere
     own = {"score": {"model"}, "rank": {"model"}, "classify": {"calibrators"}, "recalibrate": {"model"}}
     own |= {"corrupt": {"model"}}
-    plain = {"force": False, "device": "auto", "labels": "", "instead": False}
+    plain = {"force": False, "device": "auto", "labels": "", "instead": False, "preset": "default"}
     unset = {"promote": {"dataset", "base_rate"}, "watch": {"dataset"}, "recalibrate": {"base_rate"}}
     for entry, parameters in points.items():
         for name, declared in parameters.items():
@@ -67,10 +67,11 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
     upkeep = {item.name for kind in (config.GateConfig, config.WatchConfig) for item in fields(kind)}
     own_of_tune = {item.name for item in fields(config.TuneConfig)}
     run, apart = set(points["main"]), upkeep | own_of_tune
-    assert run == set(DEFAULTS) - apart | {"force", "device"}
+    assert run == set(DEFAULTS) - apart | {"force", "device", "preset"}
     stages = [set(points[function.name]) for function in STAGE_FLOWS]
     assert set().union(*stages) == set(DEFAULTS) - apart | {"force", "device"} | upstream
-    assert set(points["tune"]) == run - {"calibrators", "weighted", "tau", "bins"} | own_of_tune
+    after = {item.name for kind in (config.ClassifyConfig, config.EvaluateConfig) for item in fields(kind)}
+    assert set(points["tune"]) == run - after - {"calibrators", "weighted"} | own_of_tune
     assert set(points["promote"]) | set(points["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
 
 
