@@ -242,7 +242,7 @@ class TuneConfig(Config):
     """A search for training settings, on validation alone."""
 
     trials: int = setting(30, "trials, those of earlier calls with the same settings included", ge=1)
-    minutes: float = setting(20.0, "minutes after which this call begins no other trial", gt=0)
+    minutes: float = setting(20.0, "minutes after which this call ends, once a trial is complete", gt=0)
     metric: str = setting("brier", "figure of validation that is made better", choices=tuple(METRICS))
     search: tuple[str, ...] = setting(
         SEARCHED, "training settings that are searched for; the others stay as they are given", choices=SEARCHED

@@ -160,6 +160,6 @@ def _finish(
         "trial": found.number,
         "settings": asdict(settings),
         "command": command,
-        "trials": json.loads(table.to_json(orient="records")),
+        "trials": json.loads(table.to_json(orient="records", double_precision=15)),
         "run": parent,
     }
