@@ -1,7 +1,8 @@
-"""All commands: `kgcal run`, `kgcal STAGE`, `kgcal reproduce`, `kgcal compare`, `kgcal up`, and what helps them."""
+"""All commands: `kgcal run`, `kgcal STAGE`, `kgcal tune`, `kgcal reproduce`, `kgcal compare`, `kgcal up`, and so on."""
 
 import inspect
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -19,6 +20,7 @@ from flows.project import translated
 from flows.reproduce import reproduce, task_runner
 from flows.stages import STAGE_FLOWS
 from flows.terminal import check_target, console, fail, guarded, new_app
+from flows.tune import tune
 from flows.upkeep import promote, watch
 from kgcore.config import Config
 from kgcore.errors import InputError
@@ -30,6 +32,7 @@ from tasks.pipeline import LATEST
 from tasks.services import answers
 from tasks.show import show_look, show_results
 from tasks.show_comparison import show_comparison
+from tasks.show_tuning import show_tuning
 from tasks.ui import serve_ui
 
 app: typer.Typer = new_app()
@@ -46,6 +49,8 @@ PLAIN: dict[str, Any] = {
     "instead": Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")],
     "dataset": Annotated[str, typer.Option(help="data set that has results; promote: none = each of them")],
     "base_rate": Annotated[float | None, typer.Option(help="base rate that is stated; none = as it is")],
+    "tune.base_rate": Annotated[float, typer.Option(help="base rate that is stated, where no negatives are labelled")],
+    "tune.force": Annotated[bool, typer.Option("--force", help="begin the search anew")],
 }
 
 
@@ -111,6 +116,15 @@ def run_watch(arguments: dict[str, Any]) -> None:
     show_look(console, start(watch, **arguments))
 
 
+def run_tune(arguments: dict[str, Any]) -> None:
+    """A search for settings; interrupted, it has found something all the same, and ends as what was interrupted."""
+    settle(arguments, arguments.pop("context"))
+    found = start(tune, **arguments)
+    show_tuning(console, found)
+    if found["interrupted"]:
+        raise typer.Exit(128 + signal.SIGINT)
+
+
 def add_commands() -> None:
     """A command a flow (`reproduce` apart), its options made from the flow's parameters."""
     json_option = inspect.Parameter("json_path", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JSON)
@@ -120,6 +134,7 @@ def add_commands() -> None:
         *((flow, stage_runner(flow), []) for flow in STAGE_FLOWS),
         (promote, run_promote, []),
         (watch, run_watch, []),
+        (tune, run_tune, [context]),
     ]
     for function, runner, extra in flows:
         configs: dict[str, type[Config]] = {}
@@ -138,7 +153,7 @@ def add_commands() -> None:
                     name,
                     inspect.Parameter.KEYWORD_ONLY,
                     default=parameter.default,
-                    annotation=PLAIN.get(name, upstream),
+                    annotation=PLAIN.get(f"{function.name}.{name}", PLAIN.get(name, upstream)),
                 )
             )
         title = "run" if function is pipeline else function.name

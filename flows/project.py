@@ -18,13 +18,14 @@ from typer.main import get_command
 
 from flows.pipeline import recalibrate
 from flows.stages import STAGE_FLOWS
+from flows.tune import tune
 from flows.upkeep import promote, watch
 from kgcore.errors import InputError
 
 # entry point -> command of kgcal
 ENTRIES = {
     "main": "run",
-    **{function.name: function.name for function in (*STAGE_FLOWS, recalibrate, promote, watch)},
+    **{function.name: function.name for function in (*STAGE_FLOWS, recalibrate, promote, watch, tune)},
 }
 HEAD = """\
 # Made by `make mlproject` from the options of the commands: `kgcal ENTRY --help` says what each is.

@@ -16,6 +16,7 @@ from kgcore.errors import InputError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import Registry
+from kgcore.tuning import FEWEST_EPOCHS, METRICS, SEARCHED
 
 LIMITS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "ge": ("at least", operator.ge),
@@ -234,6 +235,20 @@ class WatchConfig(Config):
     psi: float = setting(0.2, "a stability index above this counts as drift, where it is beyond sampling", gt=0)
     at_least: int = setting(50, "newly labelled triples that are needed to judge", ge=10)
     on_drift: str = setting("warn", "what is done about it", choices=("warn", "recalibrate"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneConfig(Config):
+    """A search for training settings, on validation alone."""
+
+    trials: int = setting(30, "trials, those of earlier calls with the same settings included", ge=1)
+    minutes: float = setting(20.0, "minutes after which this call ends, once a trial is complete", gt=0)
+    metric: str = setting("brier", "figure of validation that is made better", choices=tuple(METRICS))
+    search: tuple[str, ...] = setting(
+        SEARCHED, "training settings that are searched for; the others stay as they are given", choices=SEARCHED
+    )
+    most_epochs: int = setting(100, "most epochs that a trial may train", ge=FEWEST_EPOCHS)
+    tune_seed: int = setting(0, "seed of the search, and of what validation is split and sampled by", ge=0)
 
 
 @dataclass(frozen=True)

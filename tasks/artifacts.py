@@ -11,6 +11,7 @@ from prefect.context import FlowRunContext
 
 from kgcore.errors import first_line
 from kgcore.report.summary import METRICS, markdown, rows
+from tasks.show_tuning import outcome, ranked
 from tasks.stage import StageRef, inputs, log
 from tasks.store import open_store
 from tasks.ui import run_page
@@ -71,6 +72,14 @@ def publish_look(seen: dict[str, Any]) -> None:
     said += [f"* recalibrated: run `{seen['recalibrated']}`"] if "recalibrated" in seen else []
     table = [{"figure": name, "value": round(value, 6)} for name, value in seen["metrics"].items()]
     _publish(f"Look {seen['number']} at {seen['dataset']}", "\n".join(said), table, seen["run"])
+
+
+def publish_tuning(found: dict[str, Any]) -> None:
+    """Of a search: what was found, as a command; the table is its best trials."""
+    keep = ("trial", "value", "epochs", "seconds", *found["settings"])
+    table = [{name: row[name] for name in keep} for row in ranked(found)[:ROWS]]
+    text = f"{outcome(found)}\n\n    {found['command']}"
+    _publish(f"{found['model']} {found['loss']} on {found['dataset']}: settings", text, table, found["run"])
 
 
 def _publish(title: str, text: str, table: list[dict[str, Any]], run_id: str | None) -> None:

@@ -9,7 +9,7 @@ checkpoint of the tables, the moments and the generator continues it, on a CPU t
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,14 +56,17 @@ def train(
     checkpoint_seconds: float = 10.0,
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
     compiled: bool | None = None,
+    on_model: Callable[[int, TrainedModel], None] = lambda epoch, model: None,
+    model_epochs: Collection[int] = (),
 ) -> Training:
     """Train a model on the graph's training split.
 
     checkpoint          file to resume from, and to write at most every `checkpoint_seconds`
     on_epoch(epoch, l)  called after every epoch, from 1, with the mean loss a positive
     compiled            whether to compile the loss of the gathered rows; None = where the steps are enough to repay it
+    on_model(epoch, m)  called after each of `model_epochs` with the model as it is, which goes on changing afterwards
 
-    Raises FitError when the loss is no longer a finite number.
+    Either callback ends the training by raising. Raises FitError when the loss is no longer a finite number.
     """
     model = build(MODELS.get(config.model), config.model_options, config.k)
     if compiled is None:
@@ -76,6 +79,8 @@ def train(
         if not np.isfinite(loss):
             raise FitError(f"the training loss is {loss} after epoch {epoch}: lower the learning rate")
         on_epoch(epoch, loss)
+        if epoch in model_epochs:
+            on_model(epoch, state.trained())
         if checkpoint and epoch < config.epochs and time.monotonic() - written >= checkpoint_seconds:
             write_checkpoint(checkpoint, state.save())
             written = time.monotonic()

@@ -19,6 +19,7 @@ from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
+from kgcore.models.base import TrainedModel
 from kgcore.registry import build
 from kgcore.training import loop
 from kgcore.training.adam import RowAdam
@@ -91,6 +92,24 @@ def test_the_seed_decides_everything(small_graph: KnowledgeGraph) -> None:
     assert same(loop.train(small_graph, config, CPU), loop.train(small_graph, config, CPU))
     other = loop.train(small_graph, TrainConfig(k=8, epochs=3, batch_size=128, seed=1), CPU)
     assert not same(loop.train(small_graph, config, CPU), other)
+
+
+def test_the_model_is_shown_after_chosen_epochs_and_training_is_no_other_for_it(small_graph: KnowledgeGraph) -> None:
+    config, seen = TrainConfig(k=8, epochs=5, batch_size=128, learning_rate_end=1.0), {}
+
+    def see(epoch: int, model: TrainedModel) -> None:
+        seen[epoch] = model.fingerprint()
+
+    watched = loop.train(small_graph, config, CPU, on_model=see, model_epochs=(2, 5, 9))
+    assert same(watched, loop.train(small_graph, config, CPU))
+    at_two = loop.train(small_graph, replace(config, epochs=2), CPU).model  # at a constant step size
+    assert seen == {2: at_two.fingerprint(), 5: watched.model.fingerprint()}
+
+    def stop(epoch: int, model: TrainedModel) -> None:
+        raise InterruptedTrainingError
+
+    with pytest.raises(InterruptedTrainingError):
+        loop.train(small_graph, config, CPU, on_model=stop, model_epochs={4})
 
 
 class InterruptedTrainingError(Exception):

@@ -16,6 +16,7 @@ from prefect.utilities.schema_tools.validation import is_valid
 from flows.pipeline import pipeline, recalibrate
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
+from flows.tune import tune
 from flows.upkeep import promote, watch
 from kgcore.calibration import CALIBRATORS
 from kgcore.config import LIMITS, Config
@@ -24,8 +25,9 @@ from kgcore.errors import InputError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import Registry
+from kgcore.tuning import METRICS, SEARCHED
 
-FLOWS = [pipeline, recalibrate, promote, watch, reproduce, *STAGE_FLOWS]
+FLOWS = [pipeline, recalibrate, promote, watch, tune, reproduce, *STAGE_FLOWS]
 SETTINGS = [(config, item) for config in Config.__subclasses__() for item in fields(config)]
 
 
@@ -60,7 +62,9 @@ def test_choices_are_enumerations() -> None:
     assert corrupt["strategy"]["propertyNames"]["enum"] == STRATEGIES.names()
     assert corrupt["sides"]["enum"] == list(SIDES)
     assert calibrate["calibrators"]["items"]["enum"] == CALIBRATORS.names()
-    assert len([item for _, item in SETTINGS if item.metadata.get("choices")]) == 7
+    assert told["TuneConfig"]["properties"]["metric"]["enum"] == list(METRICS)
+    assert told["TuneConfig"]["properties"]["search"]["items"]["enum"] == list(SEARCHED)
+    assert len([item for _, item in SETTINGS if item.metadata.get("choices")]) == 9
 
 
 def values(config: type[Config], item: Any) -> SearchStrategy[Any]:

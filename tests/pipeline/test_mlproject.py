@@ -44,11 +44,19 @@ def test_the_file_is_what_the_options_make_it() -> None:
 
 def test_every_setting_is_declared_with_its_type_and_default() -> None:
     points = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
-    assert list(points) == ["main", *(function.name for function in STAGE_FLOWS), "recalibrate", "promote", "watch"]
+    assert list(points) == [
+        "main",
+        *(function.name for function in STAGE_FLOWS),
+        "recalibrate",
+        "promote",
+        "watch",
+        "tune",
+    ]
     upstream = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
     # names of settings elsewhere
     own = {"score": {"model"}, "rank": {"model"}, "classify": {"calibrators"}, "recalibrate": {"model"}}
-    plain = {"force": False, "device": "auto", "labels": "", "instead": False}
+    own |= {"corrupt": {"model"}}
+    plain = {"force": False, "device": "auto", "labels": "", "instead": False, "preset": "default"}
     unset = {"promote": {"dataset", "base_rate"}, "watch": {"dataset"}, "recalibrate": {"base_rate"}}
     for entry, parameters in points.items():
         for name, declared in parameters.items():
@@ -57,9 +65,13 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
             assert declared["default"] == expected, (entry, name)
             assert declared["type"] == {str: "string", int: "int", float: "float"}[type(expected)], (entry, name)
     upkeep = {item.name for kind in (config.GateConfig, config.WatchConfig) for item in fields(kind)}
-    assert set(points["main"]) == set(DEFAULTS) - upkeep | {"force", "device"}
+    own_of_tune = {item.name for item in fields(config.TuneConfig)}
+    run, apart = set(points["main"]), upkeep | own_of_tune
+    assert run == set(DEFAULTS) - apart | {"force", "device", "preset"}
     stages = [set(points[function.name]) for function in STAGE_FLOWS]
-    assert set().union(*stages) == set(DEFAULTS) - upkeep | {"force", "device"} | upstream
+    assert set().union(*stages) == set(DEFAULTS) - apart | {"force", "device"} | upstream
+    after = {item.name for kind in (config.ClassifyConfig, config.EvaluateConfig) for item in fields(kind)}
+    assert set(points["tune"]) == run - after - {"calibrators", "weighted"} | own_of_tune
     assert set(points["promote"]) | set(points["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
 
 

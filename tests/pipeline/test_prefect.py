@@ -34,7 +34,8 @@ from flows import reproduce, runs, stages
 from flows.pipeline import pipeline
 from flows.prefect_server import SILENCE
 from flows.runs import BeatingFlow
-from kgcore.config import PrepareConfig, TrainConfig
+from flows.tune import tune
+from kgcore.config import PrepareConfig, TrainConfig, TuneConfig
 from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
 from kgcore.reproduction import grid
@@ -127,10 +128,24 @@ def test_a_server_that_is_gone_ends_nothing(caplog: pytest.LogCaptureFixture) ->
     assert said[1].startswith("the flow run in Prefect does not show its results: ")
 
 
+def test_a_search_shows_what_it_found() -> None:
+    config = TuneConfig(trials=2, search=("learning_rate",))
+    found = tune(prepare=PrepareConfig(size=300), train=TrainConfig(k=8, epochs=4), config=config)
+    artifacts = published("tune")
+    assert set(artifacts) == {"summary", "results", "tune"}
+    assert found["command"] in artifacts["summary"].data
+    assert "2 trials: 2 complete. Best Brier: " in artifacts["summary"].data
+    rows = json.loads(artifacts["results"].data)
+    assert rows[0]["trial"] == found["trial"]
+    assert rows[0]["value"] == pytest.approx(found["value"])
+    assert rows[0]["value"] <= rows[1]["value"]
+    assert artifacts["tune"].type == "progress"
+
+
 def test_every_deployment_names_a_flow_that_is_there() -> None:
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
     names = [deployment["name"] for deployment in deployments]
-    whole = ["pipeline", "nightly", "recalibrate", "promote", "watch", "reproduce"]
+    whole = ["pipeline", "nightly", "recalibrate", "promote", "watch", "tune", "reproduce"]
     assert names == [*whole, *(f"stage-{flow.name}" for flow in stages.STAGE_FLOWS)]
     for deployment in deployments:
         path, name = deployment["entrypoint"].split(":")

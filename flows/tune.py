@@ -1,0 +1,50 @@
+"""The search for training settings."""
+
+from dataclasses import replace
+from typing import Any
+
+from flows.parameters import Device, PresetOrNone
+from flows.runs import flow
+from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig, TuneConfig
+from kgcore.presets import tuned
+from tasks.artifacts import publish_tuning
+from tasks.prepare import prepare_data
+from tasks.stage import Context
+from tasks.tune import search_settings, tuning_run
+
+
+@flow(name="tune", flow_run_name="tune {prepare.dataset} {train.model} {train.loss}")
+def tune(
+    prepare: PrepareConfig = PrepareConfig(),
+    train: TrainConfig = TrainConfig(),
+    corrupt: CorruptConfig = CorruptConfig(),
+    config: TuneConfig = TuneConfig(),
+    preset: PresetOrNone = "default",
+    base_rate: float = CalibrateConfig().base_rate,
+    force: bool = False,
+    device: Device = "auto",
+) -> dict[str, Any]:
+    """Search for the best training settings on validation; goes on where a search with the same options has ended.
+
+    The figure is that of the probabilities that an isotonic calibrator of one half of the validation triples gives the
+    other half, both ways. The test split has no part in it.
+
+    Args:
+        prepare: which graph
+        train: the settings that the search starts from, and keeps where it does not search
+        corrupt: the corruptions that stand for validation negatives where none are labelled
+        config: the search
+        preset: settings of train and corrupt for the data set, where they are left as they are: default, best, paper or
+            none
+        base_rate: share of positives by weight, where no negatives are labelled
+        force: begin the search anew
+        device: auto, cpu, cuda or cuda:N
+    """
+    train, corrupt = tuned(preset, prepare.dataset, train, corrupt)
+    configs = PipelineConfigs(prepare, train, corrupt, CalibrateConfig(base_rate=base_rate))
+    with tuning_run(configs, config, device) as run_id:
+        context = Context(parent=run_id, device=device)
+        data = prepare_data(prepare, context)
+        found = search_settings(data, configs, config, replace(context, force=force))
+    publish_tuning(found)
+    return found

@@ -1,0 +1,56 @@
+"""What a search makes better: a figure of validation alone."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kgcore.config import CorruptConfig
+from kgcore.errors import FitError, InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.metrics.classification import accuracy
+from kgcore.metrics.proper import brier, log_loss
+from kgcore.metrics.ranks import rank_metrics
+from kgcore.models.base import TrainedModel
+from kgcore.ranking import filtered_ranks
+from kgcore.tuning import METRICS
+from kgcore.tuning.held_out import held_out
+
+RANKED = 500  # validation positives that the MRR is taken of
+
+
+class Objective:
+    """The figures of a model on validation; `metric` is the one that a search goes by.
+
+    brier, log_loss  of cross-fitted isotonic probabilities: fitted on one half, measured on the other, both ways
+    accuracy         of q > 0.5, of the same probabilities
+    mrr              filtered mean reciprocal rank of a sample of the positives; measured where the search goes by it
+
+    Choosing by cross-fitting: Stone, "Cross-Validatory Choice and Assessment of Statistical Predictions", 1974.
+    """
+
+    def __init__(
+        self, graph: KnowledgeGraph, metric: str, config: CorruptConfig, base_rate: float, rng: np.random.Generator
+    ) -> None:
+        """`config` and `base_rate` are those of the corruptions where no negative is labelled, `rng` draws the halves
+        and the sample. Raises InputError for an unknown metric, and as `held_out` does."""
+        if metric not in METRICS:
+            raise InputError(f"there is no metric {metric!r} to search by: known are {', '.join(METRICS)}")
+        self.metric, self.held_out, self._known = metric, held_out(graph, config, base_rate, rng), graph.known
+        positives = graph.valid.positives
+        self._ranked = rng.permutation(positives)[:RANKED]
+
+    def measure(self, trained: TrainedModel) -> dict[str, float]:
+        """Every figure by its name. Raises FitError where the model's scores are no finite numbers."""
+        held = self.held_out
+        scores = trained.score(held.triples)
+        if not np.isfinite(scores).all():
+            raise FitError("the scores of the validation triples are not all finite numbers: lower the learning rate")
+        q, judged = held.cross_fitted(scores), (held.labels, held.weights)
+        figures = {"brier": brier(q, *judged), "log_loss": log_loss(q, *judged), "accuracy": accuracy(q > 0.5, *judged)}
+        if self.metric == "mrr":
+            figures["mrr"] = rank_metrics(filtered_ranks(trained, self._ranked, self._known))["mrr"]
+        return figures
+
+    def value(self, figures: Mapping[str, float]) -> float:
+        """The figure that the search goes by."""
+        return figures[self.metric]

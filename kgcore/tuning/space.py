@@ -1,0 +1,113 @@
+"""What a search may change of the training settings, and within which ranges."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kgcore.config import TrainConfig
+from kgcore.tuning import FEWEST_EPOCHS
+
+if TYPE_CHECKING:
+    from optuna import Trial
+
+LEARNING_RATES = (1e-3, 0.3)
+LP_WEIGHTS = (1e-4, 10.0)
+ETAS = (5, 50)
+SIZES = (50, 100, 150, 200)
+CHOICES: dict[str, dict[str, dict[str, Any]]] = {
+    "lp_power": {"none": {}, "2": {"lp_power": 2.0}, "3": {"lp_power": 3.0}},
+    "negatives": {
+        "uniform": {"negatives": {"uniform": 1.0}},
+        "typed": {"negatives": {"typed": 1.0}},
+        "half": {"negatives": {"typed": 0.5, "uniform": 0.5}},
+    },
+    "sides": {
+        "both": {"object_share": 0.5, "bernoulli": False},
+        "object": {"object_share": 0.75, "bernoulli": False},
+        "bernoulli": {"object_share": 0.5, "bernoulli": True},
+    },
+}
+GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class Space:
+    """Ranges of the searched settings; the others are those of `base`, with which a search starts.
+
+    learning_rate  0.001 to 0.3, on a log scale
+    regulariser    p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, on a log scale
+    epochs         4 to `most_epochs`, on a log scale
+    negatives      corruptions in training: uniform, typed, half of each
+    sides          both alike, three quarters on the object, by Bernoulli
+    k              50, 100, 150, 200
+    eta            5 to 50, on a log scale
+
+    A range or a choice that does not have the value of `base` is widened to it, but for the most epochs. Numbers on a
+    log scale are rounded to three digits, so that a command line can be copied.
+    """
+
+    base: TrainConfig
+    searched: Collection[str]
+    most_epochs: int
+
+    def suggest(self, trial: "Trial") -> TrainConfig:
+        """The settings of a trial."""
+        base, changed = self.base, dict[str, Any]()
+        if "learning_rate" in self.searched:
+            rate = trial.suggest_float("learning_rate", *_around(LEARNING_RATES, base.learning_rate), log=True)
+            changed["learning_rate"] = _rounded(rate, base.learning_rate)
+        if "regulariser" in self.searched:
+            power = self._choices("lp_power")[trial.suggest_categorical("lp_power", [*self._choices("lp_power")])]
+            weight = trial.suggest_float("lp_weight", *_around(LP_WEIGHTS, base.lp_weight or None), log=True)
+            changed |= power | {"lp_weight": _rounded(weight, base.lp_weight) if power else 0.0}
+        if "epochs" in self.searched:
+            low, high = _around((FEWEST_EPOCHS, self.most_epochs), min(base.epochs, self.most_epochs))
+            changed["epochs"] = trial.suggest_int("epochs", low, high, log=True)
+        for name in ("negatives", "sides"):
+            if name in self.searched:
+                changed |= self._choices(name)[trial.suggest_categorical(name, [*self._choices(name)])]
+        if "k" in self.searched:
+            changed["k"] = trial.suggest_categorical("k", sorted({*SIZES, base.k}))
+        if "eta" in self.searched:
+            changed["eta"] = trial.suggest_int("eta", *_around(ETAS, base.eta), log=True)
+        return replace(base, **changed)
+
+    def start(self) -> dict[str, Any]:
+        """What `suggest` has to draw for the settings of `base`, with the most epochs where it has more."""
+        base = self.base
+        drawn: dict[str, dict[str, Any]] = {
+            "learning_rate": {"learning_rate": base.learning_rate},
+            "regulariser": {"lp_power": self._own("lp_power"), "lp_weight": base.lp_weight or LP_WEIGHTS[0]},
+            "epochs": {"epochs": min(base.epochs, self.most_epochs)},
+            "negatives": {"negatives": self._own("negatives")},
+            "sides": {"sides": self._own("sides")},
+            "k": {"k": base.k},
+            "eta": {"eta": base.eta},
+        }
+        return {name: value for setting in self.searched for name, value in drawn[setting].items()}
+
+    def _choices(self, name: str) -> dict[str, dict[str, Any]]:
+        """Name -> settings, those of `base` among them."""
+        own = self._values(name)
+        return CHOICES[name] if own in CHOICES[name].values() else CHOICES[name] | {GIVEN: own}
+
+    def _own(self, name: str) -> str:
+        """The name of the choice that `base` has made."""
+        own = self._values(name)
+        return next(choice for choice, values in self._choices(name).items() if values == own)
+
+    def _values(self, name: str) -> dict[str, Any]:
+        """The settings of `base` that a choice is about; none for a power without a weight."""
+        if name == "lp_power" and not self.base.lp_weight:
+            return {}
+        return {setting: getattr(self.base, setting) for setting in next(reversed(CHOICES[name].values()))}
+
+
+def _around(limits: tuple[Any, Any], value: Any | None) -> tuple[Any, Any]:
+    """The range, widened to the value if there is one."""
+    return limits if value is None else (min(limits[0], value), max(limits[1], value))
+
+
+def _rounded(value: float, given: float) -> float:
+    """To three digits, but for what is given."""
+    return value if value == given else float(f"{value:.3g}")
