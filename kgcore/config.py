@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from kgcore.calibration import CALIBRATORS
 from kgcore.corruptions import SIDES, STRATEGIES
+from kgcore.ensembles import POOLS
 from kgcore.errors import InputError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
@@ -234,6 +235,17 @@ class WatchConfig(Config):
     psi: float = setting(0.2, "a stability index above this counts as drift, where it is beyond sampling", gt=0)
     at_least: int = setting(50, "newly labelled triples that are needed to judge", ge=10)
     on_drift: str = setting("warn", "what is done about it", choices=("warn", "recalibrate"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleConfig(Config):
+    """How calibrated models become one."""
+
+    pools: tuple[str, ...] = setting(("linear", "log_odds"), "how probabilities are pooled", choices=POOLS)
+    member_calibrator: str = setting("isotonic", "calibrator of the members", choices=CALIBRATORS)
+    recalibrator: str = setting("platt", "calibrator of what is pooled, on its log-odds", choices=CALIBRATORS)
+    folds: int = setting(10, "parts of the validation triples, each calibrated by the others to learn the pool", ge=2)
+    fold_seed: int = setting(0, "seed of the folds", ge=0)
 
 
 @dataclass(frozen=True)
