@@ -44,23 +44,34 @@ def test_the_file_is_what_the_options_make_it() -> None:
 
 def test_every_setting_is_declared_with_its_type_and_default() -> None:
     points = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
-    assert list(points) == ["main", *(function.name for function in STAGE_FLOWS), "recalibrate", "promote", "watch"]
+    after = ["recalibrate", "promote", "watch", "ensemble"]
+    assert list(points) == ["main", *(function.name for function in STAGE_FLOWS), *after]
     upstream = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
     # names of settings elsewhere
     own = {"score": {"model"}, "rank": {"model"}, "classify": {"calibrators"}, "recalibrate": {"model"}}
     plain = {"force": False, "device": "auto", "labels": "", "instead": False}
-    unset = {"promote": {"dataset", "base_rate"}, "watch": {"dataset"}, "recalibrate": {"base_rate"}}
+    unset = {
+        "promote": {"dataset", "base_rate"},
+        "watch": {"dataset"},
+        "recalibrate": {"base_rate"},
+        "ensemble": {"runs"},
+    }
     for entry, parameters in points.items():
         for name, declared in parameters.items():
             expected = "" if name in unset.get(entry, set()) else text(DEFAULTS.get(name, plain.get(name)))
             expected = "latest" if name in upstream | own.get(entry, set()) else expected
             assert declared["default"] == expected, (entry, name)
             assert declared["type"] == {str: "string", int: "int", float: "float"}[type(expected)], (entry, name)
-    upkeep = {item.name for kind in (config.GateConfig, config.WatchConfig) for item in fields(kind)}
-    assert set(points["main"]) == set(DEFAULTS) - upkeep | {"force", "device"}
+    upkeep, pooled = (
+        {item.name for kind in kinds for item in fields(kind)}
+        for kinds in ((config.GateConfig, config.WatchConfig), (config.EnsembleConfig,))
+    )
+    of_stages = set(DEFAULTS) - upkeep - pooled
+    assert set(points["main"]) == of_stages | {"force", "device"}
     stages = [set(points[function.name]) for function in STAGE_FLOWS]
-    assert set().union(*stages) == set(DEFAULTS) - upkeep | {"force", "device"} | upstream
+    assert set().union(*stages) == of_stages | {"force", "device"} | upstream
     assert set(points["promote"]) | set(points["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
+    assert set(points["ensemble"]) == pooled | {"runs", "force"}
 
 
 @pytest.mark.parametrize(
@@ -73,6 +84,8 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
         ("train", ["--negatives", "typed=0.5,uniform=0.5"], ["train", "--negatives=typed=0.5,uniform=0.5"]),
         ("calibrate", ["--scores", "--force"], ["calibrate", "--scores=--force"]),
         ("calibrate", ["--scores", ""], ["calibrate", "--scores="]),
+        ("ensemble", ["--runs", "abc,latest", "--pools", "linear"], ["ensemble", "abc", "latest", "--pools=linear"]),
+        ("ensemble", ["--runs", ""], ["ensemble"]),
     ],
 )
 def test_a_value_is_its_option_in_one_word(entry: str, values: list[str], arguments: list[str]) -> None:

@@ -130,7 +130,7 @@ def test_a_server_that_is_gone_ends_nothing(caplog: pytest.LogCaptureFixture) ->
 def test_every_deployment_names_a_flow_that_is_there() -> None:
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
     names = [deployment["name"] for deployment in deployments]
-    whole = ["pipeline", "nightly", "recalibrate", "promote", "watch", "reproduce"]
+    whole = ["pipeline", "nightly", "recalibrate", "promote", "watch", "ensemble", "reproduce"]
     assert names == [*whole, *(f"stage-{flow.name}" for flow in stages.STAGE_FLOWS)]
     for deployment in deployments:
         path, name = deployment["entrypoint"].split(":")
