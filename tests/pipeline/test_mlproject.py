@@ -48,8 +48,14 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
     assert list(points) == ["main", *(function.name for function in STAGE_FLOWS), *after]
     upstream = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
     # names of settings elsewhere
-    own = {"score": {"model"}, "rank": {"model"}, "classify": {"calibrators"}, "recalibrate": {"model"}}
-    plain = {"force": False, "device": "auto", "labels": "", "instead": False}
+    own = {
+        "corrupt": {"model"},
+        "score": {"model"},
+        "rank": {"model"},
+        "classify": {"calibrators"},
+        "recalibrate": {"model"},
+    }
+    plain = {"force": False, "device": "auto", "labels": "", "instead": False, "preset": "default"}
     unset = {
         "promote": {"dataset", "base_rate"},
         "watch": {"dataset"},
@@ -67,7 +73,7 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
         for kinds in ((config.GateConfig, config.WatchConfig), (config.EnsembleConfig,))
     )
     of_stages = set(DEFAULTS) - upkeep - pooled
-    assert set(points["main"]) == of_stages | {"force", "device"}
+    assert set(points["main"]) == of_stages | {"force", "device", "preset"}
     stages = [set(points[function.name]) for function in STAGE_FLOWS]
     assert set().union(*stages) == of_stages | {"force", "device"} | upstream
     assert set(points["promote"]) | set(points["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
