@@ -12,6 +12,7 @@ from prefect import Flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import local
+from flows.ensemble import ensemble
 from flows.local_commands import add_local_commands
 from flows.options import command
 from flows.parameters import THREADS
@@ -32,6 +33,7 @@ from tasks.pipeline import LATEST
 from tasks.services import answers
 from tasks.show import show_look, show_results
 from tasks.show_comparison import show_comparison
+from tasks.show_ensemble import show_ensemble
 from tasks.show_tuning import show_tuning
 from tasks.ui import serve_ui
 
@@ -48,6 +50,9 @@ PLAIN: dict[str, Any] = {
     "labels": Annotated[str, typer.Option(help="file of newly labelled triples: subject, predicate, object, 1 or -1")],
     "instead": Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")],
     "dataset": Annotated[str, typer.Option(help="data set that has results; promote: none = each of them")],
+    "runs": Annotated[
+        list[str], typer.Argument(metavar="RUN RUN ...", help="pipelines of one data set, or runs that came from them")
+    ],
     "base_rate": Annotated[float | None, typer.Option(help="base rate that is stated; none = as it is")],
     "tune.base_rate": Annotated[float, typer.Option(help="base rate that is stated, where no negatives are labelled")],
     "tune.force": Annotated[bool, typer.Option("--force", help="begin the search anew")],
@@ -125,6 +130,11 @@ def run_tune(arguments: dict[str, Any]) -> None:
         raise typer.Exit(128 + signal.SIGINT)
 
 
+def run_ensemble(arguments: dict[str, Any]) -> None:
+    """Ensembles beside their members."""
+    show_ensemble(console, start(ensemble, **arguments))
+
+
 def add_commands() -> None:
     """A command a flow (`reproduce` apart), its options made from the flow's parameters."""
     json_option = inspect.Parameter("json_path", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JSON)
@@ -135,6 +145,7 @@ def add_commands() -> None:
         (promote, run_promote, []),
         (watch, run_watch, []),
         (tune, run_tune, [context]),
+        (ensemble, run_ensemble, []),
     ]
     for function, runner, extra in flows:
         configs: dict[str, type[Config]] = {}

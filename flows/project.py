@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
+from flows.ensemble import ensemble
 from flows.pipeline import recalibrate
 from flows.stages import STAGE_FLOWS
 from flows.tune import tune
@@ -25,7 +26,7 @@ from kgcore.errors import InputError
 # entry point -> command of kgcal
 ENTRIES = {
     "main": "run",
-    **{function.name: function.name for function in (*STAGE_FLOWS, recalibrate, promote, watch, tune)},
+    **{function.name: function.name for function in (*STAGE_FLOWS, recalibrate, promote, watch, tune, ensemble)},
 }
 HEAD = """\
 # Made by `make mlproject` from the options of the commands: `kgcal ENTRY --help` says what each is.
@@ -43,6 +44,7 @@ entry_points:
 class Parameter:
     """A parameter of an entry point and the option that it is.
 
+    option    "" for the command's arguments, which have no name
     default   as MLflow passes it on; "" where there is none
     negative  what says no to a flag; None where the option is not a flag, "" where nothing does
     several   whether the option is a list or a table
@@ -63,6 +65,8 @@ class Parameter:
         """The option for a value; none for the default, so that KGCAL_DEVICE and its like count. Raises InputError."""
         if text == str(self.default) or (self.several and not text):
             return []
+        if not self.option:
+            return text.split(",")
         if self.negative is None:
             return [f"{self.option}={text}"]  # in one word: no value is taken for an option
         if text.lower() not in ("true", "false"):
@@ -72,23 +76,25 @@ class Parameter:
 
 
 def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
-    """The parameters of an entry point: every option of its command but the files it writes, because MLflow runs it in
-    another folder than the user's. Raises InputError where there is no such entry point."""
+    """The parameters of an entry point: every argument and option of its command but the files it writes, because
+    MLflow runs it in another folder than the user's. Raises InputError where there is no such entry point."""
     if entry not in ENTRIES:
         raise InputError(f"there is no entry point {entry!r}: known are {', '.join(ENTRIES)}")
     group = get_command(app)
     assert isinstance(group, TyperGroup)
-    options = [item for item in group.commands[ENTRIES[entry]].params if isinstance(item, TyperOption)]
+    items = [i for i in group.commands[ENTRIES[entry]].params if isinstance(i, TyperOption | TyperArgument)]
     [callback] = [known.callback for known in app.registered_commands if known.name == ENTRIES[entry]]
     assert callback is not None
     annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
     kinds = {name: arguments[0] for name, arguments in annotations.items() if arguments}
     files = {name for name, kind in kinds.items() if Path in (kind, *get_args(kind))}
-    return [_parameter(item) for item in options if item.name in kinds.keys() - files]
+    return [_parameter(item) for item in items if item.name in kinds.keys() - files]
 
 
-def _parameter(item: TyperOption) -> Parameter:
+def _parameter(item: TyperOption | TyperArgument) -> Parameter:
     name, negative = str(item.name), None
+    if isinstance(item, TyperArgument):
+        return Parameter(name, "", "", None, True)
     default: Any = item.default
     if item.is_flag:
         default, negative = str(default).lower(), "".join(item.secondary_opts)

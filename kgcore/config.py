@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from kgcore.calibration import CALIBRATORS
 from kgcore.corruptions import SIDES, STRATEGIES
+from kgcore.ensembles import POOLS
 from kgcore.errors import InputError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
@@ -249,6 +250,17 @@ class TuneConfig(Config):
     )
     most_epochs: int = setting(100, "most epochs that a trial may train", ge=FEWEST_EPOCHS)
     tune_seed: int = setting(0, "seed of the search, and of what validation is split and sampled by", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleConfig(Config):
+    """How calibrated models become one."""
+
+    pools: tuple[str, ...] = setting(("linear", "log_odds"), "how probabilities are pooled", choices=POOLS)
+    member_calibrator: str = setting("isotonic", "calibrator of the members", choices=CALIBRATORS)
+    recalibrator: str = setting("platt", "calibrator of what is pooled, on its log-odds", choices=CALIBRATORS)
+    folds: int = setting(10, "parts of the validation triples, each calibrated by the others to learn the pool", ge=2)
+    fold_seed: int = setting(0, "seed of the folds", ge=0)
 
 
 @dataclass(frozen=True)

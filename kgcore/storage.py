@@ -151,6 +151,11 @@ def write_ranks(path: Path, triples: Triples, ranks: Floats) -> None:
     _write_table(path, _spo(triples) | {"subject_rank": ranks[:, 0], "object_rank": ranks[:, 1]})
 
 
+def write_disagreement(path: Path, triples: Triples, columns: dict[str, Floats]) -> None:
+    """s, p, o, and how far the members of each ensemble are apart, in nats."""
+    _write_table(path, _spo(triples) | columns)
+
+
 def write_measured(path: Path, measured: dict[str, Measured]) -> None:
     """Metrics, their intervals and reliability bins of every calibrator as JSON."""
 

@@ -11,6 +11,7 @@ from prefect.context import FlowRunContext
 
 from kgcore.errors import first_line
 from kgcore.report.summary import METRICS, markdown, rows
+from tasks.show_ensemble import ensemble_markdown
 from tasks.show_tuning import outcome, ranked
 from tasks.stage import StageRef, inputs, log
 from tasks.store import open_store
@@ -64,6 +65,16 @@ def publish_decisions(decisions: list[dict[str, Any]]) -> None:
     text = [f"* {decision['explanation']}" for decision in decisions]
     run_id = next((decision["run"] for decision in decisions if decision["run"]), None)
     _publish("Challengers at the gate", "\n".join(text), table, run_id)
+
+
+def publish_ensemble(summary: dict[str, Any]) -> None:
+    """Of ensembles: them beside their members, and what the members' disagreement says."""
+    table = [
+        {"negatives": negatives, "model": name} | {metric: round(values[metric], 4) for metric in METRICS}
+        for negatives, name, values in rows(summary)
+    ]
+    text = "\n\n".join([*summary["notes"], ensemble_markdown(summary)])
+    _publish(f"Ensembles on {summary['dataset']}", text, table, summary["run"])
 
 
 def publish_look(seen: dict[str, Any]) -> None:

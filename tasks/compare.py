@@ -23,9 +23,10 @@ NEGATIVES = ("ground_truth", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows that share these were measured on the same triples
 LABELLED = "labelled"
 _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
-_STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate")
+_STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate", "ensemble")
+ENSEMBLE = "ensemble"  # what the model is called where there are several
 _NO_SETTING = {"prepare.dataset", "train.model", "train.loss", "train.k", "train.negatives", "corrupt.strategy"}
-_NO_SETTING |= {"calibrate.calibrators"}  # columns of their own, or nothing that concerns one calibrator's figures
+_NO_SETTING |= {"calibrate.calibrators", "ensemble.pools"}  # columns of their own, or nothing that concerns one figure
 _NO_SETTING |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
 COLUMNS = [
     *(*TEST_SAMPLE, "model", "loss", "k", "training_negatives", "strategy", "negatives", "calibrator", "base_rate"),
@@ -51,10 +52,10 @@ def comparison(
                                 corruptions stand for test negatives
         test                    `labelled`, or which corruptions stand for the test negatives, at which base rate:
                                 figures of different test samples cannot be compared
-        model, loss, k          the embedding model
+        model, loss, k          the embedding model; `ensemble`: several, which ensemble.members names
         training_negatives      corruption strategies in training, and their shares where there are several
         strategy                of the synthetic negatives; empty where they had no part in the figures
-        negatives, calibrator   what was fitted on what; `none`: a baseline
+        negatives, calibrator   what was fitted on what; `none`: a baseline; of an ensemble, the pool
         base_rate               share of positives, by weight, that the calibrator was fitted on
         brier, log_loss, ece, accuracy              on the test split; so are
         smooth_ece, ece_equal_mass, debiased_rmsce, brier_miscalibration, log_loss_miscalibration: calibration;
@@ -63,7 +64,7 @@ def comparison(
         mr, mrr, hits_at_1, hits_at_3, hits_at_10   filtered ranks of the model
         when                    end of the measurement, UTC
         run, evaluate           MLflow run ids: of the finished pipeline that evaluated, or else of the evaluation, and
-                                of the evaluation
+                                of the evaluation, which an ensemble is itself
         STAGE.SETTING           every other setting, missing where it had no part
 
     What was measured several times with the same settings and the same result stands once, as measured last.
@@ -124,12 +125,16 @@ def _rows() -> list[dict[str, Any]]:
     finished = {run.info.run_id for run in store.search_all(stage="pipeline")}
     rows = []
     for measured in store.search_all(stage="measurement"):
-        evaluated = stages["evaluate"].get(measured.data.tags.get("mlflow.parentRunId", ""))
+        parent_id = measured.data.tags.get("mlflow.parentRunId", "")
+        kind = ENSEMBLE if parent_id in stages[ENSEMBLE] else "evaluate"
+        evaluated = stages[kind].get(parent_id)
         if evaluated is not None:
-            inputs = {"evaluate": evaluated} | {
-                stage: run
-                for stage, runs in stages.items()
-                if (run := runs.get(evaluated.data.tags.get(f"kgcal.input.{stage}", ""))) is not None
+            tags = evaluated.data.tags  # of an ensemble, the first member: all are calibrated alike
+            named = {
+                stage: tags.get(f"kgcal.input.{stage}", tags.get(f"kgcal.input.{stage}.1", "")) for stage in stages
+            }
+            inputs = {kind: evaluated} | {
+                stage: run for stage, runs in stages.items() if (run := runs.get(named[stage])) is not None
             }
             parent = evaluated.data.tags.get("mlflow.parentRunId")
             run_id = parent if parent in finished else evaluated.info.run_id
@@ -145,6 +150,7 @@ def _row(measured: Run, inputs: Mapping[str, Run]) -> dict[str, Any]:
         if stage in inputs
         for name, value in json.loads(inputs[stage].data.tags["kgcal.config"]).items()
     }
+    settings |= {"ensemble.members": measured.data.params["members"]} if "members" in measured.data.params else {}
     test = _test_sample(inputs.get("corrupt"), settings)
     params, metrics = measured.data.params, measured.data.metrics
     ranks = inputs["rank"].data.metrics if "rank" in inputs else {}

@@ -14,7 +14,7 @@ from kgcore.gate import Verdict, gate
 from kgcore.graph import KnowledgeGraph
 from kgcore.predictions import Predictions
 from tasks.champions import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
-from tasks.compare import TEST_SAMPLE, comparison, dataset_name
+from tasks.compare import ENSEMBLE, TEST_SAMPLE, comparison, dataset_name
 from tasks.stage import inputs
 from tasks.store import Store, open_store
 
@@ -81,9 +81,10 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
 
 
 def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
-    """The calibrators measured on the newest test sample of the data set, best Brier score first."""
+    """The calibrators measured on the newest test sample of the data set, best Brier score first; those of one model
+    each, as a version of the registered model has one."""
     frame = comparison("brier", dataset, base_rate=base_rate)
-    frame = frame[(frame["negatives"] != "none") & frame["brier"].notna()]
+    frame = frame[(frame["negatives"] != "none") & (frame["model"] != ENSEMBLE) & frame["brier"].notna()]
     if frame.empty:
         raise InputError(f"no calibrator of {dataset} has a Brier score: `kgcal run --dataset {dataset}` first")
     newest = frame.sort_values("when").iloc[-1][TEST_SAMPLE]

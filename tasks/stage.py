@@ -101,21 +101,23 @@ def run_stage(
     body: Callable[["StageRun"], None],
     context: Context,
     identity: str = "",
+    members: Sequence[StageRef] = (),
 ) -> StageRef:
     """Re-use the finished run of the same key and the same upstream runs, or run the stage under the key's lock.
 
     key = sha256(stage, settings, upstream keys, fingerprint of the modules in `code`, identity of outside data).
-    Raises MismatchError when the upstream stages do not belong together.
+    `members` are upstream, too, but stand side by side, STAGE.1, STAGE.2, ... among the inputs: what each came from is
+    its own. Raises MismatchError when the other upstream stages do not belong together.
     """
     store = open_store()
-    runs = [checked(store, ref) for ref in upstream]
-    ancestors = _ancestors(runs)
+    runs, beside = ([checked(store, ref) for ref in refs] for refs in (upstream, members))
+    ancestors = _ancestors(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
     key = digest(
         [
             stage,
             FORMAT,
             asdict(config),
-            sorted(run.data.tags["kgcal.key"] for run in runs),
+            sorted(run.data.tags["kgcal.key"] for run in [*runs, *beside]),
             code_fingerprint(code),
             identity,
         ]
@@ -236,9 +238,15 @@ def load_config(ref: StageRef) -> dict[str, Any]:
 
 
 def inputs(run: Run) -> dict[str, str]:
-    """Stage -> run id of everything a run came from."""
-    tags = run.data.tags
-    return {name: tags[f"kgcal.input.{name}"] for name in STAGES if f"kgcal.input.{name}" in tags}
+    """Stage -> run id of everything a run came from; of what stands side by side, STAGE.NUMBER -> run id."""
+    prefix = "kgcal.input."
+    found = {name.removeprefix(prefix): run_id for name, run_id in run.data.tags.items() if name.startswith(prefix)}
+    return {name: found[name] for name in sorted(found, key=_place)}
+
+
+def _place(name: str) -> tuple[int, int]:
+    stage, _, number = name.partition(".")
+    return STAGES.index(stage), int(number or 0)
 
 
 def _ancestors(runs: Sequence[Run]) -> dict[str, str]:

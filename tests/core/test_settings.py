@@ -11,6 +11,7 @@ from kgcore.calibration import CALIBRATORS
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
 from kgcore.corruptions import STRATEGIES
 from kgcore.datasets import DATASETS
+from kgcore.ensembles import POOLS
 from kgcore.errors import InputError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
@@ -56,7 +57,7 @@ def test_what_cannot_work_is_refused_in_one_sentence(make, message: str) -> None
         make()
 
 
-@pytest.mark.parametrize("registry", [MODELS, LOSSES, CALIBRATORS, STRATEGIES, DATASETS])
+@pytest.mark.parametrize("registry", [MODELS, LOSSES, CALIBRATORS, STRATEGIES, DATASETS, POOLS])
 def test_every_file_of_a_registry_registers_what_it_is_named_after(registry: Registry) -> None:
     assert registry.names()
     for name in registry.names():

@@ -13,6 +13,7 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
+from flows.ensemble import ensemble
 from flows.pipeline import pipeline, recalibrate
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
@@ -21,13 +22,14 @@ from flows.upkeep import promote, watch
 from kgcore.calibration import CALIBRATORS
 from kgcore.config import LIMITS, Config
 from kgcore.corruptions import SIDES, STRATEGIES
+from kgcore.ensembles import POOLS
 from kgcore.errors import InputError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import Registry
 from kgcore.tuning import METRICS, SEARCHED
 
-FLOWS = [pipeline, recalibrate, promote, watch, tune, reproduce, *STAGE_FLOWS]
+FLOWS = [pipeline, recalibrate, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
 SETTINGS = [(config, item) for config in Config.__subclasses__() for item in fields(config)]
 
 
@@ -55,7 +57,8 @@ def test_every_parameter_and_every_setting_is_described(flow: "Flow[..., Any]") 
 
 def test_choices_are_enumerations() -> None:
     told = definitions()
-    train, corrupt, calibrate = (told[f"{name}Config"]["properties"] for name in ("Train", "Corrupt", "Calibrate"))
+    stages = ("Train", "Corrupt", "Calibrate", "Ensemble")
+    train, corrupt, calibrate, pooled = (told[f"{name}Config"]["properties"] for name in stages)
     assert train["model"]["enum"] == MODELS.names()
     assert train["loss"]["enum"] == LOSSES.names()
     assert train["negatives"]["propertyNames"]["enum"] == STRATEGIES.names()
@@ -64,7 +67,9 @@ def test_choices_are_enumerations() -> None:
     assert calibrate["calibrators"]["items"]["enum"] == CALIBRATORS.names()
     assert told["TuneConfig"]["properties"]["metric"]["enum"] == list(METRICS)
     assert told["TuneConfig"]["properties"]["search"]["items"]["enum"] == list(SEARCHED)
-    assert len([item for _, item in SETTINGS if item.metadata.get("choices")]) == 9
+    assert pooled["pools"]["items"]["enum"] == POOLS.names()
+    assert pooled["member_calibrator"]["enum"] == pooled["recalibrator"]["enum"] == CALIBRATORS.names()
+    assert len([item for _, item in SETTINGS if item.metadata.get("choices")]) == 12
 
 
 def values(config: type[Config], item: Any) -> SearchStrategy[Any]:
@@ -111,6 +116,11 @@ def test_the_schema_admits_what_the_settings_do(config: type[Config], item: Any,
         (reproduce, {"tables": ["result"]}, False),
         (reproduce, {"datasets": ["family"]}, False),
         (reproduce, {"preset": "fast"}, False),
+        (ensemble, {"runs": ["0123456789abcdef0123456789abcdef", "models:/m-1"]}, True),
+        (ensemble, {"runs": ["latest"]}, False),
+        (ensemble, {"runs": ["latest", "latest"]}, False),
+        (ensemble, {"runs": ["latest", "newest"]}, False),
+        (ensemble, {}, False),
         (pipeline, {"train": {"k": 10, "model": "distmult"}}, True),
         (pipeline, {"train": {"kk": 10}}, False),
     ],

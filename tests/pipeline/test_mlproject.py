@@ -44,35 +44,42 @@ def test_the_file_is_what_the_options_make_it() -> None:
 
 def test_every_setting_is_declared_with_its_type_and_default() -> None:
     points = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
-    assert list(points) == [
-        "main",
-        *(function.name for function in STAGE_FLOWS),
-        "recalibrate",
-        "promote",
-        "watch",
-        "tune",
-    ]
+    after = ["recalibrate", "promote", "watch", "tune", "ensemble"]
+    assert list(points) == ["main", *(function.name for function in STAGE_FLOWS), *after]
     upstream = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
     # names of settings elsewhere
-    own = {"score": {"model"}, "rank": {"model"}, "classify": {"calibrators"}, "recalibrate": {"model"}}
-    own |= {"corrupt": {"model"}}
+    own = {
+        "corrupt": {"model"},
+        "score": {"model"},
+        "rank": {"model"},
+        "classify": {"calibrators"},
+        "recalibrate": {"model"},
+    }
     plain = {"force": False, "device": "auto", "labels": "", "instead": False, "preset": "default"}
-    unset = {"promote": {"dataset", "base_rate"}, "watch": {"dataset"}, "recalibrate": {"base_rate"}}
+    unset = {
+        "promote": {"dataset", "base_rate"},
+        "watch": {"dataset"},
+        "recalibrate": {"base_rate"},
+        "ensemble": {"runs"},
+    }
     for entry, parameters in points.items():
         for name, declared in parameters.items():
             expected = "" if name in unset.get(entry, set()) else text(DEFAULTS.get(name, plain.get(name)))
             expected = "latest" if name in upstream | own.get(entry, set()) else expected
             assert declared["default"] == expected, (entry, name)
             assert declared["type"] == {str: "string", int: "int", float: "float"}[type(expected)], (entry, name)
-    upkeep = {item.name for kind in (config.GateConfig, config.WatchConfig) for item in fields(kind)}
-    own_of_tune = {item.name for item in fields(config.TuneConfig)}
-    run, apart = set(points["main"]), upkeep | own_of_tune
-    assert run == set(DEFAULTS) - apart | {"force", "device", "preset"}
+    upkeep, pooled, own_of_tune = (
+        {item.name for kind in kinds for item in fields(kind)}
+        for kinds in ((config.GateConfig, config.WatchConfig), (config.EnsembleConfig,), (config.TuneConfig,))
+    )
+    of_stages, run = set(DEFAULTS) - upkeep - pooled - own_of_tune, set(points["main"])
+    assert run == of_stages | {"force", "device", "preset"}
     stages = [set(points[function.name]) for function in STAGE_FLOWS]
-    assert set().union(*stages) == set(DEFAULTS) - apart | {"force", "device"} | upstream
-    after = {item.name for kind in (config.ClassifyConfig, config.EvaluateConfig) for item in fields(kind)}
-    assert set(points["tune"]) == run - after - {"calibrators", "weighted"} | own_of_tune
+    assert set().union(*stages) == of_stages | {"force", "device"} | upstream
+    later = {item.name for kind in (config.ClassifyConfig, config.EvaluateConfig) for item in fields(kind)}
+    assert set(points["tune"]) == run - later - {"calibrators", "weighted"} | own_of_tune
     assert set(points["promote"]) | set(points["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
+    assert set(points["ensemble"]) == pooled | {"runs", "force"}
 
 
 @pytest.mark.parametrize(
@@ -85,6 +92,8 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
         ("train", ["--negatives", "typed=0.5,uniform=0.5"], ["train", "--negatives=typed=0.5,uniform=0.5"]),
         ("calibrate", ["--scores", "--force"], ["calibrate", "--scores=--force"]),
         ("calibrate", ["--scores", ""], ["calibrate", "--scores="]),
+        ("ensemble", ["--runs", "abc,latest", "--pools", "linear"], ["ensemble", "abc", "latest", "--pools=linear"]),
+        ("ensemble", ["--runs", ""], ["ensemble"]),
     ],
 )
 def test_a_value_is_its_option_in_one_word(entry: str, values: list[str], arguments: list[str]) -> None:

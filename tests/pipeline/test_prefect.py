@@ -145,7 +145,7 @@ def test_a_search_shows_what_it_found() -> None:
 def test_every_deployment_names_a_flow_that_is_there() -> None:
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
     names = [deployment["name"] for deployment in deployments]
-    whole = ["pipeline", "nightly", "recalibrate", "promote", "watch", "tune", "reproduce"]
+    whole = ["pipeline", "nightly", "recalibrate", "promote", "watch", "tune", "ensemble", "reproduce"]
     assert names == [*whole, *(f"stage-{flow.name}" for flow in stages.STAGE_FLOWS)]
     for deployment in deployments:
         path, name = deployment["entrypoint"].split(":")

@@ -1,0 +1,32 @@
+"""Several calibrated models of one data set as one."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from flows.parameters import RunId
+from flows.runs import flow
+from kgcore.config import EnsembleConfig
+from tasks.artifacts import publish_ensemble
+from tasks.ensemble import ensemble_models, ensemble_summary
+from tasks.pipeline import resolve
+from tasks.stage import Context
+
+
+@flow(name="ensemble", flow_run_name="ensemble by {config.member_calibrator}")
+def ensemble(
+    runs: Annotated[list[RunId], Field(json_schema_extra={"minItems": 2, "uniqueItems": True})],
+    config: EnsembleConfig = EnsembleConfig(),
+    force: bool = False,
+) -> dict[str, Any]:
+    """Pool calibrated models of one data set, calibrate the pool, and measure it beside its members.
+
+    Args:
+        runs: two or more pipelines of one data set, or runs that came from them, of other models, losses or seeds
+        config: how calibrated models become one
+        force: run even where a finished run could be re-used
+    """
+    members = tuple(resolve("calibrate", run) for run in runs)
+    summary = ensemble_summary(ensemble_models(members, config, Context(force=force)))
+    publish_ensemble(summary)
+    return summary

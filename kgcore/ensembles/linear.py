@@ -1,0 +1,49 @@
+"""The linear pool: a mixture of the members."""
+
+from typing import Self
+
+import numpy as np
+from scipy.special import logit
+
+from kgcore.arrays import Floats, Labels, Weights
+from kgcore.ensembles import POOLS
+from kgcore.ensembles.base import Pool, as_members, checked
+from kgcore.ensembles.newton import Matrix, minimise
+from kgcore.errors import InputError
+
+
+@POOLS.register("linear")
+class Linear(Pool):
+    """q = sum_j w_j q_j, w on the simplex, minimising the weighted log loss
+
+        - sum_i u_i log sum_j w_j p_ij,  p_ij = q_ij where y_i = 1, 1 - q_ij where y_i = 0
+
+    Stone 1961; Genest & Zidek 1986; weights by likelihood as in Ranjan & Gneiting 2010. To minimise the loss plus
+    sum_j w_j over w >= 0 comes to the same: at its minimum the weights sum to 1 (Kim et al. 2020).
+    """
+
+    def __init__(self, weights: list[float]) -> None:
+        super().__init__(weights)
+        if abs(self.weights.sum() - 1) > 1e-9:
+            raise InputError(f"weights of a linear pool are {weights}: they must sum to 1")
+
+    @classmethod
+    def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
+        q, y, u = checked(members, labels, weights)
+        p = np.where(y[:, None] == 1, q, 1 - q)
+
+        def loss(w: Floats) -> float:
+            with np.errstate(divide="ignore"):
+                return float(w.sum() - u @ np.log(p @ w))
+
+        def derivatives(w: Floats) -> tuple[Floats, Matrix]:
+            ratio = p / (p @ w)[:, None]
+            return 1 - u @ ratio, (ratio * u[:, None]).T @ ratio
+
+        fitted = minimise(loss, derivatives, np.full(q.shape[1], 1 / q.shape[1]))
+        return cls((fitted / fitted.sum()).tolist())
+
+    def log_odds(self, members: Floats) -> Floats:
+        q = as_members(members)
+        pooled: Floats = logit(np.clip(q @ self.weights, q.min(axis=1), q.max(axis=1)))  # between the members
+        return pooled
