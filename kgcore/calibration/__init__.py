@@ -8,5 +8,7 @@ if TYPE_CHECKING:
     from kgcore.calibration.base import Calibrator
 
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
-    "calibrator", "kgcore.calibration", helpers=("base", "sample", "fit")
+    "calibrator",
+    "kgcore.calibration",
+    helpers=("base", "sample", "fit", "shift", "logistic", "pav", "steps", "effective"),
 )

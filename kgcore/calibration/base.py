@@ -1,15 +1,16 @@
 """The contract of a calibrator, and the binding of a fitted one to the model and data it was fitted on."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from kgcore.arrays import Probabilities, Scores
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.errors import InputError, MismatchError
 
-FORMAT = 1
+FORMAT = 2  # 1 knew one base rate only
 
 
 class Calibrator(ABC):
@@ -40,9 +41,10 @@ class BoundCalibrator:
 
     name       registered name of the calibrator
     negatives  where its negatives came from: ground_truth, synthetic, or none for a baseline
-    base_rate  share of positives, by weight, in the sample it was fitted on
+    base_rate  share of positives that its probabilities are about
     model      fingerprint of the model whose scores it takes
     dataset    fingerprint of the graph it was fitted on
+    fitted_at  share of positives, by weight, in the sample it was fitted on; None: base_rate
     """
 
     name: str
@@ -51,6 +53,7 @@ class BoundCalibrator:
     model: str
     dataset: str
     calibrator: Calibrator
+    fitted_at: float | None = None
 
     @property
     def label(self) -> str:
@@ -63,7 +66,22 @@ class BoundCalibrator:
             raise MismatchError(
                 f"the calibrator {self.label} is of model {self.model[:12]}, these scores are of model {model[:12]}"
             )
-        return self.calibrator.predict(scores)
+        probabilities = self.calibrator.predict(scores)
+        if self.fitted_at is None:
+            return probabilities
+        return shift(probabilities, self.fitted_at, self.base_rate)
+
+    def at(self, base_rate: float) -> Self:
+        """The same calibrator, its probabilities about another base rate in (0, 1): see `shift`. Nothing is fitted.
+
+        What was shifted before is shifted from where it was fitted, so that there and back is the same calibrator.
+
+        Any calibrator's probabilities are taken to be about its base rate, a baseline's too. Raises InputError for a
+        base rate out of range.
+        """
+        check_base_rate("base_rate", base_rate)
+        fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
+        return replace(self, base_rate=base_rate, fitted_at=None if base_rate == fitted_at else fitted_at)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON: no code travels with a calibrator."""
@@ -72,6 +90,7 @@ class BoundCalibrator:
             "calibrator": self.name,
             "negatives": self.negatives,
             "base_rate": self.base_rate,
+            "fitted_at": self.fitted_at,
             "model": self.model,
             "dataset": self.dataset,
             "parameters": self.calibrator.parameters(),
@@ -79,8 +98,16 @@ class BoundCalibrator:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """The calibrator `to_json` wrote. Raises InputError for another format or an unknown calibrator."""
-        if data.get("format") != FORMAT:
-            raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads format {FORMAT}")
-        fitted = CALIBRATORS.get(data["calibrator"]).from_parameters(data["parameters"])
-        return cls(data["calibrator"], data["negatives"], data["base_rate"], data["model"], data["dataset"], fitted)
+        """The calibrator `to_json` wrote, now or in format 1. Raises InputError for another format or an unknown
+        calibrator."""
+        if data.get("format") not in (1, FORMAT):
+            raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads 1 and {FORMAT}")
+        return cls(
+            name=data["calibrator"],
+            negatives=data["negatives"],
+            base_rate=data["base_rate"],
+            model=data["model"],
+            dataset=data["dataset"],
+            calibrator=CALIBRATORS.get(data["calibrator"]).from_parameters(data["parameters"]),
+            fitted_at=data.get("fitted_at"),
+        )

@@ -3,11 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
-from kgcore.arrays import Probabilities, Scores
+from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import Calibrator
+from kgcore.calibration.pav import block_starts, pool, share
 from kgcore.calibration.sample import CalibrationSample
 
 
@@ -27,13 +27,17 @@ class Isotonic(Calibrator):
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
-        distinct, place = np.unique(sample.scores, return_inverse=True)
-        weights = np.bincount(place, weights=sample.weights)
-        means = np.bincount(place, weights=sample.weights * sample.labels) / weights
-        fitted = isotonic_regression(means, sample_weight=weights, y_min=0.0, y_max=1.0)
-        inner = np.r_[False, (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:]), False]
-        ends = ~inner[: len(fitted)]
-        return cls(distinct[ends].tolist(), fitted[ends].tolist())
+        pooled = pool(sample.scores, sample.labels, sample.weights)
+        starts = block_starts(pooled.means, pooled.weights)
+        levels = share(np.add.reduceat(pooled.positives, starts), np.add.reduceat(pooled.weights, starts))
+        return cls.of_blocks(pooled.scores, starts, levels)
+
+    @classmethod
+    def of_blocks(cls, scores: Scores, starts: Ints, levels: Probabilities) -> Self:
+        """The curve with these levels (b,) on the blocks of scores (m,) that start at `starts` (b,)."""
+        lasts = np.r_[starts[1:], len(scores)] - 1
+        ends, place = np.unique(np.r_[starts, lasts], return_index=True)
+        return cls(scores[ends].tolist(), np.tile(levels, 2)[place].tolist())
 
     def predict(self, scores: Scores) -> Probabilities:
         q: Probabilities = np.interp(scores, self.scores, self.probabilities)

@@ -9,10 +9,9 @@ from scipy.special import expit, logit
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import Calibrator
+from kgcore.calibration.logistic import fit_logistic, smoothed_targets, standardise
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.errors import FitError, KgcalWarning
-
-MAX_STEPS, TOLERANCE = 100, 1e-10
+from kgcore.errors import KgcalWarning
 
 
 @CALIBRATORS.register("platt")
@@ -34,20 +33,7 @@ class Platt(Calibrator):
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
-        f, y, w = sample.scores, sample.labels, sample.weights
-        n_positive, n_negative = (y == 1).sum(), (y == 0).sum()
-        targets = np.where(y == 1, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
-        centre = np.average(f, weights=w)
-        spread = np.sqrt(np.average((f - centre) ** 2, weights=w))
-        base = float(logit(np.average(targets, weights=w)))
-        if spread == 0:
-            return cls(0.0, base)
-        slope, intercept = fit_sigmoid((f - centre) / spread, targets, w)
-        if slope <= 0:
-            message = "the scores rank positives below negatives: Platt scaling is the constant base rate"
-            warnings.warn(message, KgcalWarning, stacklevel=2)
-            return cls(0.0, base)
-        return cls(float(slope / spread), float(intercept - slope * centre / spread))
+        return cls(*fit_line("Platt scaling", sample))
 
     def predict(self, scores: Scores) -> Probabilities:
         q: Probabilities = expit(self.a * np.asarray(scores, dtype=np.float64) + self.b)
@@ -57,33 +43,27 @@ class Platt(Calibrator):
         return {"a": self.a, "b": self.b}
 
 
+def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
+    """(a, b) of Platt scaling, for the calibrator of that name. Warns where positives rank below negatives: a = 0."""
+    targets = smoothed_targets(sample.labels)
+    x, centre, spread = standardise(sample)
+    base = float(logit(np.average(targets, weights=sample.weights)))
+    if spread == 0:
+        return 0.0, base
+    slope, intercept = fit_sigmoid(x, targets, sample.weights)
+    if slope <= 0:
+        message = f"the scores rank positives below negatives: {name} is the constant base rate"
+        warnings.warn(message, KgcalWarning, stacklevel=3)
+        return 0.0, base
+    return slope / spread, intercept - slope * centre / spread
+
+
 def fit_sigmoid(x: Floats, targets: Floats, weights: Weights) -> tuple[float, float]:
     """(a, b) minimising sum_i w_i [log(1 + exp(z_i)) - t_i z_i], z = a x + b, for x of order 1 and t in (0, 1).
 
-    Newton's method with step halving; the loss is convex, so it converges from anywhere. Raises FitError when the
-    weighted mean of the probabilities does not reach that of the targets within 1e-10.
+    Raises FitError when the weighted mean of the probabilities does not reach that of the targets within 1e-10.
     """
-    weights = weights / weights.sum()
-    design = np.stack([x, np.ones_like(x)])
-    theta = np.array([0.0, logit(weights @ targets)])
-
-    def loss(theta: Floats) -> float:
-        z = theta @ design
-        return float(weights @ (np.logaddexp(0, z) - targets * z))
-
-    current = loss(theta)
-    for _ in range(MAX_STEPS):
-        q = expit(theta @ design)
-        gradient = design @ (weights * (q - targets))
-        if np.abs(gradient).max() <= TOLERANCE:
-            return float(theta[0]), float(theta[1])
-        hessian = (design * (weights * q * (1 - q))) @ design.T + 1e-14 * np.eye(2)
-        direction = np.linalg.solve(hessian, gradient)
-        step = 1.0
-        while (candidate := loss(theta - step * direction)) > current + 1e-12 and step > 1e-8:
-            step /= 2  # the slack is the loss's rounding: next to the optimum a full step is right
-        theta, current = theta - step * direction, candidate
-    raise FitError(
-        f"Platt scaling did not converge in {MAX_STEPS} steps: the largest component of the gradient is still "
-        f"{np.abs(gradient).max():.1e}"
-    )
+    start = np.array([0.0, logit(np.average(targets, weights=weights))])
+    design, bounded = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)
+    a, b = fit_logistic("Platt scaling", design, targets, weights, start, bounded)
+    return float(a), float(b)

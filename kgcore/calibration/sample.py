@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Labels, Scores, Weights, as_floats, as_labels, as_weights, same_length
-from kgcore.errors import FitError, InputError
+from kgcore.calibration.shift import check_base_rate
+from kgcore.errors import FitError
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ def synthetic_sample(
 
 def base_rate_weights(labels: Labels, base_rate: float) -> Weights:
     """Weights (n,) under which the share of positives is the base rate: w+ = N / P, w- = 1 / alpha - 1, to mean 1."""
-    if not 0 < base_rate < 1:
-        raise InputError(f"base_rate is {base_rate:g}: it must be above 0 and below 1")
+    check_base_rate("base_rate", base_rate)
     positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
     if not positives or not negatives:
         raise FitError("weights for a base rate need positives and negatives: one kind is missing")

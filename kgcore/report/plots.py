@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe & Ito: told apart by everyone
+STYLES = (("o-", ""), ("s--", "////"), ("^:", "...."))  # markers, lines and hatches of the first six, the next, ...
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -21,19 +22,21 @@ def new_figure(width: float, height: float) -> "Figure":
 
 def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
     """Observed share of true triples against predicted probability, with 95 % Wilson bands; below, the share of
-    triples a bin. One colour a calibrator."""
+    triples a bin. One colour a calibrator; from the seventh on they come again, with other markers, lines, hatches."""
     figure = new_figure(6.4, 7.2)
     diagram, histogram = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
     diagram.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="perfect calibration")
     for number, (label, result) in enumerate(measured.items()):
         bins, colour = result.reliability, COLOURS[number % len(COLOURS)]
-        diagram.plot(
-            bins.predicted, bins.observed, "o-", markersize=4, color=colour, label=f"{label}  (ECE {bins.ece:.3f})"
-        )
+        line, hatch = STYLES[number // len(COLOURS) % len(STYLES)]
+        name = f"{label}  (ECE {bins.ece:.3f})"
+        diagram.plot(bins.predicted, bins.observed, line, markersize=4, color=colour, label=name)
         diagram.fill_between(bins.predicted, bins.low, bins.high, color=colour, alpha=0.18, linewidth=0)
         width = (bins.upper - bins.lower) / (len(measured) + 1)
         left = bins.lower + width * (number + 0.5)
-        histogram.bar(left, bins.weight, width=width, align="edge", color=colour)
+        histogram.bar(
+            left, bins.weight, width=width, align="edge", color=colour, hatch=hatch, edgecolor="white", linewidth=0
+        )
     diagram.set(xlim=(0, 1), ylim=(0, 1), ylabel="share of true triples", title=title)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     histogram.set(xlabel="predicted probability", ylabel="share of triples", xticks=np.linspace(0, 1, 6))
@@ -49,6 +52,6 @@ def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
     for negatives in sorted({label.rpartition(".")[0] for label in measured} - {""}):
         shown = {"uncalibrated": measured["uncalibrated"]} if "uncalibrated" in measured else {}
         shown |= {label: result for label, result in measured.items() if label.startswith(f"{negatives}.")}
-        labels = {label.rpartition(".")[2]: result for label, result in shown.items()}
+        labels = {label.rpartition(".")[2].replace("_", " "): result for label, result in shown.items()}
         figures[f"reliability_{negatives}"] = reliability_figure(f"Reliability, {titles[negatives]}", labels)
     return figures

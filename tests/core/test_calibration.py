@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -21,6 +21,8 @@ from kgcore.errors import FitError, InputError, MismatchError
 from kgcore.metrics.proper import brier
 
 FITTED = [name for name in CALIBRATORS.names() if name not in ("uncalibrated", "base_rate")]
+# a row that weighs twice is no two rows where rows are counted: what holds instead is in test_calibrator_family.py
+COUNTING = {"platt", "beta", "smoothed_isotonic", "bbq", "venn_abers"}
 
 
 def drawn(seed: int, n: int = 400, decimals: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -72,10 +74,12 @@ def test_order_and_scale_of_weights_change_nothing(name, sample, seed, scale) ->
     np.testing.assert_allclose(fit(shuffled).predict(GRID), fit(sample).predict(GRID), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(set(FITTED) - {"platt"}))
+@pytest.mark.parametrize("name", sorted(set(FITTED) - COUNTING))
 @settings(max_examples=60, deadline=None)
 @given(sample=samples())
 def test_weighting_is_duplicating(name: str, sample: CalibrationSample) -> None:
+    if name == "temperature":  # which counts rows where the sign of the score separates the labels
+        assume(((sample.scores > 0) != (sample.labels == 1))[sample.scores != 0].any())
     fit, times = CALIBRATORS.get(name).fit, np.rint(sample.weights / sample.weights.min()).astype(int)
     exact = CalibrationSample(sample.scores, sample.labels, times.astype(float))
     copies = CalibrationSample(np.repeat(sample.scores, times), np.repeat(sample.labels, times), np.ones(times.sum()))
@@ -93,7 +97,7 @@ def test_weighting_is_duplicating_in_platt_but_for_the_smoothing(sample: Calibra
         np.testing.assert_allclose((a, b), copied, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", sorted(set(FITTED) - {"temperature"}))  # which can move no base rate
 def test_every_calibrator_repairs_a_known_distortion(name: str) -> None:
     scores, labels = drawn(1, 4000)
     fresh, truth = drawn(2, 4000)

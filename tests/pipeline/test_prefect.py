@@ -172,7 +172,7 @@ def test_a_flow_is_silent_for_less_than_makes_it_a_zombie() -> None:
     ("parameters", "reason"),
     [
         ({"config": {"base_rate": 2}}, "'config.base_rate'. Failure reason: 2 is greater than or equal to the maximum"),
-        ({"config": {"calibrators": ["plat"]}}, "'plat' is not one of ['base_rate', 'isotonic', 'platt'"),
+        ({"config": {"calibrators": ["plat"]}}, "'plat' is not one of ['base_rate', 'bbq', 'beta'"),
         ({"config": {"base_rat": 0.2}}, "'base_rat' was unexpected"),
         ({"scores": "newest"}, "'scores'. Failure reason: 'newest' does not match"),
     ],

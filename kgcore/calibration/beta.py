@@ -1,0 +1,57 @@
+"""Beta calibration: Platt scaling with a slope of its own on either side of 1/2."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+
+from kgcore.arrays import Floats, Probabilities, Scores
+from kgcore.calibration import CALIBRATORS
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.logistic import fit_logistic, smoothed_targets
+from kgcore.calibration.platt import fit_line
+from kgcore.calibration.sample import CalibrationSample
+
+
+@CALIBRATORS.register("beta")
+class Beta(Calibrator):
+    """q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept)
+
+    Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The paper takes probabilities; a score is made one by Platt
+    scaling, so that a = b = 1, c = 0 is Platt scaling itself. Against its log-odds those of q rise with the slope
+    a (1 - p) + b p: a where p is small, b where it is large.
+
+    a, b and c minimise the weighted log loss within their bounds, exactly, against the targets of `Platt` (smoothed by
+    unweighted counts): against 0 and 1, as the paper has it, scores that separate the labels have no best curve.
+    Two distinct scores leave them at Platt scaling. Scores that rank positives below negatives give the constant base
+    rate and a warning. Raises FitError when the fit does not converge.
+    """
+
+    def __init__(self, a: float, b: float, c: float, slope: float, intercept: float) -> None:
+        self.a, self.b, self.c = a, b, c
+        self.slope, self.intercept = slope, intercept
+
+    @classmethod
+    def fit(cls, sample: CalibrationSample) -> Self:
+        slope, intercept = fit_line("beta calibration", sample)
+        if slope == 0 or len(np.unique(sample.scores)) == 2:
+            return cls(1.0, 1.0, 0.0, slope, intercept)
+        design, targets = features(slope * sample.scores + intercept), smoothed_targets(sample.labels)
+        start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
+        a, b, c = fit_logistic("beta calibration", design, targets, sample.weights, start, bounded).tolist()
+        return cls(a, b, c, slope, intercept)
+
+    def predict(self, scores: Scores) -> Probabilities:
+        with np.errstate(over="ignore"):
+            log_odds = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
+        design = features(log_odds.clip(-1e300, 1e300))  # finite, for a slope of 0 times infinity is no number
+        q: Probabilities = expit(np.array([self.a, self.b, self.c]) @ design)
+        return q
+
+    def parameters(self) -> dict[str, Any]:
+        return {"a": self.a, "b": self.b, "c": self.c, "slope": self.slope, "intercept": self.intercept}
+
+
+def features(log_odds: Floats) -> Floats:
+    """ln p, -ln(1 - p) and 1 as rows (3, n), for p = sigmoid(log_odds): without rounding to 0 or 1 on the way."""
+    return np.stack([-np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds), np.ones_like(log_odds)])

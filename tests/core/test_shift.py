@@ -1,0 +1,128 @@
+"""A new base rate without fitting anew."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+from kgcore.calibration import CALIBRATORS
+from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.isotonic import Isotonic
+from kgcore.calibration.sample import synthetic_sample
+from kgcore.calibration.shift import shift
+from kgcore.errors import InputError
+
+rates = st.floats(0.01, 0.99)
+probabilities = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=20).map(np.array)
+
+
+def bound(base_rate: float = 0.5, name: str = "platt") -> BoundCalibrator:
+    rng = np.random.default_rng(0)
+    sample = synthetic_sample(rng.normal(1, 1, 50), rng.normal(-1, 1, 500), base_rate)
+    return BoundCalibrator(name, "synthetic", base_rate, "m" * 64, "d" * 64, CALIBRATORS.get(name).fit(sample))
+
+
+def test_by_hand() -> None:
+    """Odds 1 become odds (0.1 / 0.9) / (0.5 / 0.5) = 1 / 9; odds 3 become 1 / 3; 0 and 1 are certain at any rate."""
+    np.testing.assert_allclose(shift(np.array([0, 0.5, 0.75, 1]), 0.5, 0.1), [0, 0.1, 0.25, 1])
+
+
+@given(probabilities, rates, rates)
+def test_it_adds_to_the_log_odds(q: np.ndarray, old: float, new: float) -> None:
+    moved = shift(q, old, new)
+    np.testing.assert_allclose(moved, expit(logit(q) + logit(new) - logit(old)), rtol=1e-9, atol=1e-300)
+    assert (moved[q == 0] == 0).all()
+    assert (moved[q == 1] == 1).all()
+
+
+@given(probabilities, rates, rates, rates)
+def test_shifts_add_up_and_there_and_back_is_the_identity(q: np.ndarray, one: float, two: float, three: float) -> None:
+    np.testing.assert_allclose(shift(shift(q, one, two), two, three), shift(q, one, three), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(shift(shift(q, one, two), two, one), q, rtol=1e-12, atol=1e-300)
+
+
+@given(rates, rates)
+def test_the_mean_of_right_probabilities_becomes_the_new_base_rate(old: float, new: float) -> None:
+    """Bayes' rule by counting: two classes of triples, told apart by an observation with three outcomes."""
+    given_true, given_false = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
+    posterior = old * given_true / (old * given_true + (1 - old) * given_false)
+    moved = shift(posterior, old, new)
+    assert moved @ (new * given_true + (1 - new) * given_false) == pytest.approx(new)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, np.nan])
+def test_what_is_out_of_range_is_refused(wrong: float) -> None:
+    with pytest.raises(InputError, match=r"^base_rate is"):
+        shift(np.array([0.5]), wrong, 0.5)
+    with pytest.raises(InputError, match=r"^new_base_rate is"):
+        shift(np.array([0.5]), 0.5, wrong)
+    with pytest.raises(InputError, match=r"^base_rate is"):
+        bound().at(wrong)
+    with pytest.raises(InputError, match="probabilities"):
+        shift(np.array([1.5]), 0.5, 0.5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    positives=st.lists(st.integers(-9, 12), min_size=1, max_size=25),
+    corruptions=st.lists(st.integers(-12, 9), min_size=1, max_size=60),
+    old=rates,
+    new=rates,
+)
+def test_isotonic_shifted_is_isotonic_fitted_anew_at_its_blocks(positives, corruptions, old, new) -> None:
+    """Class weights move no block: its ends are corners of the convex hull of the ROC curve, which knows no base
+    rate. So every score of the sample has the same probability either way, to rounding."""
+    both = [np.array(scores, dtype=float) for scores in (positives, corruptions)]
+    first, anew = (Isotonic.fit(synthetic_sample(*both, rate)) for rate in (old, new))
+    np.testing.assert_array_equal(first.scores, anew.scores)
+    np.testing.assert_allclose(shift(first.probabilities, old, new), anew.probabilities, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["smoothed_isotonic", "bbq", "venn_abers"])
+@settings(max_examples=60, deadline=None)
+@given(
+    positives=st.lists(st.integers(-9, 12), min_size=1, max_size=25),
+    corruptions=st.lists(st.integers(-12, 9), min_size=1, max_size=60),
+    old=rates,
+    new=rates,
+)
+def test_what_counts_rows_is_fitted_as_they_were_drawn_and_shifted(name, positives, corruptions, old, new) -> None:
+    both = [np.array(scores, dtype=float) for scores in (positives, corruptions)]
+    first, anew = (CALIBRATORS.get(name).fit(synthetic_sample(*both, rate)) for rate in (old, new))
+    scores = np.unique(np.concatenate(both))
+    if name == "venn_abers":
+        for one, two in zip(first.interval(scores), anew.interval(scores), strict=True):
+            np.testing.assert_allclose(shift(one, old, new), two, rtol=1e-9)
+    else:
+        np.testing.assert_allclose(shift(first.predict(scores), old, new), anew.predict(scores), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", CALIBRATORS.names())
+def test_a_calibrator_at_another_base_rate_survives_json(name: str) -> None:
+    fitted, scores = bound(name=name), np.linspace(-4, 4, 33)
+    moved = fitted.at(0.1)
+    assert (moved.base_rate, moved.label) == (0.1, fitted.label)
+    before = fitted.predict(scores, fitted.model)
+    np.testing.assert_allclose(moved.predict(scores, fitted.model), shift(before, 0.5, 0.1), rtol=1e-12, atol=1e-300)
+    again = BoundCalibrator.from_json(json.loads(json.dumps(moved.to_json())))
+    np.testing.assert_array_equal(again.predict(scores, fitted.model), moved.predict(scores, fitted.model))
+    assert again.base_rate == 0.1
+
+
+@given(rates, rates)
+def test_a_calibrator_there_and_back_is_the_same(one: float, two: float) -> None:
+    fitted = bound()
+    assume(one != 0.5)
+    assert fitted.at(one).at(two).at(0.5) == fitted
+    assert fitted.at(two).at(one) == fitted.at(one)
+
+
+def test_a_file_of_the_first_format_is_read() -> None:
+    fitted, scores = bound(0.2), np.linspace(-4, 4, 33)
+    old = {name: value for name, value in fitted.to_json().items() if name != "fitted_at"} | {"format": 1}
+    read = BoundCalibrator.from_json(old)
+    np.testing.assert_array_equal(read.predict(scores, fitted.model), fitted.predict(scores, fitted.model))
+    assert (read.base_rate, read.fitted_at) == (0.2, None)
