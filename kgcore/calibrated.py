@@ -31,7 +31,7 @@ class CalibratedModel:
         triples, known = self.graph.number(names)
         scores, probabilities = np.full(len(names), np.nan), np.full(len(names), np.nan)
         scores[known] = self.trained.score(triples[known])
-        probabilities[known] = self.calibrator.predict(scores[known], self.trained.fingerprint())
+        probabilities[known] = self.calibrator.predict(scores[known], self.trained.fingerprint(), triples[known, 1])
         return scores, probabilities, known
 
     def fitted_on(self, names: pd.DataFrame) -> Bools:

@@ -80,7 +80,7 @@ def classify(
         return np.ones(int(rows.sum())) if known else base_rate_weights(table.labels[rows], base_rate)
 
     weights = weigh("test", test)
-    probabilities = {c.label: c.predict(scores, table.model) for c in calibrators}
+    probabilities = {c.label: c.predict(scores, table.model, predicates) for c in calibrators}
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
         "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh("valid", valid)),

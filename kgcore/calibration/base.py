@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from kgcore.arrays import Probabilities, Scores
+from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import check_base_rate, shift
@@ -14,7 +14,12 @@ FORMAT = 2  # 1 knew one base rate only
 
 
 class Calibrator(ABC):
-    """A map from scores to probabilities, non-decreasing in the score. It takes scores, never probabilities."""
+    """A map from scores to probabilities, non-decreasing in the score. It takes scores, never probabilities.
+
+    by_predicate  whether each predicate has a map of its own
+    """
+
+    by_predicate: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -24,6 +29,10 @@ class Calibrator(ABC):
     @abstractmethod
     def predict(self, scores: Scores) -> Probabilities:
         """Scores (n,), any finite numbers -> probabilities (n,) in [0, 1]."""
+
+    def predict_of(self, scores: Scores, predicates: Ints) -> Probabilities:
+        """Scores (n,) of triples with these predicates (n,) -> probabilities (n,)."""
+        return self.predict(scores)
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -60,13 +69,19 @@ class BoundCalibrator:
         """Its name in tables and metrics: `ground_truth.platt`, or just `uncalibrated` for a baseline."""
         return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
 
-    def predict(self, scores: Scores, model: str) -> Probabilities:
-        """Probabilities of scores of the model with that fingerprint. Raises MismatchError for another model's."""
+    def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
+        """Probabilities of scores (n,) of the model with that fingerprint, of triples with these predicates (n,).
+
+        Raises MismatchError for another model's, InputError for a calibrator by predicate that is told none.
+        """
         if model != self.model:
             raise MismatchError(
                 f"the calibrator {self.label} is of model {self.model[:12]}, these scores are of model {model[:12]}"
             )
-        probabilities = self.calibrator.predict(scores)
+        if predicates is None and self.calibrator.by_predicate:
+            raise InputError(f"the calibrator {self.label} has a map for each predicate: tell it the predicates")
+        fitted = self.calibrator
+        probabilities = fitted.predict(scores) if predicates is None else fitted.predict_of(scores, predicates)
         if self.fitted_at is None:
             return probabilities
         return shift(probabilities, self.fitted_at, self.base_rate)

@@ -12,14 +12,14 @@ from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str, CalibrationSample]:
     """The validation rows as samples: `synthetic`, and `ground_truth` where negatives are labelled."""
     positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
-    samples = {
-        "synthetic": synthetic_sample(
-            table.scores[positives], table.scores[corruptions], config.base_rate, config.weighted
-        )
-    }
+    predicates = table.triples[:, 1]
+    both = (table.scores[positives], table.scores[corruptions], config.base_rate, config.weighted)
+    samples = {"synthetic": synthetic_sample(*both, (predicates[positives], predicates[corruptions]))}
     if table.labelled_negatives("valid"):
         labelled = table.rows("valid", LABELLED)
-        samples["ground_truth"] = ground_truth_sample(table.scores[labelled], table.labels[labelled])
+        samples["ground_truth"] = ground_truth_sample(
+            table.scores[labelled], table.labels[labelled], predicates[labelled]
+        )
     return samples
 
 

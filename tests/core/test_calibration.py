@@ -22,7 +22,7 @@ from kgcore.metrics.proper import brier
 
 FITTED = [name for name in CALIBRATORS.names() if name not in ("uncalibrated", "base_rate")]
 # a row that weighs twice is no two rows where rows are counted: what holds instead is in test_calibrator_family.py
-COUNTING = {"platt", "beta", "smoothed_isotonic", "bbq", "venn_abers"}
+COUNTING = {"platt", "beta", "smoothed_isotonic", "bbq", "venn_abers", "per_relation"}
 
 
 def drawn(seed: int, n: int = 400, decimals: int = 6) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import CalibrateConfig, TrainConfig
 from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import corrupt, corrupt_held_out
+from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.genealogy import PREDICATES, generate, write_genealogy
 from kgcore.datasets.prepare import prepare
@@ -97,7 +98,7 @@ def test_synthetic_isotonic_is_right_at_the_stated_base_rate(world, alpha: float
     graph, truth, trained, table = world
     positives = graph.test.positives
     rng = np.random.default_rng(1)
-    made = corrupt(positives, 30, STRATEGIES.get("uniform")(graph), rng).triples
+    made = corrupt(positives, 30, STRATEGIES.get("uniform")(graph), rng, subject_shares(graph, "both")).triples
     false = made[~truth.contains(made)]
     count = min(len(positives), int(len(false) * alpha / (1 - alpha)))
     mixed = [rng.permutation(positives)[:count], rng.permutation(false)[: round(count * (1 - alpha) / alpha)]]
@@ -126,20 +127,25 @@ def test_every_calibrator_is_right_at_every_base_rate(world, alpha: float) -> No
     verified-false corruptions, those of labelled negatives moved to the base rate. Temperature scaling, which has no
     parameter for a base rate, promises the log loss alone, and that where it was fitted."""
     graph, truth, trained, table = world
-    made = corrupt(graph.test.positives, 30, STRATEGIES.get("uniform")(graph), np.random.default_rng(1)).triples
+    uniform, shares = STRATEGIES.get("uniform")(graph), subject_shares(graph, "both")
+    made = corrupt(graph.test.positives, 30, uniform, np.random.default_rng(1), shares).triples
     false = made[~truth.contains(made)]
-    mixed = trained.score(np.concatenate([graph.test.positives, false]))
+    mixed = np.concatenate([graph.test.positives, false])
     labelled = table.measured("test")
     samples = {
-        "synthetic": (mixed, np.repeat([1.0, 0.0], [len(graph.test.positives), len(false)])),
-        "ground_truth": (table.scores[labelled], table.labels[labelled]),
+        "synthetic": (
+            trained.score(mixed),
+            np.repeat([1.0, 0.0], [len(graph.test.positives), len(false)]),
+            mixed[:, 1],
+        ),
+        "ground_truth": (table.scores[labelled], table.labels[labelled], table.triples[labelled, 1]),
     }
     fitted = fit_calibrators(table, CalibrateConfig(calibrators=FITTED, base_rate=alpha))
     assert len(fitted) == 2 + 2 * len(FITTED)
     for bound in fitted[2:]:
-        scores, y = samples[bound.negatives]
+        scores, y, predicates = samples[bound.negatives]
         moved = bound if bound.name == "temperature" else bound.at(alpha)
-        q, weights = moved.predict(scores, table.model), base_rate_weights(y, moved.base_rate)
+        q, weights = moved.predict(scores, table.model, predicates), base_rate_weights(y, moved.base_rate)
         assert log_loss(q, y, weights) <= log_loss(expit(scores), y, weights), bound.label
         if bound.name != "temperature":
             assert brier(q, y, weights) <= brier(expit(scores), y, weights), bound.label

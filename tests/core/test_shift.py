@@ -105,10 +105,11 @@ def test_a_calibrator_at_another_base_rate_survives_json(name: str) -> None:
     fitted, scores = bound(name=name), np.linspace(-4, 4, 33)
     moved = fitted.at(0.1)
     assert (moved.base_rate, moved.label) == (0.1, fitted.label)
-    before = fitted.predict(scores, fitted.model)
-    np.testing.assert_allclose(moved.predict(scores, fitted.model), shift(before, 0.5, 0.1), rtol=1e-12, atol=1e-300)
+    of = fitted.model, np.zeros(len(scores), dtype=np.int64)
+    before = fitted.predict(scores, *of)
+    np.testing.assert_allclose(moved.predict(scores, *of), shift(before, 0.5, 0.1), rtol=1e-12, atol=1e-300)
     again = BoundCalibrator.from_json(json.loads(json.dumps(moved.to_json())))
-    np.testing.assert_array_equal(again.predict(scores, fitted.model), moved.predict(scores, fitted.model))
+    np.testing.assert_array_equal(again.predict(scores, *of), moved.predict(scores, *of))
     assert again.base_rate == 0.1
 
 
