@@ -116,10 +116,11 @@ def _same_corruptions(first: Member, other: Member) -> bool:
 
 
 def member_names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each training: the model, with loss and seed where that takes to tell them apart, and at last with
-    its place."""
-    for parts in (("model",), ("model", "loss"), ("model", "loss", "seed")):
-        names = ["_".join(str(own[part]) for part in parts) for own in settings]
+    """A name for each training: the model, with loss or seed or both where that tells them apart, or else with its
+    place."""
+    patterns = ("{model}", "{model}_{loss}", "{model}_seed_{seed}", "{model}_{loss}_seed_{seed}")
+    for pattern in patterns:
+        names = [pattern.format(**own) for own in settings]
         if len(set(names)) == len(names):
             return names
     return [f"{name}_{number}" for number, name in enumerate(names, start=1)]

@@ -15,7 +15,7 @@ def show_ensemble(console: Console, summary: dict[str, Any]) -> None:
     for negatives, group in summary["metrics"].items():
         console.print(f"[bold]{summary['dataset']}[/]: {len(summary['members'])} models, {words(negatives)} negatives")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        table.add_column("model")
+        table.add_column("model", overflow="fold")
         for head in heads(summary):
             table.add_column(head.replace(", ", "\n"), justify="right", no_wrap=True)
         top = best({"metrics": {negatives: group}})

@@ -3,19 +3,26 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from flows.ensemble import ensemble
-from flows.pipeline import pipeline, recalibrate
+from flows.pipeline import pipeline
 from flows.upkeep import promote
 from kgcore import storage
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
+from tasks.calibrate import calibrate_scores
 from tasks.compare import comparison
+from tasks.corrupt import corrupt_triples
 from tasks.ensemble import read_ensemble
 from tasks.members import member_names
+from tasks.prepare import add_labels, prepare_data
+from tasks.score import score_triples
+from tasks.stage import StageRef, inputs
 from tasks.store import open_store
+from tasks.train import train_model
 from tests.pipeline.conftest import Kgcal, all_runs, client_of
 
 SMALL = {"size": "300", "k": "16", "epochs": "20", "batch-size": "128", "calibration-eta": "4"}
@@ -122,76 +129,61 @@ def test_a_mistake_is_told_in_one_sentence(models: Models, runs: tuple[str, ...]
     assert "Traceback" not in done.stderr
 
 
-def small(
-    model: str = "transe", base_rate: float = 0.5, size: int = 300, seed: int = 0, **corrupt: Any
-) -> dict[str, Any]:
-    """The results of a pipeline that knows little."""
-    return pipeline.fn(
-        prepare=PrepareConfig(size=size),
-        train=TrainConfig(model=model, k=8, epochs=4, batch_size=128, seed=seed),
-        corrupt=CorruptConfig(calibration_eta=4, **corrupt),
-        calibrate=CalibrateConfig(base_rate=base_rate),
-    )
+def calibrated(
+    data: StageRef, model: str = "transe", base_rate: float = 0.5, seed: int = 0, **corrupt: Any
+) -> StageRef:
+    """A model that knows little, calibrated."""
+    train = TrainConfig(model=model, k=8, epochs=4, batch_size=128, seed=seed)
+    trained = train_model(data, train)
+    made = corrupt_triples(data, None, CorruptConfig(calibration_eta=4, **corrupt))
+    return calibrate_scores(score_triples(trained, made), CalibrateConfig(base_rate=base_rate))
 
 
-@pytest.mark.usefixtures("home")
 def test_members_that_do_not_belong_together_are_refused(home: Path) -> None:
-    first = small()["pipeline"]
-    others = {
-        "have other training triples": small("distmult", size=320),
-        "were calibrated with base_rate 0.1 and 0.5": small("distmult", base_rate=0.1),
-        "were calibrated on other corruptions": small("distmult", corruption_seed=1),
-    }
-    rows = [line.split("\t") for line in (home / "datasets/family-300-0/valid.txt").read_text().splitlines()]
-    labels = home / "labels.tsv"
-    labels.write_text("".join("\t".join(row) + "\n" for row in rows[: len(rows) // 2]))
-    others["have other validation triples"] = recalibrate.fn(
-        model=small("distmult")["pipeline"], labels=str(labels), instead=True
-    )
-    folder = home / "mine"
+    data = prepare_data(PrepareConfig(size=300))
+    first = calibrated(data)
+    files = {name: (home / f"datasets/family-300-0/{name}.txt").read_text() for name in ("train", "valid", "test")}
+    labels, folder = home / "labels.tsv", home / "mine"
+    labels.write_text("".join(files["valid"].splitlines(keepends=True)[::2]))
     folder.mkdir()
-    for name in ("train", "valid", "test"):
-        (folder / f"{name}.txt").write_text((home / f"datasets/family-300-0/{name}.txt").read_text())
-    train = TrainConfig(k=8, epochs=4, batch_size=128, model="distmult")
-    mine = pipeline.fn(prepare=PrepareConfig(dataset=str(folder)), train=train)
-    others["are of the data sets"] = mine
-    test = (folder / "test.txt").read_text().splitlines()
-    (folder / "test.txt").write_text("\n".join(test[1:]) + "\n")
-    train = TrainConfig(k=8, epochs=4, batch_size=128)
-    shorter = pipeline.fn(prepare=PrepareConfig(dataset=str(folder)), train=train)
-    before = len(open_store().search_all(stage="ensemble"))
-    for message, other in others.items():
+    for name, text in files.items():
+        (folder / f"{name}.txt").write_text(text)
+    mine = calibrated(prepare_data(PrepareConfig(dataset=str(folder))), "distmult")
+    (folder / "test.txt").write_text("".join(files["test"].splitlines(keepends=True)[1:]))
+    shorter = calibrated(prepare_data(PrepareConfig(dataset=str(folder))))
+    for message, one, other in (
+        ("are of the data sets", first, mine),
+        ("have other training triples", first, calibrated(prepare_data(PrepareConfig(size=320)), "distmult")),
+        ("have other validation triples", first, calibrated(add_labels(data, labels, instead=True), "distmult")),
+        ("have other test triples", mine, shorter),
+        ("were calibrated with base_rate 0.1 and 0.5", first, calibrated(data, "distmult", base_rate=0.1)),
+        ("were calibrated on other corruptions", first, calibrated(data, "distmult", corruption_seed=1)),
+    ):
         with pytest.raises(MismatchError, match=message):
-            ensemble.fn(runs=[first, other["pipeline"]])
-    with pytest.raises(MismatchError, match="have other test triples"):
-        ensemble.fn(runs=[mine["pipeline"], shorter["pipeline"]])
+            ensemble.fn(runs=[one.run_id, other.run_id])
     with pytest.raises(InputError, match="have the same model"):
-        ensemble.fn(runs=[first, "latest", first])
-    assert len(open_store().search_all(stage="ensemble", status=None)) == before
+        ensemble.fn(runs=[first.run_id, calibrated(data, base_rate=0.2).run_id])
+    assert open_store().search(status=None, stage="ensemble") == []  # nothing was begun
 
 
 @pytest.mark.usefixtures("home")
 def test_the_model_that_is_logged_gives_the_probabilities_that_were_measured() -> None:
-    results = [small(seed=seed) for seed in (0, 1)]
+    data = prepare_data(PrepareConfig(size=300))
+    members = [calibrated(data, seed=seed) for seed in (0, 1)]
     config = EnsembleConfig(pools=("log_odds",), member_calibrator="platt", folds=3)
-    made = ensemble.fn(runs=[result["pipeline"] for result in results], config=config)
-    assert [member["name"] for member in made["members"]] == [
-        "transe_self_adversarial_0",
-        "transe_self_adversarial_1",
-    ]
+    made = ensemble.fn(runs=[member.run_id for member in members], config=config)
+    assert [member["name"] for member in made["members"]] == ["transe_seed_0", "transe_seed_1"]
     store = open_store()
+    came_from = [inputs(store.run(member.run_id)) for member in members]
+    tables = [store.load(runs["score"], "scores.parquet", storage.read_scores) for runs in came_from]
     judged = store.load(made["run"], "predictions.parquet", storage.read_predictions)
-    apart = store.load(made["run"], "disagreement.parquet", lambda path: storage.pq.read_table(path).to_pandas())
+    apart = store.load(made["run"], "disagreement.parquet", pd.read_parquet)
     for model_id in store.model_ids(made["run"]):
-        members, fitted = store.load_model(model_id, read_ensemble)
-        tables = [
-            store.load(member_runs["score"], "scores.parquet", storage.read_scores)
-            for member_runs in (result["runs"] for result in results)
-        ]
+        models, fitted = store.load_model(model_id, read_ensemble)
+        assert models == [store.model_ids(runs["train"])[0] for runs in came_from]
         test = tables[0].measured("test")
         q = fitted.predict(fitted.member_probabilities([t.scores[test] for t in tables], [t.model for t in tables]))
         assert (q == judged.probabilities[fitted.label]).all()
-        assert members == [store.model_ids(result["runs"]["train"])[0] for result in results]
         told = made["metrics"][fitted.negatives]["log_odds"]["brier"]
         assert told == pytest.approx(brier(q, tables[0].labels[test]))
         assert apart[fitted.label].mean() == pytest.approx(made["ensembles"][fitted.label]["disagreement"])
@@ -226,5 +218,8 @@ def test_names_of_members_tell_them_apart() -> None:
 
     assert member_names(settings(("transe", "nll", 0), ("hole", "nll", 0))) == ["transe", "hole"]
     assert member_names(settings(("transe", "nll", 0), ("transe", "pairwise", 0))) == ["transe_nll", "transe_pairwise"]
-    assert member_names(settings(("transe", "nll", 0), ("transe", "nll", 1))) == ["transe_nll_0", "transe_nll_1"]
-    assert member_names(settings(("transe", "nll", 0), ("transe", "nll", 0))) == ["transe_nll_0_1", "transe_nll_0_2"]
+    assert member_names(settings(("transe", "nll", 0), ("transe", "nll", 1))) == ["transe_seed_0", "transe_seed_1"]
+    three = settings(("hole", "nll", 0), ("hole", "nll", 1), ("hole", "pairwise", 1))
+    assert member_names(three) == ["hole_nll_seed_0", "hole_nll_seed_1", "hole_pairwise_seed_1"]
+    twice = settings(("hole", "nll", 0), ("hole", "nll", 0))
+    assert member_names(twice) == ["hole_nll_seed_0_1", "hole_nll_seed_0_2"]
