@@ -22,14 +22,14 @@ from kgcore.config import (
 )
 from kgcore.presets import tuned
 from tasks.artifacts import publish
-from tasks.calibrate import calibrate_scores
+from tasks.calibrate import calibrate_scores, move_calibrators
 from tasks.classify import classify_triples
 from tasks.corrupt import corrupt_triples
 from tasks.evaluate import evaluate_predictions
 from tasks.pipeline import LATEST, finish_pipeline, pipeline_run, resolve
 from tasks.prepare import add_labels, prepare_data
 from tasks.rank import rank_triples
-from tasks.recalibrate import earlier, recalibration_run
+from tasks.recalibrate import earlier, fitted_before, recalibration_run
 from tasks.report import write_report
 from tasks.score import score_triples
 from tasks.stage import Context, StageRef
@@ -90,6 +90,7 @@ def recalibrate(
     labels: str = "",
     instead: bool = False,
     base_rate: float | None = None,
+    refit: bool = True,
     force: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
@@ -102,26 +103,37 @@ def recalibrate(
         labels: file of newly labelled triples (subject, predicate, object, 1 or -1), which join the validation split
         instead: the labelled triples take the place of the validation split
         base_rate: share of positives the probabilities are to be about; none = as before
+        refit: fit the calibrators anew; else the fitted ones are told about the base rate as they are
         force: run every stage even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     trained, configs = earlier(model, base_rate)
+    fitted = None if refit else fitted_before(model, labels, base_rate)
     file = Path(labels) if labels else None
     with recalibration_run(trained, configs, file, instead, device, _flow_run_id()) as run_id:
         context = Context(parent=run_id, force=force, device=device)
         data = resolve("prepare", trained.run_id)
         if file is not None:
             data = add_labels(data, file, instead, context)
-        summary = finish_pipeline(run_id, after_training(data, adopt_model(trained, data, context), configs, context))
+        stages = after_training(data, adopt_model(trained, data, context), configs, context, fitted)
+        summary = finish_pipeline(run_id, stages)
     publish(summary)
     return summary
 
 
-def after_training(data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context) -> dict[str, StageRef]:
-    """The stages from corrupt to report; all of them by name, the two that were given among them."""
+def after_training(
+    data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context, fitted: StageRef | None = None
+) -> dict[str, StageRef]:
+    """The stages from corrupt to report; all of them by name, the two that were given among them.
+
+    fitted  calibrators to be told about the base rate, in the place of new ones
+    """
     corruptions = corrupt_triples(data, model, configs.corrupt, context)
     scores = score_triples(model, corruptions, ScoreConfig(), context)
-    calibrators = calibrate_scores(scores, configs.calibrate, context)
+    if fitted is None:
+        calibrators = calibrate_scores(scores, configs.calibrate, context)
+    else:
+        calibrators = move_calibrators(fitted, configs.calibrate.base_rate, context)
     predictions = classify_triples(calibrators, configs.classify, context)
     ranks = rank_triples(model, RankConfig(), context)
     evaluation = evaluate_predictions(predictions, ranks, configs.evaluate, context)

@@ -1,5 +1,6 @@
 """calibrate: from scores to probabilities."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.config import CalibrateConfig
 from kgcore.corruptions.audit import score_audit
 from tasks.names import shares_text, short_label
-from tasks.stage import Context, StageRef, StageRun, run_stage, stage_task
+from tasks.stage import Context, StageRef, StageRun, checked, inputs, load_config, run_stage, stage_task
+from tasks.store import open_store
 
 FILE = "calibrator.json"
 
@@ -32,6 +34,27 @@ def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context
             run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
 
     return run_stage("calibrate", config, (scores,), code, body, context)
+
+
+@stage_task
+def move_calibrators(calibrators: StageRef, base_rate: float, context: Context = Context()) -> StageRef:
+    """The calibrators of a run, told about another base rate and not fitted anew, as a run of the stage."""
+    store = open_store()
+    before = checked(store, calibrators)
+    settings = load_config(calibrators)
+    settings["calibrators"] = tuple(settings["calibrators"])
+    config = replace(CalibrateConfig(**settings), base_rate=base_rate)
+    scores = StageRef("score", inputs(before)["score"])
+
+    def body(run: StageRun) -> None:
+        for number, model_id in enumerate(store.model_ids(calibrators.run_id)):
+            log_calibrator(run, number, store.load_model(model_id, read_calibrator).at(base_rate))
+        audits = store.load(calibrators.run_id, "audit.json", storage.read_json)
+        storage.write_json(run.folder / "audit.json", audits)
+        run.store.log_tags(run.run_id, {"kgcal.moved": calibrators.run_id})
+
+    identity = f"moved {before.data.tags['kgcal.key']}"
+    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.base",), body, context, identity)
 
 
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
+from kgcore.calibration.base import BoundCalibrator
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, all_runs, client_of
 
@@ -71,6 +72,31 @@ def test_new_labels_and_a_new_base_rate_train_nothing(first: tuple[Kgcal, dict],
         assert done.returncode == 2
         assert said in done.stderr
     assert len(all_runs(kgcal)) == count
+
+
+def test_fitted_calibrators_are_told_about_another_base_rate(first: tuple[Kgcal, dict], tmp_path: Path) -> None:
+    kgcal, before = first
+    target = tmp_path / "out.json"
+    options = ("recalibrate", "--model", before["pipeline"], "--no-refit", "--json", str(target))
+    done = kgcal(*options, "--base-rate", "0.1")
+    assert done.returncode == 0, done.stderr
+    moved = json.loads(target.read_text())
+    assert all(moved["runs"][stage] == before["runs"][stage] for stage in ("prepare", "train", "corrupt", "score"))
+    assert moved["runs"]["calibrate"] != before["runs"]["calibrate"]
+    old, new = (calibrators(kgcal, results["runs"]["calibrate"]) for results in (before, moved))
+    assert [bound.label for bound in old] == ["uncalibrated", "base_rate", "ground_truth.platt", "synthetic.platt"]
+    assert [bound.at(0.1).to_json() for bound in old] == [bound.to_json() for bound in new]
+    done = kgcal(*options)
+    assert done.returncode == 2
+    assert "can be told about another base rate" in done.stderr
+
+
+def calibrators(kgcal: Kgcal, run_id: str) -> list[BoundCalibrator]:
+    """What a calibrate run made, in order."""
+    mlflow.set_tracking_uri(f"sqlite:///{kgcal.home}/mlflow.db")
+    made = sorted(client_of(kgcal).get_run(run_id).outputs.model_outputs, key=lambda output: output.step)
+    folders = [mlflow.artifacts.download_artifacts(artifact_uri=f"models:/{output.model_id}") for output in made]
+    return [BoundCalibrator.from_json(json.loads((Path(folder) / "calibrator.json").read_text())) for folder in folders]
 
 
 def test_a_run_with_other_held_out_files_adopts_the_model(tmp_path: Path) -> None:
