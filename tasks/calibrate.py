@@ -7,10 +7,10 @@ from typing import Any
 
 from kgcore import storage
 from kgcore.calibration import CALIBRATORS
+from kgcore.calibration.audit import score_audit
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.config import CalibrateConfig
-from kgcore.corruptions.audit import score_audit
 from tasks.names import shares_text, short_label
 from tasks.stage import Context, StageRef, StageRun, checked, inputs, load_config, run_stage, stage_task
 from tasks.store import open_store
@@ -22,7 +22,7 @@ FILE = "calibrator.json"
 def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context = Context()) -> StageRef:
     """Fit every calibrator by ground truth and synthetic negatives. LoggedModels: one calibrator.json each.
     Artifact: audit.json."""
-    code = ("kgcore.calibration.fit", "kgcore.corruptions.audit", *map(CALIBRATORS.module, config.calibrators))
+    code = ("kgcore.calibration.fit", "kgcore.calibration.audit", *map(CALIBRATORS.module, config.calibrators))
 
     def body(run: StageRun) -> None:
         table = run.load("score", "scores.parquet", storage.read_scores)

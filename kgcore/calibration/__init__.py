@@ -10,5 +10,5 @@ if TYPE_CHECKING:
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
     "calibrator",
     "kgcore.calibration",
-    helpers=("base", "sample", "fit", "shift", "logistic", "pav", "steps", "effective"),
+    helpers=("base", "sample", "fit", "shift", "logistic", "pav", "steps", "effective", "audit"),
 )

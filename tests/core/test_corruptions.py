@@ -5,9 +5,10 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from kgcore.calibration.audit import score_audit
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
 from kgcore.corruptions import SIDES, STRATEGIES
-from kgcore.corruptions.audit import audit, score_audit
+from kgcore.corruptions.audit import audit
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares

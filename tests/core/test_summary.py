@@ -14,6 +14,12 @@ from tasks.show import show_results
 from tests.core.samples import DISTORTIONS, calibrated
 from tests.core.test_evaluation import predictions
 
+AUDITS = {
+    "corruptions": dict.fromkeys(
+        ("corruptions", "dropped", "true_in_train", "true_in_valid", "true_in_test", "on_subject", "outside_range"), 0.0
+    )
+}
+
 
 def summary_of(y: np.ndarray, q: np.ndarray) -> dict:
     """Two fitted calibrators, the second overconfident, and a baseline."""
@@ -33,7 +39,7 @@ def printed(summary: dict) -> str:
 
 
 def html(summary: dict) -> str:
-    return page("title", summary, [], {}, {}, {"evaluate": {"bootstrap_level": 0.95}}, {})
+    return page("title", summary, [], AUDITS, {}, {}, {"evaluate": {"bootstrap_level": 0.95}}, {})
 
 
 def test_the_best_is_the_lowest_or_of_some_the_highest(rng: np.random.Generator) -> None:
@@ -84,7 +90,7 @@ def test_summaries_from_before_there_were_intervals_are_shown(rng: np.random.Gen
 
     summary = {name: value for name, value in summary.items() if name != "intervals"}
     summary["metrics"] = old(summary["metrics"])
-    shown = page("title", summary, [], {}, {}, {"evaluate": level}, {})
+    shown = page("title", summary, [], AUDITS, {}, {}, {"evaluate": level}, {})
     assert "Calibration and discrimination" not in shown
     assert "<small>" not in shown
     assert "best: synthetic platt, Brier score" in printed(summary)

@@ -28,7 +28,7 @@ def test_every_registered_calibrator_is_fitted_measured_stored_and_read(tmp_path
         [stored] = (kgcal.home / "artifacts").rglob(f"{model.model_id}/**/calibrator.json")
         bound = read_calibrator(stored.parent)
         assert bound.label == label
-        q = bound.predict(scores, bound.model)
+        q = bound.predict(scores, bound.model, np.zeros(len(scores), dtype=np.int64))
         assert ((q >= 0) & (q <= 1)).all()
         assert (np.diff(q) >= -1e-12).all()
         if bound.negatives == "synthetic":
