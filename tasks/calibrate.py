@@ -12,7 +12,7 @@ from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.config import CalibrateConfig
 from tasks.names import shares_text, short_label
-from tasks.stage import Context, StageRef, StageRun, checked, inputs, load_config, run_stage, stage_task
+from tasks.stage import Context, StageRef, StageRun, checked, config_of, inputs, run_stage, stage_task
 from tasks.store import open_store
 
 FILE = "calibrator.json"
@@ -41,9 +41,7 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
     """The calibrators of a run, told about another base rate and not fitted anew, as a run of the stage."""
     store = open_store()
     before = checked(store, calibrators)
-    settings = load_config(calibrators)
-    settings["calibrators"] = tuple(settings["calibrators"])
-    config = replace(CalibrateConfig(**settings), base_rate=base_rate)
+    config = replace(config_of(CalibrateConfig, calibrators), base_rate=base_rate)
     scores = StageRef("score", inputs(before)["score"])
 
     def body(run: StageRun) -> None:

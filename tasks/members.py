@@ -10,7 +10,7 @@ from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_table import ScoreTable
-from tasks.stage import StageRef, checked, inputs, load_config
+from tasks.stage import StageRef, checked, config_of, inputs, load_config
 from tasks.store import Store
 
 
@@ -27,8 +27,7 @@ class Member:
         self.store, self.ref = store, ref
         self.inputs = inputs(checked(store, ref))
         self.settings = load_config(StageRef("train", self.inputs["train"]))
-        made = load_config(ref)
-        self.calibrate = CalibrateConfig(**made | {"calibrators": tuple(made["calibrators"])})
+        self.calibrate = config_of(CalibrateConfig, ref)
         self.order = (self.settings["model"], self.settings["loss"], self.settings["seed"], ref.run_id)
 
     @property

@@ -14,7 +14,7 @@ from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.graph import SPLITS
 from tasks.progress import DownloadBar
 from tasks.settings import ensure_home, mirror
-from tasks.stage import Context, StageRef, StageRun, inputs, load_config, log, run_stage, stage_task
+from tasks.stage import Context, StageRef, StageRun, config_of, inputs, log, run_stage, stage_task
 from tasks.store import open_store
 
 
@@ -44,7 +44,7 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
     Labels that were added to the graph before are not kept: the file has all that are wanted.
     """
     data = origin(data)
-    config = PrepareConfig(**load_config(data))
+    config = config_of(PrepareConfig, data)
     identity = f"labels {md5_of(labels)} {instead}"  # the file's content, never its path
 
     def body(run: StageRun) -> None:

@@ -9,13 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, PipelineConfigs
+from kgcore.config import CalibrateConfig, ClassifyConfig, Config, CorruptConfig, EvaluateConfig, PipelineConfigs
 from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from tasks.pipeline import all_settings, open_pipeline, resolve
 from tasks.resources import find_device
-from tasks.stage import StageRef, checked, inputs, load_config
+from tasks.stage import StageRef, checked, config_of, inputs, load_config
 from tasks.store import open_store
+
+KINDS: dict[str, type[Config]] = {  # the stages after the model that have settings
+    "corrupt": CorruptConfig,
+    "calibrate": CalibrateConfig,
+    "classify": ClassifyConfig,
+    "evaluate": EvaluateConfig,
+}
 
 
 def earlier(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:
@@ -32,11 +39,7 @@ def earlier(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfi
     for tags in wanted:
         if found := store.search(stage="evaluate", **tags):  # type: ignore[arg-type]
             came_from = inputs(found[0]) | {"evaluate": found[0].info.run_id}
-            kinds = {"corrupt": CorruptConfig, "classify": ClassifyConfig, "evaluate": EvaluateConfig}
-            configs = {stage: kind(**load_config(StageRef(stage, came_from[stage]))) for stage, kind in kinds.items()}
-            calibrate = load_config(StageRef("calibrate", came_from["calibrate"]))
-            calibrate["calibrators"] = tuple(calibrate["calibrators"])
-            configs["calibrate"] = CalibrateConfig(**calibrate)
+            configs = {stage: config_of(kind, StageRef(stage, came_from[stage])) for stage, kind in KINDS.items()}
             break
     settings = PipelineConfigs(**configs)
     if base_rate is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound=Config)
 STAGES = ("prepare", "train", "corrupt", "score", "calibrate", "classify", "rank", "evaluate", "report")
 log = logging.getLogger("kgcal")
 
@@ -235,6 +236,12 @@ def load_config(ref: StageRef) -> dict[str, Any]:
     """The settings of a stage's run."""
     settings: dict[str, Any] = json.loads(open_store().run(ref.run_id).data.tags["kgcal.config"])
     return settings
+
+
+def config_of(kind: type[C], ref: StageRef) -> C:
+    """The settings of a stage's run as its config. Raises InputError for settings that are no longer possible."""
+    settings = load_config(ref)  # JSON has no tuples
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
 
 
 def inputs(run: Run) -> dict[str, str]:

@@ -22,9 +22,9 @@ from tasks.stage import (
     StageRef,
     StageRun,
     checked,
+    config_of,
     digest,
     inputs,
-    load_config,
     log,
     run_stage,
     stage_task,
@@ -102,7 +102,7 @@ def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -
             )
         adopt(run, model.run_id)
 
-    return run_stage("train", TrainConfig(**load_config(model)), (data,), (), body, context, identity)
+    return run_stage("train", config_of(TrainConfig, model), (data,), (), body, context, identity)
 
 
 def adopt(run: StageRun, source: str) -> None:
