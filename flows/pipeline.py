@@ -22,7 +22,7 @@ from kgcore.config import (
 )
 from kgcore.presets import tuned
 from tasks.artifacts import publish
-from tasks.calibrate import calibrate_scores, move_calibrators
+from tasks.calibrate import calibrate_scores, move_calibrators, upstream_of
 from tasks.classify import classify_triples
 from tasks.corrupt import corrupt_triples
 from tasks.evaluate import evaluate_predictions
@@ -128,11 +128,12 @@ def after_training(
 
     fitted  calibrators to be told about the base rate, in the place of new ones
     """
-    corruptions = corrupt_triples(data, model, configs.corrupt, context)
-    scores = score_triples(model, corruptions, ScoreConfig(), context)
     if fitted is None:
+        corruptions = corrupt_triples(data, model, configs.corrupt, context)
+        scores = score_triples(model, corruptions, ScoreConfig(), context)
         calibrators = calibrate_scores(scores, configs.calibrate, context)
     else:
+        corruptions, scores = upstream_of(fitted)
         calibrators = move_calibrators(fitted, configs.calibrate.base_rate, context)
     predictions = classify_triples(calibrators, configs.classify, context)
     ranks = rank_triples(model, RankConfig(), context)

@@ -36,13 +36,19 @@ def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context
     return run_stage("calibrate", config, (scores,), code, body, context)
 
 
+def upstream_of(calibrators: StageRef) -> tuple[StageRef, StageRef]:
+    """The corruptions and the scores that calibrators were fitted on."""
+    came_from = inputs(checked(open_store(), calibrators))
+    return StageRef("corrupt", came_from["corrupt"]), StageRef("score", came_from["score"])
+
+
 @stage_task
 def move_calibrators(calibrators: StageRef, base_rate: float, context: Context = Context()) -> StageRef:
     """The calibrators of a run, told about another base rate and not fitted anew, as a run of the stage."""
     store = open_store()
     before = checked(store, calibrators)
     config = replace(config_of(CalibrateConfig, calibrators), base_rate=base_rate)
-    scores = StageRef("score", inputs(before)["score"])
+    _, scores = upstream_of(calibrators)
 
     def body(run: StageRun) -> None:
         for number, model_id in enumerate(store.model_ids(calibrators.run_id)):

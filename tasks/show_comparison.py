@@ -52,11 +52,12 @@ def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int
         if 0 < top < len(fitted):
             console.print(f"{top} of {len(fitted)} rows: --top 0 shows all, --csv writes them to a file")
         console.print()
-    for dataset in dict.fromkeys(frame["dataset"]):
-        page = (
-            best_runs_page(dataset) or "no server is up; `kgcal up`, and this command prints a link to the same table"
-        )
-        console.print(f"{escape(dataset)} in MLflow: {page}", soft_wrap=True)
+    pages = {dataset: best_runs_page(dataset) for dataset in dict.fromkeys(frame["dataset"])}
+    for dataset, page in pages.items():
+        if page:
+            console.print(f"{escape(dataset)} in MLflow: {page}", soft_wrap=True)
+    if not any(pages.values()):
+        console.print("with a server, `kgcal up`, this command prints a link to the same table", soft_wrap=True)
 
 
 def _show_sample(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metric: str) -> None:

@@ -1,18 +1,18 @@
 """Centred isotonic regression: isotonic regression that keeps the ranking."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from kgcore.arrays import Probabilities, Scores
 from kgcore.calibration import CALIBRATORS
-from kgcore.calibration.base import Calibrator
+from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.pav import block_starts, pool, share
 from kgcore.calibration.sample import CalibrationSample
 
 
 @CALIBRATORS.register("centred_isotonic")
-class CentredIsotonic(Calibrator):
+class CentredIsotonic(Isotonic):
     """Each block of isotonic regression becomes one point at its weighted mean score, and the curve is linear from
     point to point: strictly increasing between the outermost centres.
 
@@ -29,10 +29,6 @@ class CentredIsotonic(Calibrator):
 
     scores (m,) increasing, probabilities (m,) increasing: the centres.
     """
-
-    def __init__(self, scores: list[float], probabilities: list[float]) -> None:
-        self.scores = np.asarray(scores, dtype=np.float64)
-        self.probabilities = np.asarray(probabilities, dtype=np.float64)
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
@@ -57,6 +53,3 @@ class CentredIsotonic(Calibrator):
             left = 1 - levels[-1]
             q[above] = 1 - left * np.exp(-slopes[-1] / left * (f[above] - centres[-1]))
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {"scores": self.scores.tolist(), "probabilities": self.probabilities.tolist()}

@@ -29,10 +29,9 @@ class Negatives:
         entity, and what is left out."""
         leaders = batch[::chunk]
         on_subject = self._on_subject(leaders)
-        most, least = int(on_subject.max(initial=0)), int(on_subject.min(initial=self._eta))
-        if self._shares is not None:  # one shape at every step, which is compiled once
-            ends = self._shares.max(), self._shares.min()
-            most, least = int(np.ceil(self._eta * ends[0])), int(np.floor(self._eta * ends[1]))
+        # where shares differ every step draws for the largest, so that it has one shape, which is compiled once
+        ends = on_subject if self._shares is None else self._eta * self._shares
+        most, least = int(np.ceil(ends.max())), int(np.floor(ends.min()))
         in_subject = self.strategy.draw(leaders, SUBJECT, most, self._rng)
         in_object = self.strategy.draw(leaders, OBJECT, self._eta - least, self._rng)
         blocks = []
