@@ -2,7 +2,6 @@
 
 import ast
 import hashlib
-import importlib.util
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -79,9 +78,14 @@ def _read(path: Path) -> bytes:
 
 @cache
 def _source(name: str) -> Path | None:
-    module = sys.modules.get(name)
-    spec = getattr(module, "__spec__", None) or (importlib.util.find_spec(name) if module is None else None)
-    origin = spec.origin if spec else getattr(module, "__file__", None)
+    """The file of a module of kgcore: of the package's folders, or where one that is loaded came from. To ask Python
+    for its place would load the packages that it is in, torch with them."""
+    parts = name.split(".")[1:]
+    for root in kgcore.__path__:
+        for path in (Path(root, *parts, "__init__.py"), Path(root, *parts).with_suffix(".py")):
+            if path.is_file():
+                return path
+    origin = getattr(sys.modules.get(name), "__file__", None)
     return Path(origin) if origin else None
 
 
@@ -95,12 +99,4 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.append(node.module)
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return [name for name in names if name.startswith("kgcore") and _is_module(name)]
-
-
-@cache
-def _is_module(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ModuleNotFoundError, AttributeError):
-        return False
+    return [name for name in names if name.startswith("kgcore") and _source(name)]

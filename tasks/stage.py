@@ -188,7 +188,7 @@ class StageRun:
         """Stage -> run id of all that came before, in the order of the pipeline."""
         return {stage: self._ancestors[stage] for stage in STAGES if stage in self._ancestors}
 
-    @property
+    @functools.cached_property
     def dataset(self) -> tuple[str, str]:
         """Name and digest of the data set everything here is about."""
         tags = self.store.run(self._ancestors["prepare"]).data.tags

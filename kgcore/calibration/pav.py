@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 
@@ -43,6 +42,8 @@ def block_starts(means: Probabilities, weights: Weights) -> Ints:
 
     Neighbouring blocks with levels less than 1e-12 apart are one.
     """
+    from sklearn.isotonic import isotonic_regression  # takes a second to load
+
     curve = isotonic_regression(means, sample_weight=weights, y_min=0.0, y_max=1.0)
     starts: Ints = np.r_[0, np.flatnonzero(np.diff(curve) > LEVEL) + 1]
     return starts
