@@ -1,5 +1,6 @@
 """The command line. It loads what a command needs: torch and its like take seconds, which `kgcal status` is spared."""
 
+import gc
 import sys
 
 LIGHT = ("up", "down", "status", "--version")
@@ -7,6 +8,7 @@ LIGHT = ("up", "down", "status", "--version")
 
 def main() -> None:
     """Entry point of `kgcal`."""
+    gc.disable()  # nothing that loading makes is garbage, and looking for it takes a third of the time
     if sys.argv[1:2] and sys.argv[1] in LIGHT:
         from flows.local_commands import add_local_commands
         from flows.terminal import new_app
@@ -15,6 +17,8 @@ def main() -> None:
         add_local_commands(app)
     else:
         from flows.commands import app
+    gc.freeze()
+    gc.enable()
     app()
 
 

@@ -1,0 +1,96 @@
+"""`kgcal` in processes that have their imports behind them.
+
+`python -m tests.pipeline.forks` loads the command line and what it loads on its way, and then forks for each command
+that it is told, one line of JSON each, and answers with its exit status. A command still is a process of its own, with
+its own environment, folder, standard output and error; only the seconds of imports are paid once.
+"""
+
+import gc
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+LOADED = (
+    "flows.commands",
+    "matplotlib.backends.backend_agg",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "sklearn.isotonic",
+    "torch",
+)
+
+
+class Forks:
+    """The process that forks, started at the first command."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(
+        self, arguments: list[str], environment: Mapping[str, str], folder: Path, seconds: int
+    ) -> "subprocess.CompletedProcess[str]":
+        """`kgcal ARGUMENTS` in a folder, ended by SIGALRM after that many seconds."""
+        with TemporaryDirectory() as outputs:
+            out, err = Path(outputs, "out"), Path(outputs, "err")
+            told = [["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds]
+            status = self._ask(json.dumps(told), environment)
+            return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())
+
+    def _ask(self, line: str, environment: Mapping[str, str]) -> int:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.pipeline.forks"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=Path(__file__).parents[2],
+                env=environment,
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
+
+def serve() -> list[Any]:
+    """Fork for each line and answer with how it ended; returns in the children alone, with what they were told."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            told: list[Any] = json.loads(line)
+            return told
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+    sys.exit()
+
+
+def become(command: list[str], environment: dict[str, str], folder: str, out: str, err: str, seconds: int) -> None:
+    """Be the process that the command runs in."""
+    signal.alarm(seconds)
+    write = os.O_CREAT | os.O_WRONLY
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, write), (2, err, write)):
+        os.dup2(os.open(path, flags), number)
+    for name in GIVEN - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = command
+    from flows.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    GIVEN = set(os.environ)  # and not what the project adds to it
+    for name in LOADED:
+        importlib.import_module(name)
+    gc.freeze()
+    become(*serve())
