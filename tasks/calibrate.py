@@ -10,7 +10,7 @@ from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
-from kgcore.config import CalibrateConfig
+from kgcore.config import CalibrateConfig, CorruptConfig
 from tasks.names import shares_text, short_label
 from tasks.stage import Context, StageRef, StageRun, checked, config_of, inputs, run_stage, stage_task
 from tasks.store import open_store
@@ -26,7 +26,8 @@ def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context
 
     def body(run: StageRun) -> None:
         table = run.load("score", "scores.parquet", storage.read_scores)
-        for number, bound in enumerate(fit_calibrators(table, config)):
+        drawn = config_of(CorruptConfig, StageRef("corrupt", run.inputs["corrupt"]))
+        for number, bound in enumerate(fit_calibrators(table, config, drawn)):
             log_calibrator(run, number, bound)
         audits = {name: score_audit(sample) for name, sample in calibration_samples(table, config).items()}
         storage.write_json(run.folder / "audit.json", audits)
@@ -71,7 +72,7 @@ def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, Any]:
     """What calibrators are compared by."""
-    settings, corruptions = run.config("train"), run.config("corrupt")
+    settings = run.config("train")
     params = {
         "calibrator": bound.name,
         "negatives": bound.negatives,
@@ -82,9 +83,8 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, Any]:
         "k": settings["k"],
         "training_negatives": shares_text(settings["negatives"]),
     }
-    if bound.negatives == "synthetic":
-        params |= {"strategy": shares_text(corruptions["strategy"]), "sides": corruptions["sides"]}
-    return params
+    about = bound.corruptions
+    return params if about is None else params | about | {"strategy": shares_text(about["strategy"])}
 
 
 def _write(folder: Path, data: dict[str, object]) -> None:

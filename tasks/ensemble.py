@@ -10,7 +10,7 @@ import numpy as np
 
 from kgcore import storage
 from kgcore.calibration import CALIBRATORS
-from kgcore.config import ClassifyConfig, EnsembleConfig, EvaluateConfig
+from kgcore.config import ClassifyConfig, CorruptConfig, EnsembleConfig, EvaluateConfig
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles import POOLS
 from kgcore.ensembles.ensemble import Ensemble
@@ -26,7 +26,7 @@ from tasks.members import Member, check_members, member_names
 from tasks.names import shares_text, short_label
 from tasks.progress import progress_bar
 from tasks.show_ensemble import ensemble_markdown
-from tasks.stage import Context, StageRef, StageRun, digest, run_stage, stage_task
+from tasks.stage import Context, StageRef, StageRun, config_of, digest, run_stage, stage_task
 from tasks.store import open_store
 
 FILE = "ensemble.json"
@@ -45,6 +45,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     members = sorted((Member(open_store(), ref) for ref in runs), key=lambda member: member.order)
     check_members(members)
     names = member_names([member.settings for member in members])
+    first = StageRef("corrupt", members[0].inputs["corrupt"])
     calibrators = sorted({config.member_calibrator, config.recalibrator})
     for name in calibrators:
         if CALIBRATORS.get(name).by_predicate:
@@ -55,8 +56,9 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     def body(run: StageRun) -> None:
         tables = [member.scores() for member in members]
         corruptions = run.load("corrupt", "corruptions.parquet", storage.read_corruptions)
+        drawn = config_of(CorruptConfig, first)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
-        ensembles = fit_ensembles(tables, corruptions["valid"].source, calibrate, config, rng)
+        ensembles = fit_ensembles(tables, corruptions["valid"].source, drawn, calibrate, config, rng)
         judged = judge(ensembles, tables, names, calibrate.base_rate, JUDGED_BY[0])
         measured = _evaluate(judged.predictions, corruptions)
         summary: dict[str, Any] = {
@@ -77,7 +79,6 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             metrics = with_intervals(measured[label].metrics(), measured[label].intervals)
             run.log_measurement(name, params, metrics, models[label])
 
-    first = StageRef("corrupt", members[0].inputs["corrupt"])
     identity = digest([asdict(settings) for settings in JUDGED_BY])
     refs = [member.ref for member in members]
     return run_stage(ENSEMBLE, config, (first,), code, body, context, identity, refs)

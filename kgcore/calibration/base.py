@@ -10,7 +10,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.errors import InputError, MismatchError
 
-FORMAT = 2  # 1 knew one base rate only
+FORMAT = 3  # 1 knew one base rate only, 2 nothing of corruptions
 
 
 class Calibrator(ABC):
@@ -48,12 +48,14 @@ class Calibrator(ABC):
 class BoundCalibrator:
     """A fitted calibrator that knows what it belongs to and what its probabilities are about.
 
-    name       registered name of the calibrator
-    negatives  where its negatives came from: ground_truth, synthetic, or none for a baseline
-    base_rate  share of positives that its probabilities are about
-    model      fingerprint of the model whose scores it takes
-    dataset    fingerprint of the graph it was fitted on
-    fitted_at  share of positives, by weight, in the sample it was fitted on; None: base_rate
+    name         registered name of the calibrator
+    negatives    where its negatives came from: ground_truth, synthetic, or none for a baseline
+    base_rate    share of positives that its probabilities are about
+    model        fingerprint of the model whose scores it takes
+    dataset      fingerprint of the graph it was fitted on
+    fitted_at    share of positives, by weight, in the sample it was fitted on; None: base_rate
+    corruptions  of synthetic negatives, what they were drawn from: strategy, sides, filtered. Its probabilities are
+                 about triples that are false in that way.
     """
 
     name: str
@@ -63,6 +65,7 @@ class BoundCalibrator:
     dataset: str
     calibrator: Calibrator
     fitted_at: float | None = None
+    corruptions: dict[str, Any] | None = None
 
     @property
     def label(self) -> str:
@@ -106,6 +109,7 @@ class BoundCalibrator:
             "negatives": self.negatives,
             "base_rate": self.base_rate,
             "fitted_at": self.fitted_at,
+            "corruptions": self.corruptions,
             "model": self.model,
             "dataset": self.dataset,
             "parameters": self.calibrator.parameters(),
@@ -113,10 +117,10 @@ class BoundCalibrator:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """The calibrator `to_json` wrote, now or in format 1. Raises InputError for another format or an unknown
-        calibrator."""
-        if data.get("format") not in (1, FORMAT):
-            raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads 1 and {FORMAT}")
+        """The calibrator `to_json` wrote, now or in an earlier format. Raises InputError for another format or an
+        unknown calibrator."""
+        if data.get("format") not in range(1, FORMAT + 1):
+            raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads 1 to {FORMAT}")
         return cls(
             name=data["calibrator"],
             negatives=data["negatives"],
@@ -125,4 +129,5 @@ class BoundCalibrator:
             dataset=data["dataset"],
             calibrator=CALIBRATORS.get(data["calibrator"]).from_parameters(data["parameters"]),
             fitted_at=data.get("fitted_at"),
+            corruptions=data.get("corruptions"),
         )

@@ -5,7 +5,7 @@ from kgcore.calibration.base import BoundCalibrator, Calibrator
 from kgcore.calibration.base_rate import BaseRate
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.uncalibrated import Uncalibrated
-from kgcore.config import CalibrateConfig
+from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 
@@ -23,14 +23,17 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     return samples
 
 
-def fit_calibrators(table: ScoreTable, config: CalibrateConfig) -> list[BoundCalibrator]:
+def fit_calibrators(table: ScoreTable, config: CalibrateConfig, drawn: CorruptConfig) -> list[BoundCalibrator]:
     """The two baselines, then every calibrator of the configuration by every kind of negatives there is.
+
+    drawn  how the table's corruptions were, which the synthetic calibrators tell
 
     The base-rate baseline predicts the base rate that the user states. Raises FitError when a fit does not converge.
     """
 
     def bind(name: str, negatives: str, base_rate: float, fitted: Calibrator) -> BoundCalibrator:
-        return BoundCalibrator(name, negatives, base_rate, table.model, table.dataset, fitted)
+        about = drawn.distribution if negatives == "synthetic" else None
+        return BoundCalibrator(name, negatives, base_rate, table.model, table.dataset, fitted, corruptions=about)
 
     alpha = config.base_rate
     bound = [bind("uncalibrated", "none", alpha, Uncalibrated()), bind("base_rate", "none", alpha, BaseRate(alpha))]

@@ -1,6 +1,7 @@
 """Fitting ensembles: calibrated members, cross-fitted, pooled, and calibrated again."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import CalibrateConfig, EnsembleConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles import POOLS
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.folds import cross_fitted, draw_folds
@@ -20,6 +21,7 @@ from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 def fit_ensembles(
     tables: Sequence[ScoreTable],
     source: Ints,
+    drawn: CorruptConfig,
     calibrate: CalibrateConfig,
     config: EnsembleConfig,
     rng: np.random.Generator,
@@ -28,6 +30,7 @@ def fit_ensembles(
 
     tables     the scores of each member (m), of the same rows
     source     (c,) the validation positive that each of the c validation corruptions was made from
+    drawn      how the corruptions were, which the members' synthetic calibrators tell
     calibrate  the base rate, and whether corruptions are weighted to it
     rng        draws the folds
 
@@ -45,11 +48,11 @@ def fit_ensembles(
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
     groups = _groups(tables[0], source)
-    return [
-        ensemble
-        for negatives in sorted(samples[0])
-        for ensemble in _fit(tables, negatives, [sample[negatives] for sample in samples], groups, config, rng)
-    ]
+    made = []
+    for negatives in sorted(samples[0]):
+        about = drawn.distribution if negatives == "synthetic" else None
+        made += _fit(tables, negatives, about, [sample[negatives] for sample in samples], groups, config, rng)
+    return made
 
 
 def check_same_rows(tables: Sequence[ScoreTable]) -> None:
@@ -83,6 +86,7 @@ def _groups(table: ScoreTable, source: Ints) -> dict[str, Ints]:
 def _fit(
     tables: Sequence[ScoreTable],
     negatives: str,
+    about: dict[str, Any] | None,
     samples: Sequence[CalibrationSample],
     groups: dict[str, Ints],
     config: EnsembleConfig,
@@ -94,7 +98,9 @@ def _fit(
     low, high = bounds(labels)
     held_out = np.stack([cross_fitted(calibrator, sample, fold) for sample in samples], axis=1).clip(low, high)
     members = tuple(
-        BoundCalibrator(name, negatives, sample.base_rate, table.model, table.dataset, calibrator.fit(sample))
+        BoundCalibrator(
+            name, negatives, sample.base_rate, table.model, table.dataset, calibrator.fit(sample), corruptions=about
+        )
         for table, sample in zip(tables, samples, strict=True)
     )
     made = []

@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.config import CalibrateConfig, ClassifyConfig, EnsembleConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles import POOLS, newton
 from kgcore.ensembles.disagreement import disagreement, disputed
 from kgcore.ensembles.ensemble import Ensemble
@@ -66,7 +66,7 @@ def independent(n: int = 6000, m: int = 3, seed: int = 3) -> tuple[np.ndarray, n
 
 def fitted(made: list[ScoreTable], source: np.ndarray, base_rate: float = 0.5, **config) -> list[Ensemble]:
     calibrate = CalibrateConfig(base_rate=base_rate)
-    return fit_ensembles(made, source, calibrate, EnsembleConfig(**config), np.random.default_rng(0))
+    return fit_ensembles(made, source, CorruptConfig(), calibrate, EnsembleConfig(**config), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.fit import fit_calibrators
 from kgcore.calibration.sample import base_rate_weights
-from kgcore.config import CalibrateConfig, TrainConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
 from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import corrupt, corrupt_held_out
 from kgcore.corruptions.sides import subject_shares
@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[KnowledgeGraph, Tri
 
 def calibrated(table: ScoreTable, label: str, scores: np.ndarray, **settings) -> np.ndarray:
     settings = {"calibrators": (label.rpartition(".")[2],), **settings}
-    [bound] = [c for c in fit_calibrators(table, CalibrateConfig(**settings)) if c.label == label]
+    [bound] = [c for c in fit_calibrators(table, CalibrateConfig(**settings), CorruptConfig()) if c.label == label]
     return bound.predict(scores, table.model)
 
 
@@ -140,7 +140,7 @@ def test_every_calibrator_is_right_at_every_base_rate(world, alpha: float) -> No
         ),
         "ground_truth": (table.scores[labelled], table.labels[labelled], table.triples[labelled, 1]),
     }
-    fitted = fit_calibrators(table, CalibrateConfig(calibrators=FITTED, base_rate=alpha))
+    fitted = fit_calibrators(table, CalibrateConfig(calibrators=FITTED, base_rate=alpha), CorruptConfig())
     assert len(fitted) == 2 + 2 * len(FITTED)
     for bound in fitted[2:]:
         scores, y, predicates = samples[bound.negatives]

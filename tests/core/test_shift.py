@@ -123,7 +123,8 @@ def test_a_calibrator_there_and_back_is_the_same(one: float, two: float) -> None
 
 def test_a_file_of_the_first_format_is_read() -> None:
     fitted, scores = bound(0.2), np.linspace(-4, 4, 33)
-    old = {name: value for name, value in fitted.to_json().items() if name != "fitted_at"} | {"format": 1}
+    later = ("fitted_at", "corruptions")
+    old = {name: value for name, value in fitted.to_json().items() if name not in later} | {"format": 1}
     read = BoundCalibrator.from_json(old)
     np.testing.assert_array_equal(read.predict(scores, fitted.model), fitted.predict(scores, fitted.model))
-    assert (read.base_rate, read.fitted_at) == (0.2, None)
+    assert (read.base_rate, read.fitted_at, read.corruptions) == (0.2, None, None)

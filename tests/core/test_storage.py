@@ -1,5 +1,6 @@
 """Every artifact is read back as it was written, and no format can hold code."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import numpy as np
 import torch
 
 from kgcore import storage
+from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.fit import fit_calibrators
-from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import corrupt_held_out
 from kgcore.evaluation import evaluate
@@ -41,7 +43,12 @@ def test_every_artifact_survives_being_stored(small_graph: KnowledgeGraph, tmp_p
         np.testing.assert_array_equal(getattr(read, name), getattr(table, name))
     assert (read.model, read.dataset) == (trained.fingerprint(), graph.fingerprint())
 
-    fitted = fit_calibrators(read, CalibrateConfig())
+    drawn = CorruptConfig(strategy={"uniform": 1.0}, sides="both")
+    fitted = fit_calibrators(read, CalibrateConfig(), drawn)
+    told = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))).corruptions for c in fitted}
+    assert told.pop("synthetic.platt") == {"strategy": {"uniform": 1.0}, "sides": "both", "filtered": True}
+    assert told.pop("synthetic.isotonic") is not None
+    assert set(told.values()) == {None}
     predictions = classify(read, fitted, 3, 0.5, ClassifyConfig())
     storage.write_predictions(tmp_path / "predictions.parquet", predictions)
     back = storage.read_predictions(tmp_path / "predictions.parquet")
@@ -73,7 +80,7 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     trained = TrainedModel("transe", 4, Embeddings(torch.randn(40, 4), torch.randn(3, 4)))
     made = corrupt_held_out(graph, 5, STRATEGIES.get("uniform")(graph), np.random.default_rng(0), "both", True)
     table = score_table(graph, made, trained)
-    fitted = fit_calibrators(table, CalibrateConfig(base_rate=0.2))
+    fitted = fit_calibrators(table, CalibrateConfig(base_rate=0.2), CorruptConfig())
     assert [c.label for c in fitted] == ["uncalibrated", "base_rate", "synthetic.platt", "synthetic.isotonic"]
     predictions = classify(table, fitted, 3, 0.2, ClassifyConfig())
     assert predictions.base_rate == np.average(predictions.labels, weights=predictions.weights)
