@@ -16,7 +16,6 @@ from kgcore.ensembles import POOLS
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.fit import fit_ensembles
 from kgcore.ensembles.judge import Judged, judge
-from kgcore.errors import InputError
 from kgcore.evaluation import Measured, evaluate
 from kgcore.predictions import Predictions
 from kgcore.report.plots import reliability_figures
@@ -47,9 +46,6 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     names = member_names([member.settings for member in members])
     first = StageRef("corrupt", members[0].inputs["corrupt"])
     calibrators = sorted({config.member_calibrator, config.recalibrator})
-    for name in calibrators:
-        if CALIBRATORS.get(name).by_predicate:
-            raise InputError(f"{name} has a map for each predicate: an ensemble pools and calibrates with one for all")
     code = ["kgcore.ensembles.fit", "kgcore.ensembles.judge", "kgcore.evaluation", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
 

@@ -30,8 +30,8 @@ class Calibrator(ABC):
     def predict(self, scores: Scores) -> Probabilities:
         """Scores (n,), any finite numbers -> probabilities (n,) in [0, 1]."""
 
-    def predict_of(self, scores: Scores, predicates: Ints) -> Probabilities:
-        """Scores (n,) of triples with these predicates (n,) -> probabilities (n,)."""
+    def predict_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
+        """Scores (n,) of triples with these predicates (n,), where they are known -> probabilities (n,)."""
         return self.predict(scores)
 
     @abstractmethod
@@ -83,8 +83,7 @@ class BoundCalibrator:
             )
         if predicates is None and self.calibrator.by_predicate:
             raise InputError(f"the calibrator {self.label} has a map for each predicate: tell it the predicates")
-        fitted = self.calibrator
-        probabilities = fitted.predict(scores) if predicates is None else fitted.predict_of(scores, predicates)
+        probabilities = self.calibrator.predict_of(scores, predicates)
         if self.fitted_at is None:
             return probabilities
         return shift(probabilities, self.fitted_at, self.base_rate)

@@ -57,7 +57,9 @@ class PerRelation(Calibrator):
     def predict(self, scores: Scores) -> Probabilities:
         return self._shared.predict(scores)
 
-    def predict_of(self, scores: Scores, predicates: Ints) -> Probabilities:
+    def predict_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
+        if predicates is None:
+            return self.predict(scores)
         size = 1 + max([0, *self.relations, int(predicates.max(initial=0))])
         slopes, offsets = np.ones(size), np.zeros(size)
         for predicate, (a, b) in self.relations.items():

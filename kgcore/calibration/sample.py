@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Ints, Labels, Scores, Weights, as_floats, as_labels, as_weights, same_length
+from kgcore.arrays import Bools, Ints, Labels, Scores, Weights, as_floats, as_labels, as_weights, same_length
 from kgcore.calibration.shift import check_base_rate
 from kgcore.errors import FitError
 
@@ -37,6 +37,11 @@ class CalibrationSample:
     def base_rate(self) -> float:
         """Share of positives by weight."""
         return float(np.average(self.labels, weights=self.weights))
+
+    def part(self, rows: Bools) -> "CalibrationSample":
+        """The rows of a mask (n,) as a sample."""
+        predicates = None if self.predicates is None else self.predicates[rows]
+        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates)
 
 
 def ground_truth_sample(scores: Scores, labels: Labels, predicates: Ints | None = None) -> CalibrationSample:

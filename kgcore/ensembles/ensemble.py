@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from kgcore.arrays import Floats, Probabilities, Scores
+from kgcore.arrays import Floats, Ints, Probabilities, Scores
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator, Calibrator
 from kgcore.ensembles import POOLS
@@ -51,20 +51,29 @@ class Ensemble:
         """Its name in tables and metrics: `ground_truth.linear`."""
         return f"{self.negatives}.{self.name}"
 
-    def member_probabilities(self, scores: Sequence[Scores], models: Sequence[str]) -> Floats:
-        """Each member's probabilities (n, m) of its model's scores (n,); `models` are the fingerprints of the models.
+    def member_probabilities(
+        self, scores: Sequence[Scores], models: Sequence[str], predicates: Ints | None = None
+    ) -> Floats:
+        """Each member's probabilities (n, m) of its model's scores (n,); `models` are the fingerprints of the models,
+        `predicates` (n,) those of the triples.
 
-        Raises MismatchError where one is another member's model.
+        Raises MismatchError where one is another member's model, InputError where members are calibrated by predicate
+        and are told none.
         """
         pairs = zip(self.members, scores, models, strict=True)
-        return np.stack([member.predict(own, model) for member, own, model in pairs], axis=1)
+        return np.stack([member.predict(own, model, predicates) for member, own, model in pairs], axis=1)
 
-    def predict(self, members: Floats) -> Probabilities:
-        """Members' probabilities (n, m) -> the ensemble's (n,), both in [0, 1]. Raises InputError for other values."""
+    def predict(self, members: Floats, predicates: Ints | None = None) -> Probabilities:
+        """Members' probabilities (n, m) -> the ensemble's (n,), both in [0, 1]; `predicates` (n,) of the triples.
+
+        Raises InputError for other values, and where the recalibrator is one by predicate and is told none.
+        """
         q = np.asarray(members, dtype=np.float64)
         if q.ndim != 2 or q.shape[1] != len(self.members) or not ((q >= 0) & (q <= 1)).all():
             raise InputError(f"members' probabilities (n, {len(self.members)}) in [0, 1] are needed")
-        return self.recalibrated.predict(self.pool.log_odds(q.clip(self.low, self.high)))
+        if predicates is None and self.recalibrated.by_predicate:
+            raise InputError(f"the ensemble {self.label} has a map for each predicate: tell it the predicates")
+        return self.recalibrated.predict_of(self.pool.log_odds(q.clip(self.low, self.high)), predicates)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON: no code travels with it."""

@@ -106,7 +106,7 @@ def _fit(
     made = []
     for kind in config.pools:
         pool = POOLS.get(kind).fit(held_out, labels, weights)
-        pooled = CalibrationSample(pool.log_odds(held_out), labels, weights)
+        pooled = CalibrationSample(pool.log_odds(held_out), labels, weights, samples[0].predicates)
         again = CALIBRATORS.get(config.recalibrator).fit(pooled)
         made.append(Ensemble(members, low, high, kind, pool, config.recalibrator, again))
     return made

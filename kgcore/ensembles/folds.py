@@ -35,6 +35,6 @@ def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: 
     q = np.empty(same_length(scores=sample.scores, fold=fold))
     for number in np.unique(fold):
         own = fold == number
-        others = CalibrationSample(sample.scores[~own], sample.labels[~own], sample.weights[~own])
-        q[own] = calibrator.fit(others).predict(sample.scores[own])
+        predicates = None if sample.predicates is None else sample.predicates[own]
+        q[own] = calibrator.fit(sample.part(~own)).predict_of(sample.scores[own], predicates)
     return q

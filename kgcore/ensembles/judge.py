@@ -45,12 +45,13 @@ def judge(
     labels, labelled = table.labels[test], table.labelled_negatives("test")
     weights = np.ones(len(labels)) if labelled else base_rate_weights(labels, base_rate)
     scores, models = [own.scores[test] for own in tables], [own.model for own in tables]
+    predicates = table.triples[test, 1]
     probabilities: dict[str, Probabilities] = {}
     apart: dict[str, Floats] = {}
     for ensemble in ensembles:
-        members = ensemble.member_probabilities(scores, models)
+        members = ensemble.member_probabilities(scores, models, predicates)
         own = {f"{ensemble.negatives}.{name}": members[:, number] for number, name in enumerate(names)}
-        probabilities |= own | {ensemble.label: ensemble.predict(members)}
+        probabilities |= own | {ensemble.label: ensemble.predict(members, predicates)}
         apart[ensemble.label] = disagreement(members, ensemble.pool.shares)
     predictions = Predictions(
         triples=table.triples[test],

@@ -208,6 +208,32 @@ def test_with_corruptions_an_ensemble_is_about_the_base_rate(base_rate: float) -
             assert np.average(ensemble.predict(members), weights=weights) == pytest.approx(base_rate, abs=0.02)
 
 
+def test_an_ensemble_by_predicate_knows_relations_apart(rng: np.random.Generator) -> None:
+    evidence, labels = independent(4000)
+    relation = rng.integers(0, 2, len(labels))
+    made, source = tables(evidence + np.where(relation, 2.0, -2.0)[:, None], labels)  # one scored higher than the other
+    half = len(labels) // 2
+    positives, negatives = (relation[:half][labels[:half] == label] for label in (1, 0))
+    drawn = np.random.default_rng(0).integers(0, len(negatives), len(source))  # as `tables` draws corruptions
+    predicates = np.r_[relation, negatives[drawn]]
+    assert len(positives) == source.max() + 1
+    made = [replace(t, triples=np.stack([t.triples[:, 0], predicates, t.triples[:, 2]], axis=1)) for t in made]
+    test = made[0].measured("test")
+    scores, models, own = [t.scores[test] for t in made], [t.model for t in made], predicates[test]
+    [shared, apart] = (
+        next(e for e in fitted(made, source, pools=("log_odds",), **options) if e.negatives == "ground_truth")
+        for options in ({}, {"member_calibrator": "per_relation", "recalibrator": "per_relation"})
+    )
+    apart = Ensemble.from_json(json.loads(json.dumps(apart.to_json())))
+    q = apart.predict(apart.member_probabilities(scores, models, own), own)
+    told = shared.predict(shared.member_probabilities(scores, models))
+    assert brier(q, made[0].labels[test]) < brier(told, made[0].labels[test]) - 0.05
+    with pytest.raises(InputError, match="has a map for each predicate: tell it the predicates"):
+        apart.member_probabilities(scores, models)
+    with pytest.raises(InputError, match=r"the ensemble ground_truth\.log_odds has a map for each predicate"):
+        apart.predict(apart.member_probabilities(scores, models, own))
+
+
 def test_an_ensemble_survives_json_and_knows_its_models() -> None:
     made, source = tables(*independent(400))
     for ensemble in fitted(made, source):
