@@ -4,6 +4,7 @@ import inspect
 import json
 import signal
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -23,7 +24,7 @@ from flows.stages import STAGE_FLOWS
 from flows.terminal import check_target, console, fail, guarded, new_app
 from flows.tune import tune
 from flows.upkeep import promote, watch
-from kgcore.config import Config
+from kgcore.config import Config, PipelineConfigs
 from kgcore.errors import InputError
 from kgcore.presets import NONE, PRESETS, tuned
 from kgcore.reproduction.grid import TABLES, grid
@@ -97,9 +98,9 @@ def settle(arguments: dict[str, Any], context: typer.Context) -> None:
     """Let the preset choose the settings that the command line does not: the flow is called with all of them."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
-    settings = (arguments["prepare"].dataset, arguments["train"], arguments["corrupt"])
-    arguments["train"], arguments["corrupt"] = tuned(arguments["preset"], *settings, given)
-    arguments["preset"] = NONE
+    stages = [stage.name for stage in fields(PipelineConfigs) if stage.name in arguments]
+    settled = tuned(arguments["preset"], PipelineConfigs(**{name: arguments[name] for name in stages}), given)
+    arguments |= {name: getattr(settled, name) for name in stages} | {"preset": NONE}
 
 
 def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:

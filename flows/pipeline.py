@@ -57,13 +57,12 @@ def pipeline(
         calibrate: how scores become probabilities
         classify: decisions
         evaluate: how calibration is measured
-        preset: settings of train and corrupt for the data set, where they are left as they are: default; best, which
-            is slower and has better proper scores; paper, its protocol; or none
+        preset: settings of train, corrupt and calibrate for the data set, where they are left as they are: default;
+            best, which is slower and has better proper scores; paper, its protocol; or none
         force: run every stage even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    train, corrupt = tuned(preset, prepare.dataset, train, corrupt)
-    configs = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate)
+    configs = tuned(preset, PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate))
     flow_run = _flow_run_id()
     summary = run_pipeline(configs, Context(force=force, device=device), flow_run)
     publish(summary)

@@ -40,8 +40,7 @@ def tune(
         force: begin the search anew
         device: auto, cpu, cuda or cuda:N
     """
-    train, corrupt = tuned(preset, prepare.dataset, train, corrupt)
-    configs = PipelineConfigs(prepare, train, corrupt, CalibrateConfig(base_rate=base_rate))
+    configs = tuned(preset, PipelineConfigs(prepare, train, corrupt, CalibrateConfig(base_rate=base_rate)))
     with tuning_run(configs, config, device) as run_id:
         context = Context(parent=run_id, device=device)
         data = prepare_data(prepare, context)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from kgcore.config import Config, CorruptConfig, TrainConfig
+from kgcore.config import CalibrateConfig, Config, CorruptConfig, PipelineConfigs, TrainConfig
 from kgcore.errors import InputError
 
 PRESETS = ("default", "best", "paper")
@@ -40,8 +40,9 @@ _NEGATIVES: dict[str, dict[str, Any]] = {
 # Passes over the training triples: fewer where there are more of them.
 _EPOCHS = {"wn11": 12, "fb13": 8, "yago39k": 8, "fb15k-237": 15, "wn18rr": 25}
 _EPOCHS_OF_DISTANCES = {"wn11": 100, "fb13": 30, "yago39k": 15}
-# The best there is of a data set, where the loss is left open and time is no matter.
-_LOSS = {("best", "wn11"): "nll"}
+# The loss where it is left open and the usual one is not the best.
+_LOSS = {("best", "wn11", "transe"): "nll"}
+_BEST_CALIBRATORS = (*CalibrateConfig().calibrators, "per_relation")
 _BEST: dict[str, dict[str, Any]] = {"wn11": {"k": 200}, "fb13": {"k": 200, "epochs": 60}}
 # TransE by the losses that compare a positive with its own corruptions alone, which have no other end than to know the
 # training triples by heart.
@@ -68,9 +69,7 @@ _LINK_PREDICTION: dict[str, Any] = {
 }
 
 
-def tuned(
-    name: str, dataset: str, train: TrainConfig, corrupt: CorruptConfig, given: Collection[str] | None = None
-) -> tuple[TrainConfig, CorruptConfig]:
+def tuned(name: str, configs: PipelineConfigs, given: Collection[str] | None = None) -> PipelineConfigs:
     """How the preset trains and calibrates on a data set, with the given settings in the place of the preset's.
 
     name   of a preset, or `none`: the settings as they are
@@ -80,14 +79,22 @@ def tuned(
     leaves the settings of such as they are.
     """
     if name == NONE:
-        return train, corrupt
+        return configs
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: known are {', '.join((*PRESETS, NONE))}")
+    dataset, train = configs.prepare.dataset, configs.train
     chosen = train.loss != TrainConfig().loss if given is None else "loss" in given
-    loss = train.loss if chosen or train.model != "transe" else _LOSS.get((name, dataset), train.loss)
+    loss = train.loss if chosen else _LOSS.get((name, dataset, train.model), train.loss)
     if name != "default" or (train.model in MODELS and loss in _LP_WEIGHT):
         train = _merged(preset(name, dataset, train.model, loss), train, given)
-    return train, _merged(_PAPER_NEGATIVES if name == "paper" else CorruptConfig(), corrupt, given)
+    corrupt = _PAPER_NEGATIVES if name == "paper" else CorruptConfig()
+    calibrate = CalibrateConfig(calibrators=_BEST_CALIBRATORS) if name == "best" else CalibrateConfig()
+    return replace(
+        configs,
+        train=train,
+        corrupt=_merged(corrupt, configs.corrupt, given),
+        calibrate=_merged(calibrate, configs.calibrate, given),
+    )
 
 
 def _merged(ours: C, settings: C, given: Collection[str] | None) -> C:

@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from kgcore.config import CorruptConfig, TrainConfig
-from kgcore.errors import InputError
-from kgcore.presets import MODELS, PRESETS, preset, tuned
+from kgcore.presets import MODELS, PRESETS
 from kgcore.report.comparison import comparison_page, sweep_figures
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper
@@ -46,18 +44,6 @@ def frame() -> pd.DataFrame:
     chosen = grid(("results", "losses", "ranks", "thresholds", "sensitivity"), ("wn11",), "default")
     every = dict.fromkeys(cell for group in chosen.values() for cell in group)
     return side_by_side(chosen, {cell: summary(0.05 + 0.01 * i, 0.3 - 0.005 * i) for i, cell in enumerate(every)})
-
-
-def test_the_papers_protocol_is_the_published_one() -> None:
-    config = preset("paper", "wn11", "hole", "nll")
-    assert (config.model, config.chunk_size, config.epochs, config.learning_rate) == ("hole_complex", 1, 1000, 1e-4)
-    assert (config.learning_rate_end, config.negatives, config.lp_weight) == (1.0, {"uniform": 1.0}, 0)
-    assert -(-110_361 // config.batch_size) == 64
-    assert -(-316_232 // preset("paper", "fb13", "transe", "nll").batch_size) == 32
-    linked = preset("paper", "fb15k-237", "complex", "multiclass_nll")
-    assert (linked.k, linked.eta, linked.learning_rate, linked.lp_weight) == (350, 30, 5e-5, 1e-4)
-    with pytest.raises(InputError, match="there is no preset 'fast'"):
-        preset("fast", "wn11", "transe", "nll")
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -142,26 +128,3 @@ def test_one_cell_serves_every_table_that_needs_it() -> None:
     distinct = {cell for group in chosen.values() for cell in group}
     assert len(distinct) == 2 * 4 * 4
     assert str(Cell("wn11", "transe", "nll", "default", varied="k", k=10)) == "wn11 transe nll k=10"
-
-
-def test_a_preset_chooses_what_is_left_open() -> None:
-    usual = TrainConfig(), CorruptConfig()
-    train, corrupt = tuned("default", "fb13", *usual)
-    assert (train.negatives, train.bernoulli) == ({"typed": 1.0}, True)
-    assert corrupt == CorruptConfig()
-    assert tuned("none", "fb13", *usual) == usual
-    assert tuned("best", "wn11", *usual)[0].loss == "nll"
-    assert tuned("best", "wn11", *usual, given=["loss"])[0].loss == "self_adversarial"
-    train, corrupt = tuned("paper", "fb13", TrainConfig(epochs=3), CorruptConfig(calibration_eta=7))
-    assert (train.epochs, train.chunk_size, train.batch_size) == (3, 1, 9883)
-    assert (corrupt.strategy, corrupt.sides, corrupt.filtered) == ({"uniform": 1.0}, "both", False)
-    assert corrupt.calibration_eta == 7
-    assert tuned("default", "fb13", *usual, given=["negatives"])[0].negatives == {"uniform": 1.0}  # as it was given
-    assert tuned("default", "family", TrainConfig(model="rotate"), CorruptConfig())[0] == TrainConfig(model="rotate")
-    assert tuned("default", "family", *usual) == usual
-    for name, model, said in (
-        ("fast", "transe", "there is no preset 'fast'"),
-        ("best", "rotate", "no preset knows rota"),
-    ):
-        with pytest.raises(InputError, match=said):
-            tuned(name, "fb13", TrainConfig(model=model), CorruptConfig())
