@@ -11,10 +11,9 @@ from kgcore.calibration.base import Calibrator
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
-from kgcore.errors import FitError
+from kgcore.newton import Matrix, minimise
 
 TAU = 0.5
-MAX_STEPS, TOLERANCE = 100, 1e-9
 
 
 @CALIBRATORS.register("per_relation")
@@ -73,29 +72,19 @@ class PerRelation(Calibrator):
 
 
 def _fit(z: Floats, offset: float, labels: Labels, weights: Weights) -> tuple[float, float]:
-    """(a, b) of one relation, by Newton's method with step halving; the loss is strictly convex."""
-    theta, design = np.zeros(2), np.stack([z, np.ones_like(z)])
+    """(a, b) of one relation."""
+    design, scale = np.stack([z, np.ones_like(z)]), 1 + float(weights.sum())
+    prior = np.array([1.0, 0.0])  # of the slope 1 + a, which cannot be negative, and the offset b
 
     def loss(theta: Floats) -> float:
-        u = z + theta @ design + offset
-        return float(weights @ (np.logaddexp(0, u) - labels * u) + theta @ theta / (2 * TAU**2))
+        u, apart = theta @ design + offset, theta - prior
+        return float(weights @ (np.logaddexp(0, u) - labels * u) + apart @ apart / (2 * TAU**2)) / scale
 
-    current = loss(theta)
-    for _ in range(MAX_STEPS):
-        q = expit(z + theta @ design + offset)
-        gradient = design @ (weights * (q - labels)) + theta / TAU**2
-        free = np.array([theta[0] > -1 or gradient[0] < 0, True])  # at its bound a slope does not fall further
-        if np.abs(gradient[free]).max() <= TOLERANCE * (1 + weights.sum()):
-            return float(theta[0]), float(theta[1])
-        hessian = (design * (weights * q * (1 - q))) @ design.T + np.eye(2) / TAU**2
-        direction = np.zeros(2)
-        direction[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
-        step = 1.0
-        while (candidate := loss(_bounded(theta - step * direction))) > current + 1e-12 * abs(current) and step > 1e-8:
-            step /= 2
-        theta, current = _bounded(theta - step * direction), candidate
-    raise FitError(f"calibration of a relation with {len(z)} triples did not converge in {MAX_STEPS} steps")
+    def derivatives(theta: Floats) -> tuple[Floats, Matrix]:
+        q = expit(theta @ design + offset)
+        gradient = design @ (weights * (q - labels)) + (theta - prior) / TAU**2
+        return gradient / scale, ((design * (weights * q * (1 - q))) @ design.T + np.eye(2) / TAU**2) / scale
 
-
-def _bounded(theta: Floats) -> Floats:
-    return np.array([max(theta[0], -1.0), theta[1]])
+    name = f"calibration of a relation with {len(z)} triples"
+    slope, moved = minimise(name, loss, derivatives, prior, np.array([True, False]))
+    return float(slope) - 1, float(moved)

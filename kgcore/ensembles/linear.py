@@ -8,8 +8,8 @@ from scipy.special import logit
 from kgcore.arrays import Floats, Labels, Weights
 from kgcore.ensembles import POOLS
 from kgcore.ensembles.base import Pool, as_members, checked
-from kgcore.ensembles.newton import Matrix, minimise
 from kgcore.errors import InputError
+from kgcore.newton import Matrix, minimise
 
 
 @POOLS.register("linear")
@@ -40,7 +40,8 @@ class Linear(Pool):
             ratio = p / (p @ w)[:, None]
             return 1 - u @ ratio, (ratio * u[:, None]).T @ ratio
 
-        fitted = minimise(loss, derivatives, np.full(q.shape[1], 1 / q.shape[1]))
+        start, bounded = np.full(q.shape[1], 1 / q.shape[1]), np.ones(q.shape[1], dtype=bool)
+        fitted = minimise("the linear pool", loss, derivatives, start, bounded)
         return cls((fitted / fitted.sum()).tolist())
 
     def log_odds(self, members: Floats) -> Floats:

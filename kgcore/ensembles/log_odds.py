@@ -6,9 +6,10 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Labels, Weights
+from kgcore.calibration.logistic import smoothed_targets
 from kgcore.ensembles import POOLS
 from kgcore.ensembles.base import Pool, as_members, checked
-from kgcore.ensembles.newton import Matrix, minimise
+from kgcore.newton import Matrix, minimise
 
 
 @POOLS.register("log_odds")
@@ -26,8 +27,7 @@ class LogOdds(Pool):
     @classmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
         q, y, u = checked(members, labels, weights)
-        evidence = logit(q)
-        targets = np.where(y == 1, (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2))
+        evidence, targets = logit(q), smoothed_targets(y)
 
         def loss(w: Floats) -> float:
             z = evidence @ w
@@ -37,7 +37,8 @@ class LogOdds(Pool):
             r = expit(evidence @ w)
             return evidence.T @ (u * (r - targets)), (evidence * (u * r * (1 - r))[:, None]).T @ evidence
 
-        return cls(minimise(loss, derivatives, np.full(q.shape[1], 1 / q.shape[1])).tolist())
+        start, bounded = np.full(q.shape[1], 1 / q.shape[1]), np.ones(q.shape[1], dtype=bool)
+        return cls(minimise("the log-odds pool", loss, derivatives, start, bounded).tolist())
 
     def log_odds(self, members: Floats) -> Floats:
         pooled: Floats = logit(as_members(members)) @ self.weights

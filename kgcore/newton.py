@@ -1,11 +1,11 @@
-"""Newton's method under v >= 0, for the weights of pools."""
+"""Newton's method for convex losses of few numbers, of which some cannot be negative."""
 
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Floats
+from kgcore.arrays import Bools, Floats
 from kgcore.errors import FitError
 
 Matrix = npt.NDArray[np.float64]
@@ -14,25 +14,31 @@ ARMIJO, NEAR, RIDGE = 1e-4, 1e-3, 1e-12
 
 
 def minimise(
-    loss: Callable[[Floats], float], derivatives: Callable[[Floats], tuple[Floats, Matrix]], start: Floats
+    name: str,
+    loss: Callable[[Floats], float],
+    derivatives: Callable[[Floats], tuple[Floats, Matrix]],
+    start: Floats,
+    bounded: Bools,
 ) -> Floats:
-    """The v (m,) >= 0 with the lowest loss, which is convex and smooth where it is finite.
+    """The v (m,), >= 0 where `bounded`, with the lowest loss, which is convex and smooth where it is finite.
 
-    loss         v -> its value, infinite where it is not defined
+    name         of what is fitted, for the error
+    loss         v -> its value, of order 1, infinite where it is not defined
     derivatives  v -> gradient (m,) and Hessian (m, m)
-    start        (m,) >= 0, of finite loss
+    start        (m,) within the bounds, of finite loss
 
     Projected Newton (Bertsekas 1982): coordinates that are at 0 and want to go below stay out of the Newton step; the
-    step is halved until the projected point is lower. It ends where |v - max(v - gradient, 0)| <= 1e-10, which by
-    convexity is a minimum. Raises FitError when that is not reached.
+    step is halved until the projected point is lower. It ends where v is within 1e-10 of the projection of
+    v - gradient, which by convexity is a minimum. Raises FitError when that is not reached.
     """
+    low = np.where(bounded, 0.0, -np.inf)
     v, current = start, loss(start)
     for _ in range(MAX_STEPS):
         gradient, hessian = derivatives(v)
-        residual = float(np.abs(v - np.maximum(v - gradient, 0)).max())
+        residual = float(np.abs(v - np.maximum(v - gradient, low)).max())
         if residual <= TOLERANCE:
             return v
-        bound = (v <= min(NEAR, residual)) & (gradient > 0)
+        bound = bounded & (v <= min(NEAR, residual)) & (gradient > 0)
         free = ~bound
         direction = gradient.copy()
         if free.any():
@@ -40,13 +46,11 @@ def minimise(
             direction[free] = np.linalg.solve(hessian[np.ix_(free, free)] + ridge, gradient[free])
         step = 1.0
         while True:
-            candidate = np.maximum(v - step * direction, 0)
+            candidate = np.maximum(v - step * direction, low)
             expected = step * gradient[free] @ direction[free] + gradient[bound] @ (v - candidate)[bound]
             value = loss(candidate)
             if value <= current - ARMIJO * expected + 1e-15 * abs(current) or step < 1e-12:
                 break  # the slack is the loss's rounding: next to the minimum a full step is right
             step /= 2
         v, current = candidate, value
-    raise FitError(
-        f"the weights of the pool did not converge in {MAX_STEPS} steps: they are still off by {residual:.1e}"
-    )
+    raise FitError(f"{name} did not converge in {MAX_STEPS} steps: the projected gradient is still {residual:.1e}")
