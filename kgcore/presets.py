@@ -43,7 +43,11 @@ _EPOCHS_OF_DISTANCES = {"wn11": 100, "fb13": 30, "yago39k": 15}
 # The loss where it is left open and the usual one is not the best.
 _LOSS = {("best", "wn11", "transe"): "nll"}
 _BEST_CALIBRATORS = (*CalibrateConfig().calibrators, "per_relation")
-_BEST: dict[str, dict[str, Any]] = {"wn11": {"k": 200}, "fb13": {"k": 200, "epochs": 60}}
+_BEST: dict[str, dict[str, Any]] = {"wn11": {"k": 200, "epochs": 200}, "fb13": {"k": 200, "epochs": 120}}
+# What searches on validation have found for a data set, model and loss.
+_FOUND: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("wn11", "transe", "self_adversarial"): {"loss_options": {"margin": 1.5}},
+}
 # TransE by the losses that compare a positive with its own corruptions alone, which have no other end than to know the
 # training triples by heart.
 _TRANSE: dict[str, dict[str, Any]] = {
@@ -117,10 +121,11 @@ def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
         )
     if name == "paper":
         return _paper(dataset, model, loss)
+    found = replace(_default(dataset, model, loss), **_FOUND.get((dataset, model, loss), {}))
     if name == "default":
-        return _default(dataset, model, loss)
+        return found
     if name == "best":
-        return replace(_default(dataset, model, loss), **(_BEST.get(dataset, {}) if model == "transe" else {}))
+        return replace(found, **(_BEST.get(dataset, {}) if model == "transe" else {}))
     raise InputError(f"there is no preset {name!r}: known are {', '.join(PRESETS)}")
 
 
