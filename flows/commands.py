@@ -43,6 +43,7 @@ app: typer.Typer = new_app()
 FORCE = Annotated[bool, typer.Option("--force", help="run even where a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
 JSON = Annotated[Path | None, typer.Option("--json", help="write the results to this file, too")]
+RUN = Annotated[str, typer.Argument(metavar="RUN", help="the same as --model")]
 # the flows' parameters that are neither settings nor upstream runs
 PLAIN: dict[str, Any] = {
     "force": FORCE,
@@ -82,6 +83,8 @@ def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], No
         if target is not None:
             check_target(target)
         context: typer.Context = arguments.pop("context")
+        if run := arguments.pop("run", ""):
+            arguments["model"] = run
         if "preset" in arguments:
             settle(arguments, context)
         summary = start(function, **arguments)
@@ -141,8 +144,10 @@ def add_commands() -> None:
     """A command a flow (`reproduce` apart), its options made from the flow's parameters."""
     json_option = inspect.Parameter("json_path", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=JSON)
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    run = inspect.Parameter("run", inspect.Parameter.KEYWORD_ONLY, default="", annotation=RUN)
     flows: list[tuple[Flow[..., Any], Callable[[dict[str, Any]], None], list[inspect.Parameter]]] = [
-        *((flow, pipeline_runner(flow), [context, json_option]) for flow in (pipeline, recalibrate)),
+        (pipeline, pipeline_runner(pipeline), [context, json_option]),
+        (recalibrate, pipeline_runner(recalibrate), [context, json_option, run]),
         *((flow, stage_runner(flow), []) for flow in STAGE_FLOWS),
         (promote, run_promote, []),
         (watch, run_watch, []),

@@ -76,8 +76,8 @@ class Parameter:
 
 
 def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
-    """The parameters of an entry point: every argument and option of its command but the files it writes, because
-    MLflow runs it in another folder than the user's. Raises InputError where there is no such entry point."""
+    """The parameters of an entry point: every argument and option of its command but an argument that says what an
+    option does, and the files it writes, because MLflow runs it in another folder than the user's. Raises InputError where there is no such entry point."""
     if entry not in ENTRIES:
         raise InputError(f"there is no entry point {entry!r}: known are {', '.join(ENTRIES)}")
     group = get_command(app)
@@ -88,7 +88,8 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
     kinds = {name: arguments[0] for name, arguments in annotations.items() if arguments}
     files = {name for name, kind in kinds.items() if Path in (kind, *get_args(kind))}
-    return [_parameter(item) for item in items if item.name in kinds.keys() - files]
+    twice = {item.name for item in items if isinstance(item, TyperArgument) and not item.required}
+    return [_parameter(item) for item in items if item.name in kinds.keys() - files - twice]
 
 
 def _parameter(item: TyperOption | TyperArgument) -> Parameter:

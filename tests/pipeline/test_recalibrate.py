@@ -77,7 +77,7 @@ def test_new_labels_and_a_new_base_rate_train_nothing(first: tuple[Kgcal, dict],
 def test_fitted_calibrators_are_told_about_another_base_rate(first: tuple[Kgcal, dict], tmp_path: Path) -> None:
     kgcal, before = first
     target = tmp_path / "out.json"
-    options = ("recalibrate", "--model", before["pipeline"], "--no-refit", "--json", str(target))
+    options = ("recalibrate", before["pipeline"], "--no-refit", "--json", str(target))
     done = kgcal(*options, "--base-rate", "0.1")
     assert done.returncode == 0, done.stderr
     moved = json.loads(target.read_text())
