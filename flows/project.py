@@ -77,7 +77,8 @@ class Parameter:
 
 def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     """The parameters of an entry point: every argument and option of its command but an argument that says what an
-    option does, and the files it writes, because MLflow runs it in another folder than the user's. Raises InputError where there is no such entry point."""
+    option does, and the files it writes, because MLflow runs it in another folder than the user's. Raises InputError
+    where there is no such entry point."""
     if entry not in ENTRIES:
         raise InputError(f"there is no entry point {entry!r}: known are {', '.join(ENTRIES)}")
     group = get_command(app)
