@@ -5,16 +5,12 @@ import sys
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.corruptions import STRATEGIES
-from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
-from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
@@ -24,7 +20,6 @@ from kgcore.registry import build
 from kgcore.training import loop
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from kgcore.training.negatives import Negatives
 from kgcore.training.regulariser import lp
 
 CPU = torch.device("cpu")
@@ -191,95 +186,6 @@ def test_compiled_training_is_the_same_up_to_rounding_and_resumes_to_the_bit(sma
     assert same(loop.train(small_graph, config, CPU, path, compiled=True), compiled)
 
 
-def test_a_generator_learns_to_pick_what_the_model_scores_high(small_graph: KnowledgeGraph) -> None:
-    def mean_reward(kbgan: Strategy) -> float:
-        drawn = kbgan.draw(small_graph.train.triples, OBJECT, 20, np.random.default_rng(1))
-        return float(wanted[drawn].mean())
-
-    rng = np.random.default_rng(0)
-    wanted = rng.normal(size=40)  # a model that takes some objects for true, whatever the triple
-    kbgan = STRATEGIES.get("kbgan")(small_graph)
-    untrained = mean_reward(kbgan)
-    kbgan.start(rng)
-    assert mean_reward(kbgan) == untrained  # uniform, whatever it starts from
-    for step in range(1, 800):
-        triples = small_graph.train.triples[rng.integers(600, size=64)]
-        drawn = kbgan.draw(triples, OBJECT, 4, rng)
-        kbgan.learn(OBJECT, wanted[drawn], step)
-    assert abs(untrained) < 0.3
-    assert mean_reward(kbgan) > untrained + 0.5
-
-
-@pytest.mark.parametrize("column", [SUBJECT, OBJECT])
-def test_a_generator_climbs_the_expected_reward(small_graph: KnowledgeGraph, column: int) -> None:
-    """The step's gradient against (reward - baseline) d log softmax, written out for a DistMult."""
-    rng = np.random.default_rng(0)
-    kbgan = STRATEGIES.get("kbgan")(small_graph, candidates=4, k=3)
-    kbgan.start(rng)
-    kbgan.tables["predicates"].table.copy_(torch.from_numpy(rng.normal(size=(3, 3))))
-    e, r = (kbgan.tables[name].table.double().numpy() for name in ("entities", "predicates"))
-    triples = small_graph.train.triples[:10]
-    kbgan.draw(triples, column, 2, rng)
-    _, offered, picks = kbgan._drawn[column]
-    rewards = rng.normal(size=(10, 2))
-    d_e, d_r = np.zeros_like(e), np.zeros_like(r)
-    for i in range(10):
-        kept, p = triples[i, OBJECT - column], triples[i, 1]
-        for j in range(2):
-            scores = np.array([(e[kept] * r[p] * e[c]).sum() for c in offered[i, j]])
-            chances = np.exp(scores) / np.exp(scores).sum()
-            for c, entity in enumerate(offered[i, j]):
-                slope = (rewards[i, j] - rewards.mean()) * ((c == picks[i, j]) - chances[c])
-                d_e[entity] += slope * e[kept] * r[p]
-                d_e[kept] += slope * r[p] * e[entity]
-                d_r[p] += slope * e[kept] * e[entity]
-    kbgan.learn(column, rewards, 1)
-    for name, expected in (("entities", d_e), ("predicates", d_r)):  # Adam descends, and holds a tenth of the gradient
-        np.testing.assert_allclose(kbgan.tables[name].first, -0.1 * expected, atol=1e-6)
-
-
-def test_a_generator_is_told_the_mean_score_of_each_stand_in(small_graph: KnowledgeGraph) -> None:
-    corrupted, own = torch.arange(12.0).reshape(6, 2), torch.zeros(6, 2, dtype=torch.bool)
-    own[2, 1] = True  # 5 does not count
-    np.testing.assert_allclose(loop._mean_scores(corrupted, own, 3), [[2, 2], [8, 9]])
-
-
-class Told(Strategy):
-    """Draws one entity for all triples of a side, another for those that have it, and keeps what it is told."""
-
-    tables: ClassVar = {"nothing": RowAdam(torch.zeros(1, 1))}
-    told: ClassVar[dict[int, list[np.ndarray]]] = {SUBJECT: [], OBJECT: []}
-
-    def draw(self, triples: np.ndarray, column: int, count: int, rng: np.random.Generator) -> np.ndarray:
-        return np.tile(self.stand_ins(triples, column)[:, None], count)
-
-    @staticmethod
-    def stand_ins(triples: np.ndarray, column: int) -> np.ndarray:
-        return np.where(triples[:, column] == 37 + column, 0, 37 + column)
-
-    def learn(self, column: int, rewards: np.ndarray, step: int) -> None:
-        self.told[column].append(rewards)
-
-
-@pytest.mark.parametrize("chunk", [1, 7])
-def test_what_a_strategy_is_told_are_the_scores_of_its_own_column(small_graph: KnowledgeGraph, chunk: int) -> None:
-    STRATEGIES.add("told", Told)
-    try:
-        config = TrainConfig(
-            k=4, epochs=1, batch_size=600, chunk_size=chunk, eta=5, learning_rate=1e-9, negatives={"told": 1}
-        )
-        trained = loop.train(small_graph, config, CPU).model
-    finally:
-        STRATEGIES.remove("told")
-    triples = small_graph.train.triples
-    for column in (SUBJECT, OBJECT):
-        [rewards] = Told.told[column]
-        Told.told[column].clear()
-        other = triples.copy()
-        other[:, column] = Told.stand_ins(triples, column)
-        np.testing.assert_allclose(rewards.mean(), trained.score(other).mean(), rtol=1e-5 if chunk == 1 else 0.03)
-
-
 def test_without_a_compiler_training_goes_on_with_one_warning(tmp_path: Path) -> None:
     script = """
 import torch, warnings
@@ -320,88 +226,6 @@ def test_a_loss_that_explodes_is_told(small_graph: KnowledgeGraph) -> None:
     config = TrainConfig(model="distmult", loss="multiclass_nll", k=4, epochs=50, learning_rate=1e30)
     with pytest.raises(FitError, match="lower the learning rate"):
         loop.train(small_graph, config, CPU)
-
-
-def test_chunks_that_share_typed_corruptions_are_of_one_predicate(small_graph: KnowledgeGraph) -> None:
-    config = TrainConfig(k=4, chunk_size=16, batch_size=64, negatives={"typed": 1.0})
-    model, loss = build(MODELS.get("transe"), {}, 4), build(LOSSES.get("nll"), {})
-    state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
-    predicates = small_graph.train.triples[:, 1]
-    orders = [state._order(), state._order()]
-    for order in orders:
-        assert sorted(order) == list(range(len(predicates)))  # each positive once
-        chunks = [predicates[order[start : start + 16]] for start in range(0, len(order), 16)]
-        mixed = sum(len(np.unique(chunk)) > 1 for chunk in chunks)
-        assert mixed <= len(np.unique(predicates))  # what is left over of the predicates
-    assert (orders[0] != orders[1]).any()
-
-
-def test_a_shared_stand_in_that_is_the_positives_own_entity_counts_for_nothing(small_graph: KnowledgeGraph) -> None:
-    batch = np.array([[0, 0, 1], [2, 0, 3], [4, 0, 1], [5, 0, 6]])
-    stand_ins = {SUBJECT: np.array([[2], [9]]), OBJECT: np.array([[1, 3], [6, 7]])}
-    negatives = Negatives(small_graph, TrainConfig(eta=3, object_share=2 / 3), np.random.default_rng(0))
-    negatives.strategy.draw = lambda leaders, column, count, rng: stand_ins[column]
-    in_subject, in_object, left_out = negatives.draw(batch, 2)
-    np.testing.assert_array_equal(in_subject, stand_ins[SUBJECT])
-    np.testing.assert_array_equal(in_object, stand_ins[OBJECT])
-    expected = [[True, False, False], [False, True, True], [False, False, False], [True, False, False]]
-    np.testing.assert_array_equal(left_out, expected)
-    scores = torch.randn(4, 5, dtype=torch.float64)
-    for name in LOSSES.names():
-        loss = build(LOSSES.get(name), {})
-        masked = torch.cat([scores, torch.full((4, 2), loop.NO_CORRUPTION, dtype=torch.float64)], 1).requires_grad_()
-        value = loss(torch.zeros(4, dtype=torch.float64), masked)
-        torch.testing.assert_close(value, loss(torch.zeros(4, dtype=torch.float64), scores))
-        (gradient,) = torch.autograd.grad(value, masked)
-        assert (gradient[:, 5:] == 0).all()
-
-
-def test_sides_by_bernoulli_are_each_predicates_own(small_graph: KnowledgeGraph) -> None:
-    config = TrainConfig(eta=7, bernoulli=True, chunk_size=4)
-    negatives = Negatives(small_graph, config, np.random.default_rng(0))
-    assert negatives.by_predicate
-    shares = subject_shares(small_graph, "bernoulli")
-    assert len(set(shares)) > 1
-    batch = small_graph.train.triples[np.argsort(small_graph.train.triples[:, 1], kind="stable")]
-    batch = np.concatenate([batch[batch[:, 1] == p][:120] for p in range(3)])
-    counts = []
-    for _ in range(60):
-        in_subject, in_object, left_out = negatives.draw(batch, 4)
-        on_object, on_subject = np.split(~left_out, [in_object.shape[1]], axis=1)
-        own = (batch[:, OBJECT].reshape(-1, 4, 1) == in_object[:, None]).reshape(len(batch), -1)
-        assert not on_object[own].any()
-        used = on_subject.reshape(-1, 4, in_subject.shape[1]).any(1).sum(1)
-        assert (used + on_object.reshape(-1, 4, in_object.shape[1]).any(1).sum(1) == 7).all()
-        counts.append(used)
-    for predicate in range(3):
-        expected = 7 * shares[predicate]
-        assert np.concatenate([row.reshape(3, -1)[predicate] for row in counts]).mean() == pytest.approx(
-            expected, abs=0.1
-        )
-    trained = loop.train(small_graph, TrainConfig(k=4, eta=7, epochs=4, bernoulli=True, chunk_size=4), CPU)
-    assert trained.losses[-1] < trained.losses[0]
-
-
-def test_training_facts_are_left_out_where_that_is_asked_for(small_graph: KnowledgeGraph) -> None:
-    batch, known = small_graph.train.triples[:64], small_graph.index(small_graph.train.positives)
-    for filtered in (False, True):
-        config = TrainConfig(eta=40, filter_training=filtered)
-        in_subject, in_object, left_out = Negatives(small_graph, config, np.random.default_rng(0)).draw(batch, 8)
-        facts = []
-        for column, stand_ins in ((OBJECT, in_object), (SUBJECT, in_subject)):
-            made = np.repeat(batch[:, None], stand_ins.shape[1], axis=1)
-            made[:, :, column] = np.repeat(stand_ins, 8, axis=0)
-            facts.append(known.contains(made.reshape(-1, 3)).reshape(len(batch), -1))
-        every = np.concatenate(facts, axis=1)
-        own = np.concatenate(
-            [
-                (batch[:, c, None] == np.repeat(drawn, 8, axis=0))
-                for c, drawn in ((OBJECT, in_object), (SUBJECT, in_subject))
-            ],
-            axis=1,
-        )
-        assert (every & ~own).any()
-        np.testing.assert_array_equal(left_out, every if filtered else own)
 
 
 def test_sides_apart_is_one_softmax_a_side(small_graph: KnowledgeGraph) -> None:
