@@ -43,10 +43,14 @@ _EPOCHS_OF_DISTANCES = {"wn11": 100, "fb13": 30, "yago39k": 15}
 # The loss where it is left open and the usual one is not the best.
 _LOSS = {("best", "wn11", "transe"): "nll"}
 _BEST_CALIBRATORS = (*CalibrateConfig().calibrators, "per_relation")
-_BEST: dict[str, dict[str, Any]] = {"wn11": {"k": 200, "epochs": 200}, "fb13": {"k": 200, "epochs": 120}}
+_BEST: dict[tuple[str, str], dict[str, Any]] = {
+    ("wn11", "transe"): {"k": 200, "epochs": 200},
+    ("fb13", "transe"): {"k": 200, "epochs": 120, "eta": 50},
+}
 # What searches on validation have found for a data set, model and loss.
 _FOUND: dict[tuple[str, str, str], dict[str, Any]] = {
     ("wn11", "transe", "self_adversarial"): {"loss_options": {"margin": 1.5}},
+    ("fb13", "transe", "self_adversarial"): {"loss_options": {"margin": 4.0}},
 }
 # TransE by the losses that compare a positive with its own corruptions alone, which have no other end than to know the
 # training triples by heart.
@@ -125,7 +129,7 @@ def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
     if name == "default":
         return found
     if name == "best":
-        return replace(found, **(_BEST.get(dataset, {}) if model == "transe" else {}))
+        return replace(found, **_BEST.get((dataset, model), {}))
     raise InputError(f"there is no preset {name!r}: known are {', '.join(PRESETS)}")
 
 
