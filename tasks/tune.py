@@ -81,7 +81,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     rng = np.random.default_rng(config.tune_seed)
     objective = Objective(graph, config.metric, configs.corrupt, configs.calibrate.base_rate, rng)
     space = Space(configs.train, config.search, config.most_epochs)
-    key, starts = _key(graph, configs, config), [space.start()]
+    key, starts = _key(graph, configs, config), space.starts()
     path = ensure_home() / "tuning" / f"{graph.name}-{configs.train.model}-{configs.train.loss}-{key[:12]}.db"
     path.parent.mkdir(exist_ok=True)
     store.log_tags(parent, {"kgcal.key": key, "kgcal.input.prepare": data.run_id, "kgcal.study": path.name})

@@ -54,22 +54,21 @@ class Space:
         """The settings of a trial."""
         base, changed = self.base, dict[str, Any]()
         if "learning_rate" in self.searched:
-            rate = trial.suggest_float("learning_rate", *_around(LEARNING_RATES, base.learning_rate), log=True)
+            rate = trial.suggest_float("learning_rate", *self._range("learning_rate"), log=True)
             changed["learning_rate"] = _rounded(rate, base.learning_rate)
         if "regulariser" in self.searched:
             power = self._choices("lp_power")[trial.suggest_categorical("lp_power", [*self._choices("lp_power")])]
-            weight = trial.suggest_float("lp_weight", *_around(LP_WEIGHTS, base.lp_weight or None), log=True)
+            weight = trial.suggest_float("lp_weight", *self._range("lp_weight"), log=True)
             changed |= power | {"lp_weight": _rounded(weight, base.lp_weight) if power else 0.0}
         if "epochs" in self.searched:
-            low, high = _around((FEWEST_EPOCHS, self.most_epochs), min(base.epochs, self.most_epochs))
-            changed["epochs"] = trial.suggest_int("epochs", low, high, log=True)
+            changed["epochs"] = trial.suggest_int("epochs", *self._range("epochs"), log=True)
         for name in ("negatives", "sides"):
             if name in self.searched:
                 changed |= self._choices(name)[trial.suggest_categorical(name, [*self._choices(name)])]
         if "k" in self.searched:
             changed["k"] = trial.suggest_categorical("k", sorted({*SIZES, base.k}))
         if "eta" in self.searched:
-            changed["eta"] = trial.suggest_int("eta", *_around(ETAS, base.eta), log=True)
+            changed["eta"] = trial.suggest_int("eta", *self._range("eta"), log=True)
         return replace(base, **changed)
 
     def start(self) -> dict[str, Any]:
@@ -85,6 +84,35 @@ class Space:
             "eta": {"eta": base.eta},
         }
         return {name: value for setting in self.searched for name, value in drawn[setting].items()}
+
+    def starts(self) -> list[dict[str, Any]]:
+        """What the first trials draw: the settings of `base`, and then its neighbours, which have one of them changed:
+        a number halved or doubled, where that is in its range, or another choice.
+
+        A model that is known to learn is a better beginning than the ranges, most of which is nothing."""
+        first, found = self.start(), list[dict[str, Any]]()
+        for name, value in first.items():
+            if name in CHOICES:
+                others: list[Any] = [choice for choice in self._choices(name) if choice not in (value, "none")]
+            elif name == "k":
+                others = [size for size in SIZES if size in (value // 2, value * 2)]
+            elif name == "lp_weight" and not self.base.lp_weight:
+                others = []
+            else:
+                low, high = self._range(name)
+                others = [near for near in (type(value)(value * 2), type(value)(value / 2)) if low <= near <= high]
+            found += [first | {name: other} for other in others]
+        return [first, *found]
+
+    def _range(self, name: str) -> tuple[Any, Any]:
+        """The range of a setting that is a number on a log scale."""
+        base = self.base
+        return {
+            "learning_rate": _around(LEARNING_RATES, base.learning_rate),
+            "lp_weight": _around(LP_WEIGHTS, base.lp_weight or None),
+            "epochs": _around((FEWEST_EPOCHS, self.most_epochs), min(base.epochs, self.most_epochs)),
+            "eta": _around(ETAS, base.eta),
+        }[name]
 
     def _choices(self, name: str) -> dict[str, dict[str, Any]]:
         """Name -> settings, those of `base` among them."""

@@ -193,15 +193,24 @@ BASES = st.builds(
 )
 
 
+SETTINGS: list[set[str]] = [{"lp_weight", "lp_power"}, {"object_share", "bernoulli"}]
+SETTINGS += [{name} for name in ("learning_rate", "epochs", "negatives", "k", "eta")]
+
+
 @given(base=BASES, seed=st.integers(0, 100), searched=st.sets(st.sampled_from(SEARCHED), min_size=1))
 def test_a_search_starts_from_its_base_whatever_that_is(base: TrainConfig, seed: int, searched: set[str]) -> None:
     space = Space(base, searched, 60)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    study.enqueue_trial(space.start())
+    starts = space.starts()
+    for start in starts:
+        study.enqueue_trial(start)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of values out of range
-        first = space.suggest(study.ask())
+        first, *neighbours = [space.suggest(study.ask()) for _ in starts]
     assert first == base
+    for near in neighbours:
+        changed = {item.name for item in fields(near) if getattr(near, item.name) != getattr(base, item.name)}
+        assert any(changed <= group and changed for group in SETTINGS)
     other = space.suggest(study.ask())
     if "epochs" in searched:
         assert min(base.epochs, 4) <= other.epochs <= 60
