@@ -43,7 +43,7 @@ app: typer.Typer = new_app()
 FORCE = Annotated[bool, typer.Option("--force", help="run even where a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
 JSON = Annotated[Path | None, typer.Option("--json", help="write the results to this file, too")]
-RUN = Annotated[str, typer.Argument(metavar="RUN", help="the same as --model")]
+RUN = Annotated[str, typer.Argument(metavar="RUN", help="run to recalibrate, instead of --model")]
 # the flows' parameters that are neither settings nor upstream runs
 PLAIN: dict[str, Any] = {
     "force": FORCE,
@@ -84,6 +84,8 @@ def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], No
             check_target(target)
         context: typer.Context = arguments.pop("context")
         if run := arguments.pop("run", ""):
+            if arguments["model"] != LATEST:
+                raise InputError(f"the run to recalibrate is named twice: {run} and --model {arguments['model']}")
             arguments["model"] = run
         if "preset" in arguments:
             settle(arguments, context)

@@ -103,7 +103,7 @@ def recalibrate(
         instead: the labelled triples take the place of the validation split
         base_rate: share of positives the probabilities are to be about; none = as before
         refit: fit the calibrators anew; else the fitted ones are told about the base rate as they are
-        force: run every stage even where a finished run could be re-used
+        force: run every stage that is not taken over even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     trained, configs = earlier(model, base_rate)

@@ -23,6 +23,7 @@ from flows.tune import tune
 from flows.upkeep import promote, watch
 from kgcore.errors import InputError
 
+SAME_AS_MODEL = "run"  # an argument of `kgcal recalibrate`
 # entry point -> command of kgcal
 ENTRIES = {
     "main": "run",
@@ -89,8 +90,7 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
     kinds = {name: arguments[0] for name, arguments in annotations.items() if arguments}
     files = {name for name, kind in kinds.items() if Path in (kind, *get_args(kind))}
-    twice = {item.name for item in items if isinstance(item, TyperArgument) and not item.required}
-    return [_parameter(item) for item in items if item.name in kinds.keys() - files - twice]
+    return [_parameter(item) for item in items if item.name in kinds.keys() - files - {SAME_AS_MODEL}]
 
 
 def _parameter(item: TyperOption | TyperArgument) -> Parameter:

@@ -40,10 +40,11 @@ def tune(
         force: begin the search anew
         device: auto, cpu, cuda or cuda:N
     """
-    configs = tuned(preset, PipelineConfigs(prepare, train, corrupt, CalibrateConfig(base_rate=base_rate)))
+    found = tuned(preset, PipelineConfigs(prepare, train, corrupt))
+    configs = replace(found, calibrate=CalibrateConfig(base_rate=base_rate))
     with tuning_run(configs, config, device) as run_id:
         context = Context(parent=run_id, device=device)
         data = prepare_data(prepare, context)
-        found = search_settings(data, configs, config, replace(context, force=force))
-    publish_tuning(found)
-    return found
+        best = search_settings(data, configs, config, replace(context, force=force))
+    publish_tuning(best)
+    return best

@@ -176,11 +176,6 @@ class CorruptConfig(Config):
     filtered: bool = setting(True, "drop corruptions that are known facts")
     corruption_seed: int = setting(0, "seed of the corruptions", ge=0)
 
-    @property
-    def distribution(self) -> dict[str, Any]:
-        """What the synthetic negatives are drawn from: strategy, sides, filtered."""
-        return {"strategy": dict(self.strategy), "sides": self.sides, "filtered": self.filtered}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreConfig(Config):

@@ -30,6 +30,9 @@ def minimise(
     Projected Newton (Bertsekas 1982): coordinates that are at 0 and want to go below stay out of the Newton step; the
     step is halved until the projected point is lower. It ends where v is within 1e-10 of the projection of
     v - gradient, which by convexity is a minimum. Raises FitError when that is not reached.
+
+    Sigmoid calibrators have a solver of their own, in kgcore/calibration/logistic.py, which holds a bound exactly and
+    ends on the mean of the targets.
     """
     low = np.where(bounded, 0.0, -np.inf)
     v, current = start, loss(start)

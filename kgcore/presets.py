@@ -1,4 +1,4 @@
-"""Named ways to train: what `paper` and `default` stand for, in one place.
+"""Named ways to train and to calibrate: what `paper` and `default` stand for, in one place.
 
 paper    the protocol of the published numbers: every positive draws its own uniform corruptions, Adam at a constant
          step size, 1,000 epochs or more, the batches an epoch of the published code, HolE as (2/k) ComplEx. Days on a
@@ -91,10 +91,13 @@ def tuned(name: str, configs: PipelineConfigs, given: Collection[str] | None = N
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}: known are {', '.join((*PRESETS, NONE))}")
     dataset, train = configs.prepare.dataset, configs.train
-    chosen = train.loss != TrainConfig().loss if given is None else "loss" in given
+    if given is None:
+        given = [*_changed(train), *_changed(configs.corrupt), *_changed(configs.calibrate)]
+    chosen = not {"loss", "loss_options"}.isdisjoint(given)
     loss = train.loss if chosen else _LOSS.get((name, dataset, train.model), train.loss)
     if name != "default" or (train.model in MODELS and loss in _LP_WEIGHT):
-        train = _merged(preset(name, dataset, train.model, loss), train, given)
+        ours = preset(name, dataset, train.model, loss)
+        train = replace(_merged(ours, train, given), loss_options=ours.loss_options | train.loss_options)
     corrupt = _PAPER_NEGATIVES if name == "paper" else CorruptConfig()
     calibrate = CalibrateConfig(calibrators=_BEST_CALIBRATORS) if name == "best" else CalibrateConfig()
     return replace(
@@ -105,12 +108,15 @@ def tuned(name: str, configs: PipelineConfigs, given: Collection[str] | None = N
     )
 
 
-def _merged(ours: C, settings: C, given: Collection[str] | None) -> C:
-    """Ours, with what is given."""
+def _changed(settings: Config) -> list[str]:
+    """Names of the settings that differ from their defaults."""
     usual = type(settings)()
+    return [item.name for item in fields(settings) if getattr(settings, item.name) != getattr(usual, item.name)]
+
+
+def _merged(ours: C, settings: C, given: Collection[str]) -> C:
+    """Ours, with what is given."""
     names = [item.name for item in fields(settings)]
-    if given is None:
-        given = [name for name in names if getattr(settings, name) != getattr(usual, name)]
     return replace(ours, **{name: getattr(settings, name) for name in names if name in given})
 
 

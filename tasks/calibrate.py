@@ -83,8 +83,13 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, Any]:
         "k": settings["k"],
         "training_negatives": shares_text(settings["negatives"]),
     }
-    about = bound.corruptions
-    return params if about is None else params | about | {"strategy": shares_text(about["strategy"])}
+    return params | corruption_params(run) if bound.negatives == "synthetic" else params
+
+
+def corruption_params(run: StageRun) -> dict[str, Any]:
+    """What synthetic negatives were drawn from, as it is compared by."""
+    drawn = run.config("corrupt")
+    return {"strategy": shares_text(drawn["strategy"]), "sides": drawn["sides"], "filtered": drawn["filtered"]}
 
 
 def _write(folder: Path, data: dict[str, object]) -> None:

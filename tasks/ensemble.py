@@ -20,9 +20,10 @@ from kgcore.evaluation import Measured, evaluate
 from kgcore.predictions import Predictions
 from kgcore.report.plots import reliability_figures
 from kgcore.report.summary import summarise, with_intervals
+from tasks.calibrate import corruption_params
 from tasks.compare import ENSEMBLE
 from tasks.members import Member, check_members, member_names
-from tasks.names import shares_text, short_label
+from tasks.names import short_label
 from tasks.progress import progress_bar
 from tasks.show_ensemble import ensemble_markdown
 from tasks.stage import Context, StageRef, StageRun, config_of, digest, run_stage, stage_task
@@ -165,7 +166,4 @@ def _params(run: StageRun, ensemble: Ensemble, members: Sequence[Member], names:
         "dataset": run.dataset[0],
         "members": " ".join(names),
     }
-    if ensemble.negatives == "synthetic":
-        corruptions = run.config("corrupt")
-        params |= {"strategy": shares_text(corruptions["strategy"]), "sides": corruptions["sides"]}
-    return params
+    return params | corruption_params(run) if ensemble.negatives == "synthetic" else params

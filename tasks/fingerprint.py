@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import importlib.util
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -76,17 +77,22 @@ def _read(path: Path) -> bytes:
     return _FILES[path] if path in _FILES else path.read_bytes()
 
 
-@cache
 def _source(name: str) -> Path | None:
-    """The file of a module of kgcore: of the package's folders, or where one that is loaded came from. To ask Python
-    for its place would load the packages that it is in, torch with them."""
-    parts = name.split(".")[1:]
-    for root in kgcore.__path__:
-        for path in (Path(root, *parts, "__init__.py"), Path(root, *parts).with_suffix(".py")):
-            if path.is_file():
-                return path
-    origin = getattr(sys.modules.get(name), "__file__", None)
-    return Path(origin) if origin else None
+    """The file of a module. One of kgcore is looked for in the folders of its packages, those that were added to a
+    package's path included: to ask Python for its place would load the packages that it is in, torch with them."""
+    package, *parts = name.split(".")
+    if package != "kgcore":
+        module = sys.modules.get(name)
+        spec = getattr(module, "__spec__", None) or (importlib.util.find_spec(name) if module is None else None)
+        origin = spec.origin if spec else getattr(module, "__file__", None)
+        return Path(origin) if origin else None
+    folders = [Path(folder) for folder in kgcore.__path__]
+    for part in parts[:-1]:
+        package = f"{package}.{part}"
+        own = getattr(sys.modules.get(package), "__path__", None)
+        folders = [folder / part for folder in folders] if own is None else [Path(folder) for folder in own]
+    files = (folder / file for folder in folders for file in (f"{parts[-1]}/__init__.py", f"{parts[-1]}.py"))
+    return next((file for file in files if file.is_file()), None)
 
 
 @cache
@@ -99,4 +105,4 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.append(node.module)
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return [name for name in names if name.startswith("kgcore") and _source(name)]
+    return [name for name in names if name.startswith("kgcore.") and _source(name)]

@@ -7,7 +7,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -240,7 +240,10 @@ def load_config(ref: StageRef) -> dict[str, Any]:
 
 def config_of(kind: type[C], ref: StageRef) -> C:
     """The settings of a stage's run as its config. Raises InputError for settings that are no longer possible."""
-    settings = load_config(ref)  # JSON has no tuples
+    settings = load_config(ref)
+    if unknown := settings.keys() - {item.name for item in fields(kind)}:
+        raise InputError(f"run {ref.run_id} has settings that this version does not know: {', '.join(sorted(unknown))}")
+    # JSON has no tuples
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
 
 

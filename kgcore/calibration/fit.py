@@ -1,5 +1,7 @@
 """Fitting every calibrator of a score table, by ground truth and by synthetic negatives."""
 
+from typing import Any
+
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator, Calibrator
 from kgcore.calibration.base_rate import BaseRate
@@ -32,7 +34,7 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, drawn: CorruptCo
     """
 
     def bind(name: str, negatives: str, base_rate: float, fitted: Calibrator) -> BoundCalibrator:
-        about = drawn.distribution if negatives == "synthetic" else None
+        about = distribution(drawn, negatives)
         return BoundCalibrator(name, negatives, base_rate, table.model, table.dataset, fitted, corruptions=about)
 
     alpha = config.base_rate
@@ -40,3 +42,11 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, drawn: CorruptCo
     for negatives, sample in sorted(calibration_samples(table, config).items()):
         bound += [bind(n, negatives, sample.base_rate, CALIBRATORS.get(n).fit(sample)) for n in config.calibrators]
     return bound
+
+
+def distribution(drawn: CorruptConfig, negatives: str) -> dict[str, Any] | None:
+    """What synthetic negatives were drawn from, as a calibrator of these negatives tells it: strategy, sides, filtered;
+    None for other negatives."""
+    if negatives != "synthetic":
+        return None
+    return {"strategy": dict(drawn.strategy), "sides": drawn.sides, "filtered": drawn.filtered}

@@ -8,7 +8,7 @@ import numpy as np
 from kgcore.arrays import Ints, Labels
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator
-from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.fit import calibration_samples, distribution
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles import POOLS
@@ -50,7 +50,7 @@ def fit_ensembles(
     groups = _groups(tables[0], source)
     made = []
     for negatives in sorted(samples[0]):
-        about = drawn.distribution if negatives == "synthetic" else None
+        about = distribution(drawn, negatives)
         made += _fit(tables, negatives, about, [sample[negatives] for sample in samples], groups, config, rng)
     return made
 

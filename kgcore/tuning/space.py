@@ -1,5 +1,6 @@
 """What a search may change of the training settings, and within which ranges."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -97,11 +98,12 @@ class Space:
             elif name == "k":
                 others = [size for size in SIZES if size in (value // 2, value * 2)]
             elif name == "lp_weight" and not self.base.lp_weight:
-                others = []
+                others = []  # without a power it is nothing
             else:
                 low, high = self._range(name)
                 others = [near for near in (type(value)(value * 2), type(value)(value / 2)) if low <= near <= high]
-            found += [first | {name: other} for other in others]
+            changed = {"lp_weight": _middle(LP_WEIGHTS)} if name == "lp_power" and not self.base.lp_weight else {}
+            found += [first | {name: other} | changed for other in others]
         return [first, *found]
 
     def _range(self, name: str) -> tuple[Any, Any]:
@@ -134,6 +136,10 @@ class Space:
 def _around(limits: tuple[Any, Any], value: Any | None) -> tuple[Any, Any]:
     """The range, widened to the value if there is one."""
     return limits if value is None else (min(limits[0], value), max(limits[1], value))
+
+
+def _middle(limits: tuple[float, float]) -> float:
+    return math.sqrt(limits[0] * limits[1])
 
 
 def _rounded(value: float, given: float) -> float:

@@ -229,6 +229,8 @@ def test_an_ensemble_by_predicate_knows_relations_apart(rng: np.random.Generator
     q = apart.predict(apart.member_probabilities(scores, models, own), own)
     told = shared.predict(shared.member_probabilities(scores, models))
     assert brier(q, made[0].labels[test]) < brier(told, made[0].labels[test]) - 0.05
+    judged = judge([apart], made, ("a", "b", "c"), 0.5, ClassifyConfig())
+    np.testing.assert_array_equal(judged.predictions.probabilities["ground_truth.log_odds"], q)
     with pytest.raises(InputError, match="has a map for each predicate: tell it the predicates"):
         apart.member_probabilities(scores, models)
     with pytest.raises(InputError, match=r"the ensemble ground_truth\.log_odds has a map for each predicate"):

@@ -34,6 +34,12 @@ def test_a_preset_chooses_what_is_left_open() -> None:
     assert (best.train.loss, best.calibrate.calibrators) == ("nll", ("platt", "isotonic", "per_relation"))
     given = tuned("best", settings("wn11"), given=["loss", "calibrators"])
     assert (given.train.loss, given.calibrate) == ("self_adversarial", CalibrateConfig())
+    other = settings("wn11", train=TrainConfig(loss_options={"alpha": 0.25}))
+    assert tuned("best", other).train.loss == "self_adversarial"  # whose option it is
+    assert tuned("default", other).train.loss_options == {"margin": 1.5, "alpha": 0.25}
+    assert tuned("best", settings("fb13", train=TrainConfig(loss="nll"))).train.loss_options == {}
+    best = tuned("best", settings("fb13")).train
+    assert (best.k, best.epochs, best.eta, best.loss_options) == (200, 120, 50, {"margin": 4.0})
     paper = tuned("paper", settings("fb13", train=TrainConfig(epochs=3), corrupt=CorruptConfig(calibration_eta=7)))
     assert (paper.train.epochs, paper.train.chunk_size, paper.train.batch_size) == (3, 1, 9883)
     assert (paper.corrupt.strategy, paper.corrupt.sides, paper.corrupt.filtered) == ({"uniform": 1.0}, "both", False)

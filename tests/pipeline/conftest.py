@@ -56,6 +56,7 @@ class Kgcal:
     def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run to the end, from a folder that is not the checkout's."""
         self.home.parent.mkdir(exist_ok=True, parents=True)
+        # Prefect reads its settings while it is loaded
         if self.code == CHECKOUT and not any(name.startswith("PREFECT") for name in self.environment):
             return FORKS.run([*arguments], self.environment, self.home.parent, seconds=300)
         return subprocess.run(

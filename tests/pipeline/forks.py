@@ -5,6 +5,7 @@ that it is told, one line of JSON each, and answers with its exit status. A comm
 its own environment, folder, standard output and error; only the seconds of imports are paid once.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -27,7 +28,7 @@ LOADED = (
 
 
 class Forks:
-    """The process that forks, started at the first command."""
+    """The process that forks, started at the first command; what is loaded has seen the environment of that one."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -35,15 +36,17 @@ class Forks:
     def run(
         self, arguments: list[str], environment: Mapping[str, str], folder: Path, seconds: int
     ) -> "subprocess.CompletedProcess[str]":
-        """`kgcal ARGUMENTS` in a folder, ended by SIGALRM after that many seconds."""
+        """`kgcal ARGUMENTS` in a folder. Raises TimeoutExpired after that many seconds."""
         with TemporaryDirectory() as outputs:
             out, err = Path(outputs, "out"), Path(outputs, "err")
             told = [["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds]
             status = self._ask(json.dumps(told), environment)
+            if status == -signal.SIGALRM:
+                raise subprocess.TimeoutExpired(arguments, seconds, out.read_text(), err.read_text())
             return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())
 
     def _ask(self, line: str, environment: Mapping[str, str]) -> int:
-        if self._process is None:
+        if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipeline.forks"],
                 stdin=subprocess.PIPE,
@@ -52,12 +55,15 @@ class Forks:
                 cwd=Path(__file__).parents[2],
                 env=environment,
             )
+            atexit.register(self._process.kill)
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(line + "\n")
         process.stdin.flush()
-        return int(process.stdout.readline())
+        if not (status := process.stdout.readline()):
+            raise RuntimeError(f"the process that forks ended with {process.wait()}: its last words are on stderr")
+        return int(status)
 
 
 def serve() -> list[Any]:
@@ -79,7 +85,7 @@ def become(command: list[str], environment: dict[str, str], folder: str, out: st
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, write), (2, err, write)):
         os.dup2(os.open(path, flags), number)
     for name in GIVEN - environment.keys():
-        del os.environ[name]
+        os.environ.pop(name, None)
     os.environ.update(environment)
     os.chdir(folder)
     sys.argv = command

@@ -86,6 +86,14 @@ def test_fitted_calibrators_are_told_about_another_base_rate(first: tuple[Kgcal,
     old, new = (calibrators(kgcal, results["runs"]["calibrate"]) for results in (before, moved))
     assert [bound.label for bound in old] == ["uncalibrated", "base_rate", "ground_truth.platt", "synthetic.platt"]
     assert [bound.at(0.1).to_json() for bound in old] == [bound.to_json() for bound in new]
+    again = kgcal(*options, "--base-rate", "0.1", "--force")
+    assert again.returncode == 0, again.stderr
+    forced = json.loads(target.read_text())["runs"]
+    assert forced["score"] == before["runs"]["score"]
+    assert forced["calibrate"] != moved["runs"]["calibrate"]
+    twice = kgcal(*options, "--base-rate", "0.1", "--model", before["runs"]["train"])
+    assert twice.returncode == 2
+    assert "the run to recalibrate is named twice" in twice.stderr
     done = kgcal(*options)
     assert done.returncode == 2
     assert "can be told about another base rate" in done.stderr

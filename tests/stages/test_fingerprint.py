@@ -1,5 +1,12 @@
 """Which code belongs to which stage."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kgcore.models
 from tasks.fingerprint import closure, code_fingerprint
 
 
@@ -18,3 +25,27 @@ def test_no_stage_after_the_scores_depends_on_training() -> None:
 def test_a_fingerprint_is_of_what_is_named() -> None:
     assert code_fingerprint(["kgcore.ranking"]) == code_fingerprint(["kgcore.ranking"])
     assert code_fingerprint(["kgcore.ranking"]) != code_fingerprint(["kgcore.ranking", "kgcore.models.hole"])
+
+
+def test_code_beside_the_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin, elsewhere = tmp_path / "beside" / "a_model.py", tmp_path / "a_lab.py"
+    plugin.parent.mkdir()
+    plugin.write_text("import kgcore.ranking\n")
+    elsewhere.write_text("import kgcore.models\n")
+    monkeypatch.setattr(kgcore.models, "__path__", [*kgcore.models.__path__, str(plugin.parent)])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = (("kgcore.models.a_model", plugin), ("a_lab", elsewhere))  # neither is loaded when the key is made
+    before = [code_fingerprint([name]) for name, _ in names]
+    assert "kgcore.ranking" in closure(["kgcore.models.a_model"])
+    for _, path in names:
+        path.write_text(path.read_text() + "# touched\n")
+    assert all(code_fingerprint([name]) != was for (name, _), was in zip(names, before, strict=True))
+
+
+def test_a_fingerprint_loads_no_torch() -> None:
+    script = (
+        "import sys; from tasks.fingerprint import code_fingerprint; "
+        "code_fingerprint(['kgcore.training.loop', 'kgcore.models.transe']); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
