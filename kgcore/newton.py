@@ -10,7 +10,7 @@ from kgcore.errors import FitError
 
 Matrix = npt.NDArray[np.float64]
 MAX_STEPS, TOLERANCE = 200, 1e-10
-ARMIJO, NEAR, RIDGE = 1e-4, 1e-3, 1e-12
+ARMIJO, NEAR, RIDGE, ROUNDING = 1e-4, 1e-3, 1e-12, 1e-12
 
 
 def minimise(
@@ -52,7 +52,7 @@ def minimise(
             candidate = np.maximum(v - step * direction, low)
             expected = step * gradient[free] @ direction[free] + gradient[bound] @ (v - candidate)[bound]
             value = loss(candidate)
-            if value <= current - ARMIJO * expected + 1e-15 * abs(current) or step < 1e-12:
+            if value <= current - ARMIJO * expected + ROUNDING * abs(current) or step < 1e-12:
                 break  # the slack is the loss's rounding: next to the minimum a full step is right
             step /= 2
         v, current = candidate, value

@@ -86,11 +86,6 @@ def test_fitted_calibrators_are_told_about_another_base_rate(first: tuple[Kgcal,
     old, new = (calibrators(kgcal, results["runs"]["calibrate"]) for results in (before, moved))
     assert [bound.label for bound in old] == ["uncalibrated", "base_rate", "ground_truth.platt", "synthetic.platt"]
     assert [bound.at(0.1).to_json() for bound in old] == [bound.to_json() for bound in new]
-    again = kgcal(*options, "--base-rate", "0.1", "--force")
-    assert again.returncode == 0, again.stderr
-    forced = json.loads(target.read_text())["runs"]
-    assert forced["score"] == before["runs"]["score"]
-    assert forced["calibrate"] != moved["runs"]["calibrate"]
     twice = kgcal(*options, "--base-rate", "0.1", "--model", before["runs"]["train"])
     assert twice.returncode == 2
     assert "the run to recalibrate is named twice" in twice.stderr
@@ -183,3 +178,16 @@ def test_a_model_of_other_training_triples_is_refused(first: tuple[Kgcal, dict])
     done = kgcal("score", "--model", results["runs"]["train"], "--corruptions", other["pipeline"])
     assert done.returncode == 2
     assert "they do not belong together" in done.stderr
+
+
+def test_force_takes_over_what_calibrators_were_fitted_on(first: tuple[Kgcal, dict], tmp_path: Path) -> None:
+    kgcal, before = first
+    options = ("recalibrate", before["pipeline"], "--no-refit", "--base-rate", "0.3", "--force")
+    found = []
+    for number in range(2):
+        target = tmp_path / f"{number}.json"
+        done = kgcal(*options, "--json", str(target))
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(target.read_text())["runs"])
+    assert all(runs[stage] == before["runs"][stage] for runs in found for stage in ("corrupt", "score"))
+    assert found[0]["calibrate"] != found[1]["calibrate"]
