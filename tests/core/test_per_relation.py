@@ -110,14 +110,3 @@ def test_one_that_is_bound_must_be_told_the_predicates() -> None:
     np.testing.assert_array_equal(bound.predict(scores, "m", predicates), fitted.predict_of(scores, predicates))
     with pytest.raises(InputError, match="predicates"):
         CalibrationSample(scores, labels, np.ones(100), predicates[:-1])
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_relation_of_many_triples_is_fitted_to_the_end(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = int(10 ** rng.uniform(4, 5))
-    scores = rng.normal(0, rng.uniform(0.5, 6), n)
-    labels = (rng.random(n) < expit(scores * rng.uniform(0, 2) + rng.normal(0, 2))).astype(float)
-    weights = np.where(labels == 1, rng.uniform(0.5, 2), rng.uniform(0.01, 1))
-    fitted = PerRelation.fit(CalibrationSample(scores, labels, weights, np.zeros(n, dtype=np.int64)))
-    assert np.isfinite(fitted.relations[0]).all()

@@ -1,0 +1,54 @@
+"""Newton's method on losses whose minimum is known, or told by another solver."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from kgcore import newton
+from kgcore.errors import FitError
+from kgcore.newton import minimise
+
+
+def logistic(seed: int, n: int):
+    """Loss and derivatives of a logistic regression of n rows on two numbers."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, rng.uniform(0.1, 6), n)
+    labels = (rng.random(n) < expit(z * rng.uniform(-0.5, 2) + rng.normal(0, 2))).astype(float)
+    design, weights = np.stack([z, np.ones(n)]), np.where(labels == 1, rng.uniform(0.5, 2), rng.uniform(0.01, 1)) / n
+
+    def loss(theta):
+        u = theta @ design
+        return float(weights @ (np.logaddexp(0, u) - labels * u) + theta @ theta / n)
+
+    def derivatives(theta):
+        q = expit(theta @ design)
+        gradient = design @ (weights * (q - labels)) + 2 * theta / n
+        return gradient, (design * (weights * q * (1 - q))) @ design.T + 2 / n * np.eye(2)
+
+    return loss, derivatives
+
+
+@pytest.mark.parametrize("bounded", [(True, True), (True, False), (False, False)])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_minimum_is_that_of_another_solver(seed: int, bounded: tuple[bool, bool]) -> None:
+    loss, derivatives = logistic(seed, 300)
+    found = minimise("a test", loss, derivatives, np.array([1.0, 0.0]), np.array(bounded))
+    limits = [(0, None) if held else (None, None) for held in bounded]
+    expected = minimize(loss, np.array([1.0, 0.0]), jac=lambda t: derivatives(t)[0], bounds=limits, tol=1e-14).x
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_rounding_of_a_long_sum_keeps_nothing_from_its_minimum(seed: int) -> None:
+    loss, derivatives = logistic(seed, 60_000)
+    found = minimise("a test", loss, derivatives, np.array([1.0, 0.0]), np.array([True, False]))
+    gradient, _ = derivatives(found)
+    assert np.abs(gradient[1]) <= newton.TOLERANCE
+    assert np.abs(gradient[0]) <= newton.TOLERANCE or (found[0] == 0 and gradient[0] > 0)
+
+
+def test_a_minimum_that_is_not_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newton, "MAX_STEPS", 1)
+    with pytest.raises(FitError, match="a test did not converge in 1 steps"):
+        minimise("a test", *logistic(0, 300), np.array([1.0, 0.0]), np.array([True, False]))
