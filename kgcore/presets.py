@@ -40,8 +40,15 @@ _NEGATIVES: dict[str, dict[str, Any]] = {
 # Passes over the training triples: fewer where there are more of them.
 _EPOCHS = {"wn11": 12, "fb13": 8, "yago39k": 8, "fb15k-237": 15, "wn18rr": 25}
 _EPOCHS_OF_DISTANCES = {"wn11": 100, "fb13": 30, "yago39k": 15}
-# The loss where it is left open and the usual one is not the best.
-_LOSS = {("best", "wn11", "transe"): "nll"}
+# The loss where it is left open and another than the usual one is better.
+_LOSS = {
+    ("wn11", "distmult"): "multiclass_nll",
+    ("wn11", "complex"): "multiclass_nll",
+    ("wn11", "hole"): "pairwise",
+    ("fb13", "distmult"): "multiclass_nll",
+    ("fb13", "complex"): "multiclass_nll",
+}
+_LOSS_OF_BEST = _LOSS | {("wn11", "transe"): "nll"}
 _BEST_CALIBRATORS = (*CalibrateConfig().calibrators, "per_relation")
 _BEST: dict[tuple[str, str], dict[str, Any]] = {
     ("wn11", "transe"): {"k": 200, "epochs": 200},
@@ -50,6 +57,9 @@ _BEST: dict[tuple[str, str], dict[str, Any]] = {
 # What searches on validation have found for a data set, model and loss.
 _FOUND: dict[tuple[str, str, str], dict[str, Any]] = {
     ("wn11", "transe", "self_adversarial"): {"loss_options": {"margin": 1.5}},
+    ("wn11", "distmult", "multiclass_nll"): {"epochs": 39, "eta": 34, "learning_rate": 0.0901, "lp_weight": 0.115},
+    ("wn11", "complex", "multiclass_nll"): {"epochs": 96},
+    ("wn11", "hole", "pairwise"): {"epochs": 24, "eta": 12, "learning_rate": 0.131, "lp_weight": 6.87},
     ("fb13", "transe", "self_adversarial"): {"loss_options": {"margin": 4.0}},
 }
 # TransE by the losses that compare a positive with its own corruptions alone, which have no other end than to know the
@@ -94,7 +104,8 @@ def tuned(name: str, configs: PipelineConfigs, given: Collection[str] | None = N
     if given is None:
         given = [*_changed(train), *_changed(configs.corrupt), *_changed(configs.calibrate)]
     chosen = not {"loss", "loss_options"}.isdisjoint(given)
-    loss = train.loss if chosen else _LOSS.get((name, dataset, train.model), train.loss)
+    losses = {"default": _LOSS, "best": _LOSS_OF_BEST}.get(name, {})
+    loss = train.loss if chosen else losses.get((dataset, train.model), train.loss)
     if name != "default" or (train.model in MODELS and loss in _LP_WEIGHT):
         ours = preset(name, dataset, train.model, loss)
         train = replace(_merged(ours, train, given), loss_options=ours.loss_options | train.loss_options)

@@ -34,6 +34,10 @@ def test_a_preset_chooses_what_is_left_open() -> None:
     assert (best.train.loss, best.calibrate.calibrators) == ("nll", ("platt", "isotonic", "per_relation"))
     given = tuned("best", settings("wn11"), given=["loss", "calibrators"])
     assert (given.train.loss, given.calibrate) == ("self_adversarial", CalibrateConfig())
+    distmult = settings("wn11", train=TrainConfig(model="distmult"))
+    assert tuned("default", distmult).train.loss == tuned("best", distmult).train.loss == "multiclass_nll"
+    assert tuned("paper", distmult).train.loss == "self_adversarial"
+    assert tuned("default", distmult, given=["model", "loss"]).train.loss == "self_adversarial"
     other = settings("wn11", train=TrainConfig(loss_options={"alpha": 0.25}))
     assert tuned("best", other).train.loss == "self_adversarial"  # whose option it is
     assert tuned("default", other).train.loss_options == {"margin": 1.5, "alpha": 0.25}
