@@ -21,7 +21,7 @@ TRAINING = {
 CALIBRATION = [
     *(("uniform", side, filtered) for side in ("both", "object", "bernoulli") for filtered in (False, True)),
     *(("typed", side, filtered) for side in ("both", "object", "bernoulli") for filtered in (False, True)),
-    *(("typed=0.5,uniform=0.5", side, True) for side in ("both", "bernoulli")),
+    *((f"typed={share},uniform={1 - share:.1f}", "bernoulli", True) for share in (0.9, 0.8, 0.5)),
     *((strategy, "bernoulli", True) for strategy in ("relational", "batch", "nearest", "near_miss")),
 ]
 

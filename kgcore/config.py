@@ -169,7 +169,9 @@ class CorruptConfig(Config):
     that has no labelled negatives). Which defaults and why: docs/beyond-the-paper.md."""
 
     strategy: dict[str, float] = setting(
-        {"typed": 1.0}, "corruption strategies of the synthetic negatives and their shares", choices=STRATEGIES
+        {"typed": 0.9, "uniform": 0.1},
+        "corruption strategies of the synthetic negatives and their shares",
+        choices=STRATEGIES,
     )
     sides: str = setting("bernoulli", "which side is replaced", choices=SIDES)
     calibration_eta: int = setting(20, "corruptions per positive", ge=1)

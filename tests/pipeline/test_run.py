@@ -284,6 +284,7 @@ def test_every_metric_about_the_data_names_it_and_its_model(first: tuple[Kgcal, 
     note = client.get_run(results["runs"]["evaluate"]).data.tags["mlflow.note.content"]
     assert f"{results['metrics']['synthetic']['platt']['brier']:.4f}" in note
     [synthetic] = [run for run in all_runs(kgcal) if run.info.run_name == "transe self_adversarial syn.isotonic"][:1]
-    wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "strategy": "typed", "k": "16"}
+    wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "k": "16"}
     wanted |= {"calibrator": "isotonic", "negatives": "synthetic", "training_negatives": "uniform"}
+    wanted |= {"strategy": "typed=0.9 uniform=0.1", "sides": "bernoulli", "filtered": "True"}
     assert wanted.items() <= synthetic.data.params.items()
