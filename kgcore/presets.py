@@ -4,7 +4,7 @@ paper    the protocol of the published numbers: every positive draws its own uni
          step size, 1,000 epochs or more, the batches an epoch of the published code, HolE as (2/k) ComplEx. Days on a
          laptop.
 default  what this project recommends: minutes on a laptop, and better proper scores
-best     the best proper scores we know of on a data set, in an hour
+best     slower, with the best proper scores that we know of on validation, and each relation calibrated by itself
 """
 
 from collections.abc import Collection
