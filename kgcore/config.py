@@ -160,6 +160,8 @@ class TrainConfig(Config):
     )
     lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of a step's positives", ge=0)
     lp_power: float = setting(2.0, "p of the LP regulariser", ge=1)
+    dropout: float = setting(0.0, "share of the numbers of an embedding that a step takes as 0", ge=0, lt=1)
+    initial_scale: float = setting(1.0, "times the range that the model's embeddings start in", gt=0)
     seed: int = setting(0, "seed of initialisation, order and corruptions", ge=0)
 
 

@@ -20,6 +20,8 @@ COLUMNS: dict[str, dict[str, Any]] = {
         "LP": lambda row: f"{row['lp_weight']:g}" if row["lp_weight"] else "-",
         "p": lambda row: f"{row['lp_power']:g}" if row["lp_weight"] else "-",
     },
+    "dropout": {"dropout": lambda row: f"{row['dropout']:g}"},
+    "initial_scale": {"start": lambda row: f"{row['initial_scale']:g}"},
     "negatives": {"negatives": lambda row: shares_text(row["negatives"])},
     "sides": {"sides": lambda row: "bernoulli" if row["bernoulli"] else f"object {row['object_share']:g}"},
     "k": {"k": lambda row: str(row["k"])},

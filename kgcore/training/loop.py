@@ -32,7 +32,7 @@ from kgcore.registry import build
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from kgcore.training.negatives import Negatives
-from kgcore.training.regulariser import lp
+from kgcore.training.regulariser import dropout, lp
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms a step
 NO_CORRUPTION = -1e4  # the score of a corruption that does not count: no loss sees it, nor its gradient
@@ -113,9 +113,10 @@ class _State:
         def uniform(rows: int, width: int, scale: float) -> Floats:
             return self.rng.uniform(-scale, scale, (rows, width))
 
-        scales = model.scale, model.scale if model.predicate_scale is None else model.predicate_scale
-        self.entities = table(uniform(len(graph.entities), model.entity_width, scales[0]))
-        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, scales[1]))
+        predicate_scale = model.scale if model.predicate_scale is None else model.predicate_scale
+        wider = config.initial_scale
+        self.entities = table(uniform(len(graph.entities), model.entity_width, wider * model.scale))
+        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, wider * predicate_scale))
         self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
         self.strategy.start(self.rng)
         self.losses: list[float] = []
@@ -176,7 +177,8 @@ class _State:
         predicates = self.predicates.table.index_select(0, used).requires_grad_()
         shared = {name: table.table.clone().requires_grad_() for name, table in self.shared.items()}
 
-        known_entities, known_predicates = self._encoded(shared, entities, predicates)
+        known = self._encoded(shared, entities, predicates)
+        known_entities, known_predicates = (dropout(table, self.config.dropout, self.rng) for table in known)
         gathered = known_entities.index_select(0, places)
         s, o, stand_in_s, stand_in_o = torch.split(gathered, [len(batch), len(batch), in_subject.size, in_object.size])
         p = known_predicates.index_select(0, relations)

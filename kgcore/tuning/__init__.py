@@ -9,5 +9,5 @@ METRICS: dict[str, Literal["minimize", "maximize"]] = {
     "accuracy": "maximize",
     "mrr": "maximize",
 }
-SEARCHED = ("learning_rate", "regulariser", "epochs", "negatives", "sides", "k", "eta")
+SEARCHED = ("learning_rate", "regulariser", "dropout", "initial_scale", "epochs", "negatives", "sides", "k", "eta")
 FEWEST_EPOCHS = 4  # so that a trial is looked at three times on its way

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 LEARNING_RATES = (1e-3, 0.3)
 LP_WEIGHTS = (1e-4, 10.0)
+INITIAL_SCALES = (0.1, 10.0)
 ETAS = (5, 50)
-SIZES = (50, 100, 150, 200)
+STEPS: dict[str, tuple[Any, ...]] = {"dropout": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), "k": (50, 100, 150, 200)}
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "lp_power": {"none": {}, "2": {"lp_power": 2.0}, "3": {"lp_power": 3.0}},
     "negatives": {
@@ -37,6 +38,8 @@ class Space:
 
     learning_rate  0.001 to 0.3, on a log scale
     regulariser    p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, on a log scale
+    dropout        0 to 0.5, in steps of 0.1
+    initial_scale  0.1 to 10 times the model's own, on a log scale
     epochs         4 to `most_epochs`, on a log scale
     negatives      corruptions in training: uniform, typed, half of each
     sides          both alike, three quarters on the object, by Bernoulli
@@ -54,22 +57,23 @@ class Space:
     def suggest(self, trial: "Trial") -> TrainConfig:
         """The settings of a trial."""
         base, changed = self.base, dict[str, Any]()
-        if "learning_rate" in self.searched:
-            rate = trial.suggest_float("learning_rate", *self._range("learning_rate"), log=True)
-            changed["learning_rate"] = _rounded(rate, base.learning_rate)
+        for name in ("learning_rate", "initial_scale"):
+            if name in self.searched:
+                number = trial.suggest_float(name, *self._range(name), log=True)
+                changed[name] = _rounded(number, getattr(base, name))
         if "regulariser" in self.searched:
             power = self._choices("lp_power")[trial.suggest_categorical("lp_power", [*self._choices("lp_power")])]
             weight = trial.suggest_float("lp_weight", *self._range("lp_weight"), log=True)
             changed |= power | {"lp_weight": _rounded(weight, base.lp_weight) if power else 0.0}
-        if "epochs" in self.searched:
-            changed["epochs"] = trial.suggest_int("epochs", *self._range("epochs"), log=True)
+        for name in ("epochs", "eta"):
+            if name in self.searched:
+                changed[name] = trial.suggest_int(name, *self._range(name), log=True)
         for name in ("negatives", "sides"):
             if name in self.searched:
                 changed |= self._choices(name)[trial.suggest_categorical(name, [*self._choices(name)])]
-        if "k" in self.searched:
-            changed["k"] = trial.suggest_categorical("k", sorted({*SIZES, base.k}))
-        if "eta" in self.searched:
-            changed["eta"] = trial.suggest_int("eta", *self._range("eta"), log=True)
+        for name in STEPS:
+            if name in self.searched:
+                changed[name] = trial.suggest_categorical(name, self._steps(name))
         return replace(base, **changed)
 
     def start(self) -> dict[str, Any]:
@@ -77,10 +81,12 @@ class Space:
         base = self.base
         drawn: dict[str, dict[str, Any]] = {
             "learning_rate": {"learning_rate": base.learning_rate},
+            "initial_scale": {"initial_scale": base.initial_scale},
             "regulariser": {"lp_power": self._own("lp_power"), "lp_weight": base.lp_weight or LP_WEIGHTS[0]},
             "epochs": {"epochs": min(base.epochs, self.most_epochs)},
             "negatives": {"negatives": self._own("negatives")},
             "sides": {"sides": self._own("sides")},
+            "dropout": {"dropout": base.dropout},
             "k": {"k": base.k},
             "eta": {"eta": base.eta},
         }
@@ -88,15 +94,17 @@ class Space:
 
     def starts(self) -> list[dict[str, Any]]:
         """What the first trials draw: the settings of `base`, and then its neighbours, which have one of them changed:
-        a number halved or doubled, where that is in its range, or another choice.
+        a number halved or doubled, where that is in its range, a step further, or another choice.
 
         A model that is known to learn is a better beginning than the ranges, most of which is nothing."""
         first, found = self.start(), list[dict[str, Any]]()
         for name, value in first.items():
             if name in CHOICES:
                 others: list[Any] = [choice for choice in self._choices(name) if choice not in (value, "none")]
-            elif name == "k":
-                others = [size for size in SIZES if size in (value // 2, value * 2)]
+            elif name in STEPS:
+                steps = self._steps(name)
+                at = steps.index(value)
+                others = [*steps[max(at - 1, 0) : at], *steps[at + 1 : at + 2]]
             elif name == "lp_weight" and not self.base.lp_weight:
                 others = []  # without a power it is nothing
             else:
@@ -111,10 +119,15 @@ class Space:
         base = self.base
         return {
             "learning_rate": _around(LEARNING_RATES, base.learning_rate),
+            "initial_scale": _around(INITIAL_SCALES, base.initial_scale),
             "lp_weight": _around(LP_WEIGHTS, base.lp_weight or None),
             "epochs": _around((FEWEST_EPOCHS, self.most_epochs), min(base.epochs, self.most_epochs)),
             "eta": _around(ETAS, base.eta),
         }[name]
+
+    def _steps(self, name: str) -> list[Any]:
+        """The values of a setting that goes in steps, that of `base` among them."""
+        return sorted({*STEPS[name], getattr(self.base, name)})
 
     def _choices(self, name: str) -> dict[str, dict[str, Any]]:
         """Name -> settings, those of `base` among them."""

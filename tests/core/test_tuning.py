@@ -30,7 +30,7 @@ from kgcore.tuning.held_out import HeldOut, halves, held_out
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.record import Record
 from kgcore.tuning.search import Plan
-from kgcore.tuning.space import ETAS, LEARNING_RATES, LP_WEIGHTS, SIZES, Space
+from kgcore.tuning.space import ETAS, INITIAL_SCALES, LEARNING_RATES, LP_WEIGHTS, STEPS, Space
 from kgcore.tuning.study import begun, best, completed, config_of, open_study, running, trials_table
 
 CPU = torch.device("cpu")
@@ -166,9 +166,11 @@ def test_every_draw_is_a_training_that_can_be_built(model: str) -> None:
         assert 4 <= config.epochs <= 100
         assert LEARNING_RATES[0] <= config.learning_rate <= LEARNING_RATES[1]
         assert config.learning_rate == float(f"{config.learning_rate:.3g}")
+        assert INITIAL_SCALES[0] <= config.initial_scale <= INITIAL_SCALES[1]
         assert ETAS[0] <= config.eta <= ETAS[1]
         assert config.lp_weight == 0 or LP_WEIGHTS[0] <= config.lp_weight <= LP_WEIGHTS[1]
-    assert {config.k for config in drawn} == set(SIZES)
+    for name, steps in STEPS.items():
+        assert {getattr(config, name) for config in drawn} == set(steps)
     assert {tuple(config.negatives.items()) for config in drawn} == {
         (("uniform", 1.0),),
         (("typed", 1.0),),
@@ -184,6 +186,8 @@ BASES = st.builds(
     learning_rate=st.floats(1e-6, 10),
     lp_weight=st.just(0.0) | st.floats(1e-7, 100),
     lp_power=st.sampled_from([1.5, 2.0, 3.0]),
+    dropout=st.sampled_from([0.0, 0.25, 0.5, 0.9]),
+    initial_scale=st.floats(0.01, 100),
     epochs=st.integers(1, 60),
     negatives=st.sampled_from([{"uniform": 1.0}, {"typed": 0.5, "uniform": 0.5}, {"batch": 1.0}, {"typed": 2.0}]),
     object_share=st.sampled_from([0.5, 0.75, 0.9]),
@@ -194,7 +198,7 @@ BASES = st.builds(
 
 
 SETTINGS: list[set[str]] = [{"lp_weight", "lp_power"}, {"object_share", "bernoulli"}]
-SETTINGS += [{name} for name in ("learning_rate", "epochs", "negatives", "k", "eta")]
+SETTINGS += [{name} for name in set(SEARCHED) - {"regulariser", "sides"}]
 
 
 @given(base=BASES, seed=st.integers(0, 100), searched=st.sets(st.sampled_from(SEARCHED), min_size=1))
@@ -305,7 +309,7 @@ def test_a_trial_that_fails_is_told_and_the_search_goes_on(graph: KnowledgeGraph
     assert table["state"].tolist() == ["complete", "failed", "complete"]
     assert table["reason"].tolist() == ["", "it explodes: lower the learning rate", ""]
     open_study(tmp_path / "none.db", "brier", sizes)
-    none = run(graph, tmp_path / "none.db", 3, judge=Worth(explode=(4, *SIZES)), searched=("k",))
+    none = run(graph, tmp_path / "none.db", 3, judge=Worth(explode=(4, *STEPS["k"])), searched=("k",))
     with pytest.raises(FitError, match=r"no trial was trained to its end: it explodes: lower the learning rate$"):
         best(none)
 

@@ -221,7 +221,7 @@ def test_two_processes_share_a_search(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("--metric", "ece"), "metric is 'ece': it must be one of brier, log_loss, accuracy, mrr"),
-        (("--search", "dropout"), "search is 'dropout': it must be one of learning_rate, regulariser"),
+        (("--search", "colour"), "search is 'colour': it must be one of learning_rate, regulariser"),
         (("--base-rate", "1.5"), "base_rate is 1.5: it must be above 0 and below 1"),
         (("--strategy", "near_miss"), "a search needs corruptions that no model draws"),
         (("--most-epochs", "2"), "most_epochs is 2: it must be at least 4"),
