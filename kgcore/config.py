@@ -149,6 +149,9 @@ class TrainConfig(Config):
     sides_apart: bool = setting(
         False, "let a positive compete with the corruptions of each side apart, and add the two losses"
     )
+    inverse_relations: bool = setting(
+        False, "learn an inverse of every predicate, by which subjects are found as objects are"
+    )
     epochs: int = setting(100, "passes over the training triples", ge=1)
     batch_size: int = setting(1152, "positives a step", ge=1)
     chunk_size: int = setting(

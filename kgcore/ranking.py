@@ -7,7 +7,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
-from kgcore.models.base import LARGEST_BLOCK, QueryModel, TrainedModel
+from kgcore.models.base import LARGEST_BLOCK, TrainedModel
 
 
 @torch.inference_mode()
@@ -32,7 +32,7 @@ def filtered_ranks(
     model, tables = trained.model, trained.embeddings
     device = tables.entities.device
     if rows is None:
-        rows = 256 if isinstance(model, QueryModel) else 16
+        rows = 256 if model.by_queries else 16
     turns = torch.split(tables.entities, max(1, LARGEST_BLOCK // (rows * model.pair_width)))
     ranks = np.empty((len(triples), 2))
     for start in range(0, len(triples), rows):

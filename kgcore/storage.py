@@ -81,6 +81,7 @@ def write_model(folder: Path, trained: "TrainedModel") -> None:
     tables |= {f"shared.{name}": tensor for name, tensor in trained.embeddings.shared.items()}
     save_file({name: table.contiguous() for name, table in tables.items()}, folder / "embeddings.safetensors")
     parameters = {"model": trained.name, "k": trained.k, "options": dict(trained.options)}
+    parameters |= {"inverse": True} if trained.inverse else {}
     write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
 
 
@@ -94,7 +95,8 @@ def read_model(folder: Path) -> "TrainedModel":
     entities, predicates = tables.pop("entities"), tables.pop("predicates")
     shared = {name.removeprefix("shared."): tensor for name, tensor in tables.items()}
     embeddings = Embeddings(entities, predicates, shared)
-    return TrainedModel(parameters["model"], parameters["k"], embeddings, parameters["options"])
+    name, k, options = (parameters[key] for key in ("model", "k", "options"))
+    return TrainedModel(name, k, embeddings, options, parameters.get("inverse", False))
 
 
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:

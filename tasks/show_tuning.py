@@ -24,6 +24,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "initial_scale": {"start": lambda row: f"{row['initial_scale']:g}"},
     "negatives": {"negatives": lambda row: shares_text(row["negatives"])},
     "sides": {"sides": lambda row: "bernoulli" if row["bernoulli"] else f"object {row['object_share']:g}"},
+    "inverse_relations": {"inverse": lambda row: "yes" if row["inverse_relations"] else "-"},
     "k": {"k": lambda row: str(row["k"])},
     "eta": {"eta": lambda row: str(row["eta"])},
 }

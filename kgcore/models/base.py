@@ -144,9 +144,11 @@ class _L1(torch.autograd.Function):
 class Model(ABC):
     """A scoring function with embedding size k. Its keyword arguments after k are its options, with their defaults.
 
-    shared  numbers that all triples share, by name; none in most models
+    shared      numbers that all triples share, by name; none in most models
+    by_queries  whether candidates are compared with one query a pair, which makes many pairs at once worth their while
     """
 
+    by_queries = False
     scale: float = 0.05  # embeddings start uniform in [-scale, scale]
     predicate_scale: float | None = None  # the same for predicates, where theirs is another
 
@@ -198,6 +200,7 @@ class Model(ABC):
 class QueryModel(Model):
     """A scoring function that is a query and a comparison."""
 
+    by_queries = True
     comparator: Comparator
 
     @property
@@ -252,25 +255,32 @@ class TrainedModel:
     name     registered name of the scoring function
     k        embedding size
     options  the scoring function's options that were set
+    inverse  whether it reads triples both ways, with inverse predicates: kgcore/models/inverse.py
     """
 
     name: str
     k: int
     embeddings: Embeddings
     options: Mapping[str, float] = field(default_factory=dict)
+    inverse: bool = False
 
     @property
     def model(self) -> Model:
         """The scoring function itself. Raises InputError for an unknown name or option."""
-        return build(MODELS.get(self.name), self.options, self.k).bound(self.embeddings.shared)
+        from kgcore.models.inverse import BothWays
+
+        model = build(MODELS.get(self.name), self.options, self.k)
+        return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
 
     def to(self, device: torch.device) -> "TrainedModel":
         """The same model with its tables on that device."""
         return replace(self, embeddings=self.embeddings.to(device))
 
     def fingerprint(self) -> str:
-        """sha256 over name, k, options and every number of the tables: what a calibrator is bound to."""
-        digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()))).encode())
+        """sha256 over name, k, options, whether it has inverses, and every number of the tables: what a calibrator is
+        bound to."""
+        inverse = ("inverse",) if self.inverse else ()  # nothing more for models without: theirs are the older
+        digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()), *inverse)).encode())
         shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
         for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
             digest.update(np.ascontiguousarray(table.detach().cpu().numpy()).tobytes())

@@ -28,9 +28,11 @@ from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
 from kgcore.models import MODELS
 from kgcore.models.base import Embeddings, GraphModel, Model, TrainedModel
+from kgcore.models.inverse import folded
 from kgcore.registry import build
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from kgcore.training.inverse import with_inverses
 from kgcore.training.negatives import Negatives
 from kgcore.training.regulariser import dropout, lp
 
@@ -71,6 +73,7 @@ def train(
     model = build(MODELS.get(config.model), config.model_options, config.k)
     if compiled is None:
         compiled = config.epochs * _steps(graph, config) >= COMPILE_FROM_STEPS
+    graph = with_inverses(graph) if config.inverse_relations else graph
     state = _State(graph, model, build(LOSSES.get(config.loss), config.loss_options), config, device, compiled)
     resumed_at = state.load(read_checkpoint(checkpoint)) if checkpoint else 0
     written = time.monotonic()
@@ -124,9 +127,12 @@ class _State:
         self.batch_size = _batch_size(config, self.negatives.by_predicate)
         self.steps_per_epoch = -(-len(graph.train) // self.batch_size)
 
-    def trained(self) -> TrainedModel:
-        """The model as it is now, on the CPU."""
-        return TrainedModel(self.config.model, self.config.k, self.embeddings(), dict(self.config.model_options))
+    def trained(self, folds: bool = True) -> TrainedModel:
+        """The model as it is now, on the CPU; unless it is folded, with inverse predicates as predicates."""
+        config, tables = self.config, self.embeddings()
+        inverse = config.inverse_relations and folds
+        options = dict(config.model_options)
+        return TrainedModel(config.model, config.k, folded(tables) if inverse else tables, options, inverse)
 
     def embeddings(self) -> Embeddings:
         """The tables as they are now, encoded, on the CPU."""
@@ -140,7 +146,7 @@ class _State:
         config, step = self.config, (epoch - 1) * self.steps_per_epoch
         total = config.epochs * self.steps_per_epoch
         if self.strategy.by_model:
-            self.strategy.see(self.trained())
+            self.strategy.see(self.trained(folds=False))
         order, lost = self._order(), torch.zeros((), device=self.device)
         for start in range(0, len(order), self.batch_size):
             batch = self.positives[order[start : start + self.batch_size]]

@@ -11,16 +11,21 @@ from kgcore.graph import KnowledgeGraph
 
 
 class Negatives:
-    """Draws eta corruptions for each chunk of positives, which share them.
+    """Draws eta corruptions for each chunk of positives, which share them. Where predicates have inverses only objects
+    are replaced: those of a predicate's triples where objects were, those of its inverse's where subjects were.
 
     by_predicate  whether a chunk must have one predicate
     """
 
     def __init__(self, graph: KnowledgeGraph, config: TrainConfig, rng: np.random.Generator) -> None:
         self.strategy = Mixture(graph, config.negatives)
-        self.by_predicate = self.strategy.by_predicate or config.bernoulli
         self._eta, self._object_share, self._rng = config.eta, config.object_share, rng
         self._shares = subject_shares(graph, "bernoulli") if config.bernoulli else None
+        self._inverse = config.inverse_relations
+        if self._inverse and self._shares is None:
+            self._shares = np.repeat([1 - config.object_share, config.object_share], len(graph.predicates) // 2)
+        differ = self._shares is not None and bool(np.ptp(self._shares))
+        self.by_predicate = self.strategy.by_predicate or differ
         self._known = graph.index(graph.train.positives) if config.filter_training else None
 
     def draw(self, batch: Triples, chunk: int) -> tuple[Ints, Ints, Bools]:
@@ -32,13 +37,14 @@ class Negatives:
         # where shares differ every step draws for the largest, so that it has one shape, which is compiled once
         ends = on_subject if self._shares is None else self._eta * self._shares
         most, least = int(np.ceil(ends.max())), int(np.floor(ends.min()))
+        on_object, most_objects = self._eta - on_subject, self._eta - least
+        if self._inverse:
+            on_subject, most = np.zeros_like(on_subject), 0
+            on_object, most_objects = np.maximum(on_object, 1), max(most_objects, 1)
         in_subject = self.strategy.draw(leaders, SUBJECT, most, self._rng)
-        in_object = self.strategy.draw(leaders, OBJECT, self._eta - least, self._rng)
+        in_object = self.strategy.draw(leaders, OBJECT, most_objects, self._rng)
         blocks = []
-        for column, stand_ins, used in (
-            (OBJECT, in_object, self._eta - on_subject),
-            (SUBJECT, in_subject, on_subject),
-        ):
+        for column, stand_ins, used in ((OBJECT, in_object, on_object), (SUBJECT, in_subject, on_subject)):
             spare = np.arange(stand_ins.shape[1]) >= used[:, None]
             block = (batch[:, column].reshape(-1, chunk, 1) == stand_ins[:, None, :]) | spare[:, None, :]
             blocks.append(block.reshape(len(batch), -1))

@@ -9,5 +9,16 @@ METRICS: dict[str, Literal["minimize", "maximize"]] = {
     "accuracy": "maximize",
     "mrr": "maximize",
 }
-SEARCHED = ("learning_rate", "regulariser", "dropout", "initial_scale", "epochs", "negatives", "sides", "k", "eta")
+SEARCHED = (
+    "learning_rate",
+    "regulariser",
+    "dropout",
+    "initial_scale",
+    "epochs",
+    "negatives",
+    "sides",
+    "inverse_relations",
+    "k",
+    "eta",
+)
 FEWEST_EPOCHS = 4  # so that a trial is looked at three times on its way

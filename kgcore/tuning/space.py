@@ -15,7 +15,11 @@ LEARNING_RATES = (1e-3, 0.3)
 LP_WEIGHTS = (1e-4, 10.0)
 INITIAL_SCALES = (0.1, 10.0)
 ETAS = (5, 50)
-STEPS: dict[str, tuple[Any, ...]] = {"dropout": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), "k": (50, 100, 150, 200)}
+STEPS: dict[str, tuple[Any, ...]] = {
+    "dropout": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    "inverse_relations": (False, True),
+    "k": (50, 100, 150, 200),
+}
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "lp_power": {"none": {}, "2": {"lp_power": 2.0}, "3": {"lp_power": 3.0}},
     "negatives": {
@@ -36,15 +40,16 @@ GIVEN = "given"
 class Space:
     """Ranges of the searched settings; the others are those of `base`, with which a search starts.
 
-    learning_rate  0.001 to 0.3, on a log scale
-    regulariser    p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, on a log scale
-    dropout        0 to 0.5, in steps of 0.1
-    initial_scale  0.1 to 10 times the model's own, on a log scale
-    epochs         4 to `most_epochs`, on a log scale
-    negatives      corruptions in training: uniform, typed, half of each
-    sides          both alike, three quarters on the object, by Bernoulli
-    k              50, 100, 150, 200
-    eta            5 to 50, on a log scale
+    learning_rate      0.001 to 0.3, on a log scale
+    regulariser        p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, on a log scale
+    dropout            0 to 0.5, in steps of 0.1
+    initial_scale      0.1 to 10 times the model's own, on a log scale
+    epochs             4 to `most_epochs`, on a log scale
+    negatives          corruptions in training: uniform, typed, half of each
+    sides              both alike, three quarters on the object, by Bernoulli
+    inverse_relations  without, with
+    k                  50, 100, 150, 200
+    eta                5 to 50, on a log scale
 
     A range or a choice that does not have the value of `base` is widened to it, but for the most epochs. Numbers on a
     log scale are rounded to three digits, so that a command line can be copied.
@@ -87,6 +92,7 @@ class Space:
             "negatives": {"negatives": self._own("negatives")},
             "sides": {"sides": self._own("sides")},
             "dropout": {"dropout": base.dropout},
+            "inverse_relations": {"inverse_relations": base.inverse_relations},
             "k": {"k": base.k},
             "eta": {"eta": base.eta},
         }

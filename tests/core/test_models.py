@@ -14,6 +14,7 @@ from kgcore import storage
 from kgcore.errors import InputError
 from kgcore.models import MODELS, base
 from kgcore.models.base import Embeddings, GraphModel, Model, QueryModel, TrainedModel
+from kgcore.models.inverse import BothWays
 from kgcore.registry import build
 
 K = 8
@@ -224,9 +225,14 @@ def rows(model: Model, n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tenso
     return s, p, o
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join([case[0], *(case[1] if case in OPTIONS else ())]))
+BOTH_WAYS = ("transe", "complex", "rescal", "conve")
+PLAIN = {"-".join([name, *(given if (name, given) in OPTIONS else ())]): bound(name, given) for name, given in CASES}
+BOUND = PLAIN | {f"{name}-both-ways": BothWays(PLAIN[name]) for name in BOTH_WAYS}
+
+
+@pytest.fixture(params=BOUND)
 def model(request: pytest.FixtureRequest) -> Model:
-    return bound(*request.param)
+    return BOUND[request.param]
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)

@@ -188,6 +188,7 @@ BASES = st.builds(
     lp_power=st.sampled_from([1.5, 2.0, 3.0]),
     dropout=st.sampled_from([0.0, 0.25, 0.5, 0.9]),
     initial_scale=st.floats(0.01, 100),
+    inverse_relations=st.booleans(),
     epochs=st.integers(1, 60),
     negatives=st.sampled_from([{"uniform": 1.0}, {"typed": 0.5, "uniform": 0.5}, {"batch": 1.0}, {"typed": 2.0}]),
     object_share=st.sampled_from([0.5, 0.75, 0.9]),

@@ -1,0 +1,28 @@
+"""What is trained on where predicates have inverses: the triples both ways."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from kgcore.arrays import Triples
+from kgcore.graph import KnowledgeGraph, Split
+
+
+def with_inverses(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """The graph with a triple (o, p', s) for each (s, p, o); of R predicates, p' is p + R. Its test split is empty.
+
+    Lacroix et al., ICML 2018, section 4.1.
+    """
+    count = len(graph.predicates)
+
+    def both(triples: Triples) -> Triples:
+        return np.concatenate([triples, triples[:, ::-1] + [0, count, 0]])
+
+    return replace(
+        graph,
+        predicates=[*graph.predicates, *(f"{name}\u207b\u00b9" for name in graph.predicates)],
+        train=Split(both(graph.train.triples), np.tile(graph.train.labels, 2)),
+        valid=Split(both(graph.valid.triples), np.tile(graph.valid.labels, 2)),
+        test=Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0)),
+        other_facts=both(graph.other_facts),
+    )

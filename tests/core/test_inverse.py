@@ -1,0 +1,134 @@
+"""Inverse predicates: what is trained on, what stands in for whom, and one score a triple."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from kgcore import storage
+from kgcore.config import TrainConfig
+from kgcore.corruptions.sides import subject_shares
+from kgcore.graph import KnowledgeGraph
+from kgcore.metrics.ranks import rank_metrics
+from kgcore.models import MODELS
+from kgcore.models.base import Embeddings, TrainedModel
+from kgcore.models.inverse import BothWays
+from kgcore.ranking import filtered_ranks
+from kgcore.registry import build
+from kgcore.training import loop
+from kgcore.training.inverse import with_inverses
+from kgcore.training.negatives import Negatives
+
+CPU = torch.device("cpu")
+CONFIG = TrainConfig(
+    model="complex",
+    loss="multiclass_nll",
+    k=8,
+    eta=6,
+    epochs=20,
+    batch_size=128,
+    chunk_size=16,
+    learning_rate=0.05,
+    inverse_relations=True,
+)
+
+
+def test_every_triple_is_there_both_ways(small_graph: KnowledgeGraph) -> None:
+    both, count = with_inverses(small_graph), len(small_graph.predicates)
+    assert len(both.predicates) == len(set(both.predicates)) == 2 * count
+    assert (len(both.train), len(both.valid), len(both.test)) == (
+        2 * len(small_graph.train),
+        2 * len(small_graph.valid),
+        0,
+    )
+    for split in ("train", "valid"):
+        given = getattr(small_graph, split)
+        turned = given.triples[:, [2, 1, 0]] + [0, count, 0]
+        np.testing.assert_array_equal(getattr(both, split).triples, np.r_[given.triples, turned])
+        np.testing.assert_array_equal(getattr(both, split).labels, np.r_[given.labels, given.labels])
+    shares = subject_shares(both, "bernoulli")
+    np.testing.assert_allclose(shares[count:], 1 - shares[:count])
+
+
+@pytest.mark.parametrize(
+    ("settings", "by_predicate"), [({}, False), ({"object_share": 0.75}, True), ({"bernoulli": True}, True)]
+)
+def test_objects_alone_are_replaced_as_often_as_their_side_was(
+    small_graph: KnowledgeGraph, settings: dict[str, float], by_predicate: bool
+) -> None:
+    both, count = with_inverses(small_graph), len(small_graph.predicates)
+    config = replace(CONFIG, eta=7, chunk_size=1, **settings)
+    negatives = Negatives(both, config, np.random.default_rng(0))
+    assert negatives.by_predicate is by_predicate
+    share = 1 - subject_shares(small_graph, "bernoulli") if config.bernoulli else np.full(count, config.object_share)
+    for predicate, expected in enumerate(7 * np.r_[share, 1 - share]):
+        batch = np.tile([[0, predicate, 1]], (500, 1))
+        in_subject, in_object, left_out = negatives.draw(batch, 1)
+        assert in_subject.shape == (500, 0)
+        used = (~left_out).sum(1)
+        assert used.min() >= 1
+        assert set(used) <= {max(1, int(np.floor(expected))), max(1, int(np.ceil(expected)))}
+        assert used.mean() == pytest.approx(max(expected, 1), abs=0.15)
+        assert (in_object != 1).all()
+
+
+def test_complex_both_ways_is_one_complex(rng: np.random.Generator) -> None:
+    """Re <o, p', conj s> = Re <s, conj p', conj o>: the mean is ComplEx with (p + conj p') / 2."""
+    model = build(MODELS.get("complex"), {}, 5)
+    s, p, o, inverse = (torch.from_numpy(rng.normal(size=(7, 10))) for _ in range(4))
+    conjugate = inverse * torch.tensor([1.0] * 5 + [-1.0] * 5)
+    together = BothWays(model).score(s, torch.cat([p, inverse], -1), o)
+    np.testing.assert_allclose(together, model.score(s, (p + conjugate) / 2, o))
+
+
+def test_what_is_kept_gives_the_mean_of_both_ways(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    model, loss = build(MODELS.get("complex"), {}, CONFIG.k), loop.build(loop.LOSSES.get(CONFIG.loss), {})
+    state = loop._State(with_inverses(small_graph), model, loss, CONFIG, CPU, compiled=False)
+    for epoch in range(1, CONFIG.epochs + 1):
+        state.run_epoch(epoch)
+    kept, apart, triples = state.trained(), state.trained(folds=False), small_graph.test.triples
+    turned = triples[:, ::-1] + [0, len(small_graph.predicates), 0]
+    np.testing.assert_allclose(kept.score(triples), (apart.score(triples) + apart.score(turned)) / 2, atol=1e-5)
+    storage.write_model(tmp_path, kept)
+    read = storage.read_model(tmp_path)
+    assert (read.inverse, read.fingerprint()) == (True, kept.fingerprint())
+    np.testing.assert_array_equal(read.score(triples), kept.score(triples))
+    tables = Embeddings(kept.embeddings.entities, kept.embeddings.predicates)
+    assert TrainedModel(kept.name, kept.k, tables).fingerprint() != kept.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("complex", {}),
+        ("transe", {"loss": "self_adversarial", "negatives": {"typed": 0.5, "near_miss": 0.5}}),
+        ("kbgat", {"loss": "nll"}),
+        ("conve", {"k": 16, "learning_rate": 0.01, "negatives": {"kbgan": 1.0}, "filter_training": True}),
+    ],
+)
+def test_models_learn_and_go_on_to_the_bit(
+    small_graph: KnowledgeGraph, tmp_path: Path, model: str, settings: dict[str, object]
+) -> None:
+    config = replace(CONFIG, model=model, **settings)
+    trained = loop.train(small_graph, config, CPU)
+    assert trained.losses[-1] < trained.losses[0]
+    positives = small_graph.train.positives
+    start = loop.train(small_graph, replace(config, epochs=1, learning_rate=1e-30), CPU).model
+    mrr = [rank_metrics(filtered_ranks(m, positives, small_graph.known))["mrr"] for m in (start, trained.model)]
+    assert mrr[1] > 1.2 * mrr[0]
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(epoch: int, loss: float) -> None:
+        if epoch == 9:
+            raise StoppedError
+
+    path = tmp_path / "train.safetensors"
+    with pytest.raises(StoppedError):
+        loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop)
+    resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
+    assert resumed.resumed_at == 8
+    assert resumed.model.fingerprint() == trained.model.fingerprint()
