@@ -11,7 +11,7 @@ from kgcore.calibration.base import BoundCalibrator
 from kgcore.graph import KnowledgeGraph
 
 if TYPE_CHECKING:
-    from kgcore.models.base import TrainedModel
+    from kgcore.models.trained import TrainedModel
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from kgcore.errors import InputError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import Registry
-from kgcore.tuning import FEWEST_EPOCHS, METRICS, SEARCHED
+from kgcore.tuning import FEWEST_EPOCHS, METRICS, SEARCHABLE, SEARCHED
 
 LIMITS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "ge": ("at least", operator.ge),
@@ -150,7 +150,8 @@ class TrainConfig(Config):
         False, "let a positive compete with the corruptions of each side apart, and add the two losses"
     )
     inverse_relations: bool = setting(
-        False, "learn an inverse of every predicate, by which subjects are found as objects are"
+        False,
+        "learn an inverse of every predicate, against whose objects the subjects' corruptions go: twice the positives",
     )
     epochs: int = setting(100, "passes over the training triples", ge=1)
     batch_size: int = setting(1152, "positives a step", ge=1)
@@ -163,9 +164,22 @@ class TrainConfig(Config):
     )
     lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of a step's positives", ge=0)
     lp_power: float = setting(2.0, "p of the LP regulariser", ge=1)
-    dropout: float = setting(0.0, "share of the numbers of an embedding that a step takes as 0", ge=0, lt=1)
-    initial_scale: float = setting(1.0, "times the range that the model's embeddings start in", gt=0)
-    seed: int = setting(0, "seed of initialisation, order and corruptions", ge=0)
+    dropout: float = setting(0.0, "share of an entity's numbers that a step takes as 0", ge=0, lt=1)
+    initial_scale: float = setting(1.0, "factor on the range in which the model's embeddings start", gt=0)
+    cohort_weight: float = setting(
+        0.0, "share of the level of a predicate's objects that is taken off a triple's score", ge=0, le=1
+    )
+    cohort_size: int = setting(500, "most objects of a predicate that its level is taken of", ge=1)
+    cohort_sharpness: float = setting(2.0, "how much the best of them count: 0 = their mean, infinite = the best", gt=0)
+    seed: int = setting(0, "seed of initialisation, order, corruptions and cohorts", ge=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.inverse_relations and self.object_share in (0, 1):
+            raise InputError(
+                f"object_share is {self.object_share:g}: with inverse relations it must be above 0 and below 1, for a "
+                "triple is trained both ways"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +267,7 @@ class TuneConfig(Config):
     minutes: float = setting(20.0, "minutes after which this call ends, once a trial is complete", gt=0)
     metric: str = setting("brier", "figure of validation that is made better", choices=tuple(METRICS))
     search: tuple[str, ...] = setting(
-        SEARCHED, "training settings that are searched for; the others stay as they are given", choices=SEARCHED
+        SEARCHED, "training settings that are searched for; the others stay as they are given", choices=SEARCHABLE
     )
     most_epochs: int = setting(100, "most epochs that a trial may train", ge=FEWEST_EPOCHS)
     tune_seed: int = setting(0, "seed of the search, and of what validation is split and sampled by", ge=0)

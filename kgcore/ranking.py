@@ -7,7 +7,8 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
-from kgcore.models.base import LARGEST_BLOCK, TrainedModel
+from kgcore.models.base import LARGEST_BLOCK
+from kgcore.models.trained import TrainedModel
 
 
 @torch.inference_mode()

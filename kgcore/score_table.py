@@ -12,7 +12,7 @@ from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph, Split
 
 if TYPE_CHECKING:
-    from kgcore.models.base import TrainedModel
+    from kgcore.models.trained import TrainedModel
 
 LABELLED, CORRUPTION = "labelled", "corruption"
 

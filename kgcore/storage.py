@@ -22,7 +22,7 @@ from kgcore.predictions import Predictions
 from kgcore.score_table import ScoreTable
 
 if TYPE_CHECKING:
-    from kgcore.models.base import TrainedModel
+    from kgcore.models.trained import TrainedModel
 
 FORMAT = 1  # raise it when a format changes: it is part of every cache key
 
@@ -74,14 +74,18 @@ def read_names(path: Path) -> list[str]:
 
 def write_model(folder: Path, trained: "TrainedModel") -> None:
     """embeddings.safetensors and model.json."""
+    import torch
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
     tables = {"entities": trained.embeddings.entities, "predicates": trained.embeddings.predicates}
     tables |= {f"shared.{name}": tensor for name, tensor in trained.embeddings.shared.items()}
-    save_file({name: table.contiguous() for name, table in tables.items()}, folder / "embeddings.safetensors")
     parameters = {"model": trained.name, "k": trained.k, "options": dict(trained.options)}
     parameters |= {"inverse": True} if trained.inverse else {}
+    if cohort := trained.cohort:
+        tables |= {f"cohort.{name}": torch.from_numpy(getattr(cohort, name)) for name in ("members", "starts")}
+        parameters["cohort"] = {"weight": cohort.weight, "sharpness": cohort.sharpness}
+    save_file({name: table.contiguous() for name, table in tables.items()}, folder / "embeddings.safetensors")
     write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
 
 
@@ -89,14 +93,20 @@ def read_model(folder: Path) -> "TrainedModel":
     """The model `write_model` wrote."""
     from safetensors.torch import load_file
 
-    from kgcore.models.base import Embeddings, TrainedModel
+    from kgcore.models.base import Embeddings
+    from kgcore.models.cohort import Cohort
+    from kgcore.models.trained import TrainedModel
 
     parameters, tables = read_json(folder / "model.json"), load_file(folder / "embeddings.safetensors")
     entities, predicates = tables.pop("entities"), tables.pop("predicates")
+    cohort = None
+    if weights := parameters.get("cohort"):
+        members, starts = (tables.pop(f"cohort.{name}").numpy() for name in ("members", "starts"))
+        cohort = Cohort(weights["weight"], weights["sharpness"], members, starts)
     shared = {name.removeprefix("shared."): tensor for name, tensor in tables.items()}
     embeddings = Embeddings(entities, predicates, shared)
     name, k, options = (parameters[key] for key in ("model", "k", "options"))
-    return TrainedModel(name, k, embeddings, options, parameters.get("inverse", False))
+    return TrainedModel(name, k, embeddings, options, parameters.get("inverse", False), cohort)
 
 
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:

@@ -21,10 +21,11 @@ COLUMNS: dict[str, dict[str, Any]] = {
         "p": lambda row: f"{row['lp_power']:g}" if row["lp_weight"] else "-",
     },
     "dropout": {"dropout": lambda row: f"{row['dropout']:g}"},
-    "initial_scale": {"start": lambda row: f"{row['initial_scale']:g}"},
+    "initial_scale": {"scale": lambda row: f"{row['initial_scale']:g}"},
     "negatives": {"negatives": lambda row: shares_text(row["negatives"])},
     "sides": {"sides": lambda row: "bernoulli" if row["bernoulli"] else f"object {row['object_share']:g}"},
     "inverse_relations": {"inverse": lambda row: "yes" if row["inverse_relations"] else "-"},
+    "cohort_weight": {"cohort": lambda row: f"{row['cohort_weight']:g}"},
     "k": {"k": lambda row: str(row["k"])},
     "eta": {"eta": lambda row: str(row["eta"])},
 }

@@ -12,7 +12,7 @@ from kgcore.corruptions import STRATEGIES
 from kgcore.errors import MismatchError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
-from kgcore.registry import build
+from kgcore.training.setup import built
 from tasks.fingerprint import code_fingerprint
 from tasks.progress import console, progress_bar
 from tasks.resources import find_device, gpu_slot
@@ -154,7 +154,6 @@ class _Watch:
 
 
 def check_training(config: TrainConfig, device: str) -> None:
-    """Raise InputError for options or a device that there are not: before anything runs."""
-    build(MODELS.get(config.model), config.model_options, config.k)
-    build(LOSSES.get(config.loss), config.loss_options)
+    """Raise InputError for what cannot be trained, or a device that there is not: before anything runs."""
+    built(config)
     find_device(device)

@@ -16,7 +16,7 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:
-    from kgcore.models.base import TrainedModel
+    from kgcore.models.trained import TrainedModel
 
 SUBJECT, OBJECT = 0, 2
 

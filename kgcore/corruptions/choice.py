@@ -11,7 +11,7 @@ from kgcore.corruptions.uniform import Uniform
 from kgcore.graph import KnowledgeGraph
 
 if TYPE_CHECKING:
-    from kgcore.models.base import TrainedModel
+    from kgcore.models.trained import TrainedModel
 
 BLOCK = 200_000  # candidates that are rated at once
 

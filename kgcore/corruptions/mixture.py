@@ -11,7 +11,7 @@ from kgcore.corruptions.base import Strategy
 from kgcore.graph import KnowledgeGraph
 
 if TYPE_CHECKING:
-    from kgcore.models.base import TrainedModel
+    from kgcore.models.trained import TrainedModel
 
 
 class Mixture(Strategy):

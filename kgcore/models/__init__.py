@@ -7,4 +7,4 @@ from kgcore.registry import Registry
 if TYPE_CHECKING:
     from kgcore.models.base import Model
 
-MODELS: "Registry[type[Model]]" = Registry("model", "kgcore.models", helpers=("base", "inverse"))
+MODELS: "Registry[type[Model]]" = Registry("model", "kgcore.models", helpers=("base", "cohort", "inverse", "trained"))

@@ -14,11 +14,10 @@ embeddings depend on the training graph is a `GraphModel`: it encodes the tables
 of them is encoded, so that scoring and ranking know nothing of it.
 """
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Self
 
@@ -27,11 +26,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from kgcore.arrays import Floats, Scores, Triples
+from kgcore.arrays import Floats
 from kgcore.compiling import compile_if_possible
 from kgcore.errors import InputError
-from kgcore.models import MODELS
-from kgcore.registry import build
 
 LARGEST_BLOCK = 2**25  # numbers that a block of scores may hold at once, in each of a few tensors
 TILE_QUERIES, TILE_ENTITIES = 256, 2048  # compared at once by L1, outside training
@@ -146,9 +143,11 @@ class Model(ABC):
 
     shared      numbers that all triples share, by name; none in most models
     by_queries  whether candidates are compared with one query a pair, which makes many pairs at once worth their while
+    can_drop    whether an entity with some of its numbers at 0, the others larger, is one that knows less: for dropout
     """
 
     by_queries = False
+    can_drop = True
     scale: float = 0.05  # embeddings start uniform in [-scale, scale]
     predicate_scale: float | None = None  # the same for predicates, where theirs is another
 
@@ -246,55 +245,3 @@ class Embeddings:
     def to(self, device: torch.device) -> "Embeddings":
         shared = {name: tensor.to(device) for name, tensor in self.shared.items()}
         return Embeddings(self.entities.to(device), self.predicates.to(device), shared)
-
-
-@dataclass(frozen=True)
-class TrainedModel:
-    """A scoring function with its tables, and enough to build it again.
-
-    name     registered name of the scoring function
-    k        embedding size
-    options  the scoring function's options that were set
-    inverse  whether it reads triples both ways, with inverse predicates: kgcore/models/inverse.py
-    """
-
-    name: str
-    k: int
-    embeddings: Embeddings
-    options: Mapping[str, float] = field(default_factory=dict)
-    inverse: bool = False
-
-    @property
-    def model(self) -> Model:
-        """The scoring function itself. Raises InputError for an unknown name or option."""
-        from kgcore.models.inverse import BothWays
-
-        model = build(MODELS.get(self.name), self.options, self.k)
-        return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
-
-    def to(self, device: torch.device) -> "TrainedModel":
-        """The same model with its tables on that device."""
-        return replace(self, embeddings=self.embeddings.to(device))
-
-    def fingerprint(self) -> str:
-        """sha256 over name, k, options, whether it has inverses, and every number of the tables: what a calibrator is
-        bound to."""
-        inverse = ("inverse",) if self.inverse else ()  # nothing more for models without: theirs are the older
-        digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()), *inverse)).encode())
-        shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
-        for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
-            digest.update(np.ascontiguousarray(table.detach().cpu().numpy()).tobytes())
-        return digest.hexdigest()
-
-    @torch.inference_mode()
-    def score(self, triples: Triples, rows: int | None = None) -> Scores:
-        """f(t) of triples (n, 3): (n,) float64, in blocks of `rows`, by default as many as fit in a block of work."""
-        model, tables = self.model, self.embeddings
-        rows = rows or max(1, min(65_536, LARGEST_BLOCK // model.pair_width))
-        ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
-        blocks = [
-            model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])
-            for b in torch.split(ids, rows)
-        ]
-        scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
-        return scores

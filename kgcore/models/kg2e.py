@@ -34,6 +34,8 @@ class KG2E(Model):
     likelihood  1 = the expected likelihood, 0 = the divergence
     """
 
+    can_drop = False  # half of the numbers are spreads
+
     def __init__(self, k: int, likelihood: float = 0) -> None:
         super().__init__(k)
         if likelihood not in (0, 1):

@@ -32,6 +32,7 @@ class TorusE(QueryModel):
     """
 
     scale = 0.5  # uniform on the torus
+    can_drop = False  # 0 is a place on the torus
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)

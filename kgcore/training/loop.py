@@ -10,7 +10,7 @@ checkpoint of the tables, the moments and the generator continues it, on a CPU t
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,16 @@ from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
-from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
-from kgcore.models import MODELS
-from kgcore.models.base import Embeddings, GraphModel, Model, TrainedModel
+from kgcore.models.base import Embeddings, GraphModel, Model
 from kgcore.models.inverse import folded
-from kgcore.registry import build
+from kgcore.models.trained import TrainedModel
 from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from kgcore.training.inverse import with_inverses
 from kgcore.training.negatives import Negatives
 from kgcore.training.regulariser import dropout, lp
+from kgcore.training.setup import batch_size, built, cohort_of, steps
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms a step
 NO_CORRUPTION = -1e4  # the score of a corruption that does not count: no loss sees it, nor its gradient
@@ -68,26 +67,28 @@ def train(
     compiled            whether to compile the loss of the gathered rows; None = where the steps are enough to repay it
     on_model(epoch, m)  called after each of `model_epochs` with the model as it is, which goes on changing afterwards
 
-    Either callback ends the training by raising. Raises FitError when the loss is no longer a finite number.
+    Either callback ends the training by raising. Raises FitError when the loss is no longer a finite number, InputError
+    for dropout where the model has no use for it.
     """
-    model = build(MODELS.get(config.model), config.model_options, config.k)
-    if compiled is None:
-        compiled = config.epochs * _steps(graph, config) >= COMPILE_FROM_STEPS
+    model, loss = built(config)
+    cohort = cohort_of(graph, config)
     graph = with_inverses(graph) if config.inverse_relations else graph
-    state = _State(graph, model, build(LOSSES.get(config.loss), config.loss_options), config, device, compiled)
+    if compiled is None:
+        compiled = config.epochs * steps(graph, config) >= COMPILE_FROM_STEPS
+    state = _State(graph, model, loss, config, device, compiled)
     resumed_at = state.load(read_checkpoint(checkpoint)) if checkpoint else 0
     written = time.monotonic()
     for epoch in range(resumed_at + 1, config.epochs + 1):
-        loss = state.run_epoch(epoch)
-        if not np.isfinite(loss):
-            raise FitError(f"the training loss is {loss} after epoch {epoch}: lower the learning rate")
-        on_epoch(epoch, loss)
+        mean_loss = state.run_epoch(epoch)
+        if not np.isfinite(mean_loss):
+            raise FitError(f"the training loss is {mean_loss} after epoch {epoch}: lower the learning rate")
+        on_epoch(epoch, mean_loss)
         if epoch in model_epochs:
-            on_model(epoch, state.trained())
+            on_model(epoch, replace(state.trained(), cohort=cohort))
         if checkpoint and epoch < config.epochs and time.monotonic() - written >= checkpoint_seconds:
             write_checkpoint(checkpoint, state.save())
             written = time.monotonic()
-    return Training(state.trained(), state.losses, resumed_at)
+    return Training(replace(state.trained(), cohort=cohort), state.losses, resumed_at)
 
 
 class _State:
@@ -117,18 +118,19 @@ class _State:
             return self.rng.uniform(-scale, scale, (rows, width))
 
         predicate_scale = model.scale if model.predicate_scale is None else model.predicate_scale
-        wider = config.initial_scale
-        self.entities = table(uniform(len(graph.entities), model.entity_width, wider * model.scale))
-        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, wider * predicate_scale))
+        times = config.initial_scale
+        self.entities = table(uniform(len(graph.entities), model.entity_width, times * model.scale))
+        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, times * predicate_scale))
         self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
         self.strategy.start(self.rng)
         self.losses: list[float] = []
         self.dense = compile_if_possible(self._dense_loss, "training") if compiled else self._dense_loss
-        self.batch_size = _batch_size(config, self.negatives.by_predicate)
+        self.batch_size = batch_size(config, self.negatives.by_predicate)
         self.steps_per_epoch = -(-len(graph.train) // self.batch_size)
 
     def trained(self, folds: bool = True) -> TrainedModel:
-        """The model as it is now, on the CPU; unless it is folded, with inverse predicates as predicates."""
+        """The model as it is now, on the CPU; where predicates have inverses, as `BothWays` reads it, or, without
+        `folds`, with all 2R predicates as they are trained."""
         config, tables = self.config, self.embeddings()
         inverse = config.inverse_relations and folds
         options = dict(config.model_options)
@@ -183,14 +185,15 @@ class _State:
         predicates = self.predicates.table.index_select(0, used).requires_grad_()
         shared = {name: table.table.clone().requires_grad_() for name, table in self.shared.items()}
 
-        known = self._encoded(shared, entities, predicates)
-        known_entities, known_predicates = (dropout(table, self.config.dropout, self.rng) for table in known)
-        gathered = known_entities.index_select(0, places)
-        s, o, stand_in_s, stand_in_o = torch.split(gathered, [len(batch), len(batch), in_subject.size, in_object.size])
-        p = known_predicates.index_select(0, relations)
+        known_entities, known_predicates = self._encoded(shared, entities, predicates)
+        p, so = known_predicates.index_select(0, relations), places[: 2 * len(batch)]
+        thinned = dropout(known_entities, self.config.dropout, self.rng)
+        gathered = thinned.index_select(0, places)
+        whole = gathered[: len(so)] if thinned is known_entities else known_entities.index_select(0, so)
+        sizes = [len(batch), len(batch), in_subject.size, in_object.size]
         spared = torch.from_numpy(left_out).to(self.device)
         dense = self.dense if count == self.batch_size else self._dense_loss  # one shape is compiled
-        loss, penalty, rewards = dense(shared, s, p, o, stand_in_s, stand_in_o, spared, chunk, count)
+        loss, penalty, rewards = dense(shared, p, torch.split(gathered, sizes), whole, spared, chunk, count)
         gradients = torch.autograd.grad(loss + penalty, (entities, predicates, *shared.values()))
         self.entities.step(rows, gradients[0], step, learning_rate)
         self.predicates.step(used, gradients[1], step, learning_rate)
@@ -219,17 +222,20 @@ class _State:
     def _dense_loss(
         self,
         shared: dict[str, Tensor],
-        s: Tensor,
         p: Tensor,
-        o: Tensor,
-        stand_in_s: Tensor,
-        stand_in_o: Tensor,
+        gathered: tuple[Tensor, ...],
+        whole: Tensor,
         spared: Tensor,
         chunk: int,
         count: int,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The loss of the first `count` positives, for the rest only fill up the last chunk, and their penalty; for a
-        strategy that learns, every stand-in's mean score in its chunk, where it is not spared."""
+        strategy that learns, every stand-in's mean score in its chunk, where it is not spared.
+
+        gathered  the embeddings of subjects, objects, and what stands in for subjects and for objects
+        whole     the subjects' and objects' without dropout, one below the other
+        """
+        s, o, stand_in_s, stand_in_o = gathered
         model = self.model.bound(shared)
         s_chunks, p_chunks, o_chunks = (rows.view(-1, chunk, rows.shape[-1]) for rows in (s, p, o))
         blocks = []
@@ -246,7 +252,8 @@ class _State:
         loss = torch.stack([self.loss(positives, side) for side in sides]).sum()
         if not self.config.lp_weight:
             return loss, torch.zeros_like(loss), rewards
-        return loss, self.config.lp_weight * lp(torch.cat([s, p, o], -1)[:count], self.config.lp_power), rewards
+        positive = torch.cat([*torch.split(whole, len(s)), p], -1)[:count]
+        return loss, self.config.lp_weight * lp(positive, self.config.lp_power), rewards
 
     def _chunked(self, batch: Triples) -> tuple[Triples, int]:
         """The batch in whole chunks: a short last chunk is filled up, with rows whose loss is not taken."""
@@ -286,15 +293,3 @@ def _mean_scores(corrupted: Tensor, spared: Tensor, chunk: int) -> Tensor:
     """(b, eta) -> (b / chunk, eta): every stand-in's mean score with the positives it counts for, 0 without any."""
     scores, counted = (part.view(-1, chunk, spared.shape[1]) for part in (corrupted.masked_fill(spared, 0), ~spared))
     return scores.sum(1) / counted.sum(1).clamp(min=1)
-
-
-def _batch_size(config: TrainConfig, by_predicate: bool) -> int:
-    """Positives a step: where corruptions depend on the predicate, whole chunks, so that none is cut in two."""
-    if not by_predicate or config.batch_size < config.chunk_size:
-        return config.batch_size
-    return config.batch_size // config.chunk_size * config.chunk_size
-
-
-def _steps(graph: KnowledgeGraph, config: TrainConfig) -> int:
-    """Steps an epoch."""
-    return -(-len(graph.train) // config.batch_size)

@@ -12,7 +12,8 @@ from kgcore.graph import KnowledgeGraph
 
 class Negatives:
     """Draws eta corruptions for each chunk of positives, which share them. Where predicates have inverses only objects
-    are replaced: those of a predicate's triples where objects were, those of its inverse's where subjects were.
+    are replaced: of a predicate's triples the share of eta that falls to objects, of its inverse's the share that falls
+    to subjects, and at least one.
 
     by_predicate  whether a chunk must have one predicate
     """

@@ -13,7 +13,7 @@ def lp(embeddings: Tensor, power: float) -> Tensor:
 
 def dropout(embeddings: Tensor, share: float, rng: np.random.Generator) -> Tensor:
     """x_ij -> x_ij b_ij / (1 - share), each b_ij 0 with probability `share` in [0, 1), else 1: the same embeddings on
-    average. Of rows that many triples of a step use: an entity is thinned alike in all of them.
+    average. Of rows that many triples of a step use: an entity is thinned alike in all of them, and as a corruption.
 
     Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR 2014.
     """

@@ -9,16 +9,6 @@ METRICS: dict[str, Literal["minimize", "maximize"]] = {
     "accuracy": "maximize",
     "mrr": "maximize",
 }
-SEARCHED = (
-    "learning_rate",
-    "regulariser",
-    "dropout",
-    "initial_scale",
-    "epochs",
-    "negatives",
-    "sides",
-    "inverse_relations",
-    "k",
-    "eta",
-)
+SEARCHED = ("learning_rate", "regulariser", "epochs", "negatives", "sides", "k", "eta")  # unless others are named
+SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
 FEWEST_EPOCHS = 4  # so that a trial is looked at three times on its way

@@ -10,7 +10,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.models.base import TrainedModel
+from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.tuning import METRICS
 from kgcore.tuning.held_out import held_out

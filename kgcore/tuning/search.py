@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 from kgcore.config import TrainConfig
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.base import TrainedModel
+from kgcore.models.trained import TrainedModel
 from kgcore.training.loop import train
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.record import Record

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kgcore.config import TrainConfig
+from kgcore.models import MODELS
 from kgcore.tuning import FEWEST_EPOCHS
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ ETAS = (5, 50)
 STEPS: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
     "inverse_relations": (False, True),
+    "cohort_weight": (0.0, 0.25, 0.5, 0.75, 1.0),
     "k": (50, 100, 150, 200),
 }
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
@@ -42,14 +44,15 @@ class Space:
 
     learning_rate      0.001 to 0.3, on a log scale
     regulariser        p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, on a log scale
-    dropout            0 to 0.5, in steps of 0.1
-    initial_scale      0.1 to 10 times the model's own, on a log scale
     epochs             4 to `most_epochs`, on a log scale
     negatives          corruptions in training: uniform, typed, half of each
     sides              both alike, three quarters on the object, by Bernoulli
-    inverse_relations  without, with
     k                  50, 100, 150, 200
     eta                5 to 50, on a log scale
+    dropout            0 to 0.5, in steps of 0.1; 0 for models that have no use for it
+    initial_scale      0.1 to 10 times the model's own, on a log scale
+    inverse_relations  without, with
+    cohort_weight      0 to 1, in steps of 0.25
 
     A range or a choice that does not have the value of `base` is widened to it, but for the most epochs. Numbers on a
     log scale are rounded to three digits, so that a command line can be copied.
@@ -93,6 +96,7 @@ class Space:
             "sides": {"sides": self._own("sides")},
             "dropout": {"dropout": base.dropout},
             "inverse_relations": {"inverse_relations": base.inverse_relations},
+            "cohort_weight": {"cohort_weight": base.cohort_weight},
             "k": {"k": base.k},
             "eta": {"eta": base.eta},
         }
@@ -133,6 +137,8 @@ class Space:
 
     def _steps(self, name: str) -> list[Any]:
         """The values of a setting that goes in steps, that of `base` among them."""
+        if name == "dropout" and not MODELS.get(self.base.model).can_drop:
+            return [0.0]
         return sorted({*STEPS[name], getattr(self.base, name)})
 
     def _choices(self, name: str) -> dict[str, dict[str, Any]]:

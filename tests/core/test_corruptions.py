@@ -14,7 +14,8 @@ from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings, TrainedModel
+from kgcore.models.base import Embeddings
+from kgcore.models.trained import TrainedModel
 
 
 def drawing(name: str, graph: KnowledgeGraph) -> Strategy:

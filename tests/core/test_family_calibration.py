@@ -22,7 +22,7 @@ from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
-from kgcore.models.base import TrainedModel
+from kgcore.models.trained import TrainedModel
 from kgcore.score_table import ScoreTable, score_table
 from kgcore.training.loop import train
 

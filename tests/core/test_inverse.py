@@ -11,10 +11,12 @@ from kgcore import storage
 from kgcore.config import TrainConfig
 from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import KnowledgeGraph
+from kgcore.losses import LOSSES
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.models import MODELS
-from kgcore.models.base import Embeddings, TrainedModel
+from kgcore.models.base import Embeddings
 from kgcore.models.inverse import BothWays
+from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.registry import build
 from kgcore.training import loop
@@ -84,7 +86,7 @@ def test_complex_both_ways_is_one_complex(rng: np.random.Generator) -> None:
 
 
 def test_what_is_kept_gives_the_mean_of_both_ways(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
-    model, loss = build(MODELS.get("complex"), {}, CONFIG.k), loop.build(loop.LOSSES.get(CONFIG.loss), {})
+    model, loss = build(MODELS.get("complex"), {}, CONFIG.k), build(LOSSES.get(CONFIG.loss), {})
     state = loop._State(with_inverses(small_graph), model, loss, CONFIG, CPU, compiled=False)
     for epoch in range(1, CONFIG.epochs + 1):
         state.run_epoch(epoch)

@@ -13,8 +13,9 @@ from scipy.stats import norm as normal
 from kgcore import storage
 from kgcore.errors import InputError
 from kgcore.models import MODELS, base
-from kgcore.models.base import Embeddings, GraphModel, Model, QueryModel, TrainedModel
+from kgcore.models.base import Embeddings, GraphModel, Model, QueryModel
 from kgcore.models.inverse import BothWays
+from kgcore.models.trained import TrainedModel
 from kgcore.registry import build
 
 K = 8
@@ -225,14 +226,18 @@ def rows(model: Model, n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tenso
     return s, p, o
 
 
-BOTH_WAYS = ("transe", "complex", "rescal", "conve")
-PLAIN = {"-".join([name, *(given if (name, given) in OPTIONS else ())]): bound(name, given) for name, given in CASES}
-BOUND = PLAIN | {f"{name}-both-ways": BothWays(PLAIN[name]) for name in BOTH_WAYS}
+BOTH_WAYS = [(name, FEW.get(name, {}), True) for name in ("transe", "complex", "rescal", "conve")]
 
 
-@pytest.fixture(params=BOUND)
+@pytest.fixture(
+    params=[(*case, False) for case in CASES] + BOTH_WAYS,
+    ids=lambda case: "-".join(
+        [case[0], *(case[1] if case[:2] in OPTIONS else ()), *(["both-ways"] if case[2] else ())]
+    ),
+)
 def model(request: pytest.FixtureRequest) -> Model:
-    return BOUND[request.param]
+    name, options, both_ways = request.param
+    return BothWays(bound(name, options)) if both_ways else bound(name, options)
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)

@@ -8,7 +8,8 @@ from kgcore import ranking
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.models import MODELS
-from kgcore.models.base import Embeddings, TrainedModel
+from kgcore.models.base import Embeddings
+from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.registry import build
 

@@ -15,7 +15,8 @@ from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import corrupt_held_out
 from kgcore.evaluation import evaluate
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings, TrainedModel
+from kgcore.models.base import Embeddings
+from kgcore.models.trained import TrainedModel
 from kgcore.predictions import classify
 from kgcore.score_table import score_table
 

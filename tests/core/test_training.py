@@ -15,7 +15,7 @@ from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
-from kgcore.models.base import TrainedModel
+from kgcore.models.trained import TrainedModel
 from kgcore.registry import build
 from kgcore.training import loop
 from kgcore.training.adam import RowAdam
@@ -241,7 +241,7 @@ def test_sides_apart_is_one_softmax_a_side(small_graph: KnowledgeGraph) -> None:
         model, loss = build(MODELS.get("distmult"), {}, 4), build(LOSSES.get("multiclass_nll"), {})
         state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
         own = torch.zeros(2, 5, dtype=torch.bool)
-        return float(state._dense_loss({}, s, p, o, in_subject, in_object, own, 2, 2)[0])
+        return float(state._dense_loss({}, p, (s, o, in_subject, in_object), torch.cat([s, o]), own, 2, 2)[0])
 
     s, p, o, in_subject, in_object = (torch.randn(n, 4, dtype=torch.float64) for n in (2, 2, 2, 3, 2))
     true = np.exp((s * p * o).sum(-1).numpy())

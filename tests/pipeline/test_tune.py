@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from flows.commands import app
 from flows.options import command
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
-from kgcore.tuning import SEARCHED
+from kgcore.tuning import SEARCHABLE
 from kgcore.tuning.space import Space
 from tasks.names import run_command
 from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of
@@ -242,7 +242,7 @@ def test_the_command_line_gives_the_settings_back(seed: int) -> None:
     base = TrainConfig(model="rotate", model_options={"norm": 2.0}, loss="pairwise", loss_options={"margin": 1.5})
     configs = {
         "prepare": PrepareConfig(dataset="a folder/of mine", size=300),
-        "train": Space(base, SEARCHED, 100).suggest(study.ask()),
+        "train": Space(base, SEARCHABLE, 100).suggest(study.ask()),
         "corrupt": CorruptConfig(strategy={"typed": 0.25, "uniform": 0.75}, filtered=False),
         "calibrate": CalibrateConfig(base_rate=0.07, calibrators=("isotonic",)),
     }

@@ -1,0 +1,75 @@
+"""A scoring function with the tables that training has left, and with what its scores are normalised by."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from kgcore.arrays import Scores, Triples
+from kgcore.models import MODELS
+from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
+from kgcore.models.cohort import Cohort
+from kgcore.models.inverse import BothWays
+from kgcore.registry import build
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A scoring function with its tables, and enough to build it again.
+
+    name     registered name of the scoring function
+    k        embedding size
+    options  the scoring function's options that were set
+    inverse  whether it reads triples both ways, with inverse predicates: kgcore/models/inverse.py
+    cohort   what scores are normalised by, None = nothing: kgcore/models/cohort.py
+    """
+
+    name: str
+    k: int
+    embeddings: Embeddings
+    options: Mapping[str, float] = field(default_factory=dict)
+    inverse: bool = False
+    cohort: Cohort | None = None
+
+    @property
+    def model(self) -> Model:
+        """The scoring function itself. Raises InputError for an unknown name or option."""
+        model = build(MODELS.get(self.name), self.options, self.k)
+        return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
+
+    def to(self, device: torch.device) -> "TrainedModel":
+        """The same model with its tables on that device."""
+        return replace(self, embeddings=self.embeddings.to(device))
+
+    def fingerprint(self) -> str:
+        """sha256 over name, k, options, whether it has inverses, and every number of the tables: what a calibrator is
+        bound to."""
+        inverse = ("inverse",) if self.inverse else ()  # nothing more for models without: theirs are the older
+        digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()), *inverse)).encode())
+        shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
+        for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
+            digest.update(np.ascontiguousarray(table.detach().cpu().numpy()).tobytes())
+        if self.cohort is not None:
+            digest.update(repr((self.cohort.weight, self.cohort.sharpness)).encode())
+            for numbers in (self.cohort.members, self.cohort.starts):
+                digest.update(np.ascontiguousarray(numbers).tobytes())
+        return digest.hexdigest()
+
+    @torch.inference_mode()
+    def score(self, triples: Triples, rows: int | None = None) -> Scores:
+        """f(t) of triples (n, 3), or f'(t) with a cohort: (n,) float64, in blocks of `rows`, by default as many as fit
+        in a block of work. Ranks are by f itself."""
+        model, tables = self.model, self.embeddings
+        rows = rows or max(1, min(65_536, LARGEST_BLOCK // model.pair_width))
+        ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
+        blocks = [
+            model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])
+            for b in torch.split(ids, rows)
+        ]
+        scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
+        if self.cohort is None:
+            return scores
+        normalised: Scores = scores - self.cohort.weight * self.cohort.levels(model, tables, triples)
+        return normalised

@@ -1,0 +1,42 @@
+"""What follows from the settings of a training before its first step."""
+
+import numpy as np
+
+from kgcore.config import TrainConfig
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.losses import LOSSES
+from kgcore.losses.base import Loss
+from kgcore.models import MODELS
+from kgcore.models.base import Model
+from kgcore.models.cohort import Cohort, draw_cohort
+from kgcore.registry import build
+
+
+def built(config: TrainConfig) -> tuple[Model, Loss]:
+    """The scoring function and the loss. Raises InputError for options that they do not have, or for dropout where the
+    model has no use for it."""
+    model = build(MODELS.get(config.model), config.model_options, config.k)
+    if config.dropout and not model.can_drop:
+        raise InputError(f"dropout is {config.dropout:g}: it must be 0 for {config.model}, to which a 0 says something")
+    return model, build(LOSSES.get(config.loss), config.loss_options)
+
+
+def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
+    """What the model's scores are to be normalised by; drawn by the seed, but not by the generator of the training."""
+    if not config.cohort_weight:
+        return None
+    rng = np.random.default_rng(config.seed)
+    return draw_cohort(graph, config.cohort_size, config.cohort_weight, config.cohort_sharpness, rng)
+
+
+def batch_size(config: TrainConfig, by_predicate: bool) -> int:
+    """Positives a step: where corruptions depend on the predicate, whole chunks, so that none is cut in two."""
+    if not by_predicate or config.batch_size < config.chunk_size:
+        return config.batch_size
+    return config.batch_size // config.chunk_size * config.chunk_size
+
+
+def steps(graph: KnowledgeGraph, config: TrainConfig) -> int:
+    """Steps an epoch."""
+    return -(-len(graph.train) // config.batch_size)
