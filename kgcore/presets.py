@@ -47,20 +47,31 @@ _LOSS = {
     ("wn11", "hole"): "pairwise",
     ("fb13", "distmult"): "multiclass_nll",
     ("fb13", "complex"): "multiclass_nll",
+    ("fb13", "hole"): "pairwise",
 }
-_LOSS_OF_BEST = _LOSS | {("wn11", "transe"): "nll"}
 _BEST_CALIBRATORS = (*CalibrateConfig().calibrators, "per_relation")
 _BEST: dict[tuple[str, str], dict[str, Any]] = {
     ("wn11", "transe"): {"k": 200, "epochs": 200},
     ("fb13", "transe"): {"k": 200, "epochs": 120, "eta": 50},
 }
+
+
+def _cohort(sharpness: float) -> dict[str, Any]:
+    """Scores are normalised by half of the level of a predicate's objects."""
+    return {"cohort_weight": 0.5, "cohort_sharpness": sharpness}
+
+
 # What searches on validation have found for a data set, model and loss.
 _FOUND: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("wn11", "transe", "self_adversarial"): {"loss_options": {"margin": 1.5}},
+    ("wn11", "transe", "self_adversarial"): {"loss_options": {"margin": 1.5}} | _cohort(4.0),
+    ("wn11", "transe", "nll"): _cohort(4.0),
     ("wn11", "distmult", "multiclass_nll"): {"epochs": 39, "eta": 34, "learning_rate": 0.0901, "lp_weight": 0.115},
-    ("wn11", "complex", "multiclass_nll"): {"epochs": 96},
+    ("wn11", "complex", "multiclass_nll"): {"epochs": 96} | _cohort(1.0),
     ("wn11", "hole", "pairwise"): {"epochs": 24, "eta": 12, "learning_rate": 0.131, "lp_weight": 6.87},
-    ("fb13", "transe", "self_adversarial"): {"loss_options": {"margin": 4.0}},
+    ("fb13", "transe", "self_adversarial"): {"loss_options": {"margin": 4.0}} | _cohort(2.0),
+    ("fb13", "distmult", "multiclass_nll"): {"epochs": 16} | _cohort(1.0),
+    ("fb13", "complex", "multiclass_nll"): {"epochs": 16} | _cohort(1.0),
+    ("fb13", "hole", "pairwise"): {"epochs": 16},
 }
 # TransE by the losses that compare a positive with its own corruptions alone, which have no other end than to know the
 # training triples by heart.
@@ -104,7 +115,7 @@ def tuned(name: str, configs: PipelineConfigs, given: Collection[str] | None = N
     if given is None:
         given = [*_changed(train), *_changed(configs.corrupt), *_changed(configs.calibrate)]
     chosen = not {"loss", "loss_options"}.isdisjoint(given)
-    losses = {"default": _LOSS, "best": _LOSS_OF_BEST}.get(name, {})
+    losses = {} if name == "paper" else _LOSS
     loss = train.loss if chosen else losses.get((dataset, train.model), train.loss)
     if name != "default" or (train.model in MODELS and loss in _LP_WEIGHT):
         ours = preset(name, dataset, train.model, loss)

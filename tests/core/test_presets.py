@@ -31,7 +31,10 @@ def test_a_preset_chooses_what_is_left_open() -> None:
     assert tuned("none", settings("fb13")) == settings("fb13")
     best = tuned("best", settings("wn11"))
     assert tuned("default", settings("wn11")).train.loss_options == {"margin": 1.5}
-    assert (best.train.loss, best.calibrate.calibrators) == ("nll", ("platt", "isotonic", "per_relation"))
+    assert (best.train.loss, best.calibrate.calibrators) == (
+        "self_adversarial",
+        ("platt", "isotonic", "per_relation"),
+    )
     given = tuned("best", settings("wn11"), given=["loss", "calibrators"])
     assert (given.train.loss, given.calibrate) == ("self_adversarial", CalibrateConfig())
     distmult = settings("wn11", train=TrainConfig(model="distmult"))
