@@ -29,6 +29,7 @@ from kgcore.models.base import Embeddings, GraphModel, Model
 from kgcore.models.inverse import folded
 from kgcore.models.trained import TrainedModel
 from kgcore.training.adam import RowAdam
+from kgcore.training.batches import Batches
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from kgcore.training.inverse import with_inverses
 from kgcore.training.negatives import Negatives
@@ -125,8 +126,9 @@ class _State:
         self.strategy.start(self.rng)
         self.losses: list[float] = []
         self.dense = compile_if_possible(self._dense_loss, "training") if compiled else self._dense_loss
-        self.batch_size = batch_size(config, self.negatives.by_predicate)
-        self.steps_per_epoch = -(-len(graph.train) // self.batch_size)
+        by_predicate = self.negatives.by_predicate
+        size = batch_size(config, by_predicate)
+        self.batches = Batches(self.positives[:, 1], size, config.chunk_size, by_predicate)
 
     def trained(self, folds: bool = True) -> TrainedModel:
         """The model as it is now, on the CPU; where predicates have inverses, as `BothWays` reads it, or, without
@@ -145,38 +147,20 @@ class _State:
 
     def run_epoch(self, epoch: int) -> float:
         """One pass over the positives in a new order; the mean loss a positive."""
-        config, step = self.config, (epoch - 1) * self.steps_per_epoch
-        total = config.epochs * self.steps_per_epoch
+        config, step, total = self.config, (epoch - 1) * len(self.batches), self.config.epochs * len(self.batches)
         if self.strategy.by_model:
             self.strategy.see(self.trained(folds=False))
-        order, lost = self._order(), torch.zeros((), device=self.device)
-        for start in range(0, len(order), self.batch_size):
-            batch = self.positives[order[start : start + self.batch_size]]
+        lost = torch.zeros((), device=self.device)
+        for rows, chunk in self.batches.draw(self.rng):
             step += 1
             fallen = (1 - config.learning_rate_end) * (step - 1) / total
-            lost += self._step(batch, step, config.learning_rate * (1 - fallen))
-        self.losses.append(float(lost) / len(order))
+            lost += self._step(self.positives[rows], chunk, step, config.learning_rate * (1 - fallen))
+        self.losses.append(float(lost) / len(self.positives))
         return self.losses[-1]
 
-    def _order(self) -> Ints:
-        """The positives shuffled; where corruptions depend on the predicate, as shuffled chunks of one predicate each,
-        what is left over of the predicates in chunks of its own."""
-        order = self.rng.permutation(len(self.positives))
-        chunk = self.config.chunk_size
-        if chunk == 1 or not self.negatives.by_predicate:
-            return order
-        order = order[np.argsort(self.positives[order, 1], kind="stable")]
-        counts = np.bincount(self.positives[:, 1])
-        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)  # within the predicate
-        whole = place < np.repeat(counts // chunk * chunk, counts)
-        order = np.concatenate([order[whole], order[~whole]])
-        short = len(order) // chunk * chunk  # the last chunk, if short, stays last
-        chunks = self.rng.permutation(order[:short].reshape(-1, chunk))
-        return np.concatenate([chunks.ravel(), order[short:]])
-
-    def _step(self, batch: Triples, step: int, learning_rate: float) -> Tensor:
-        count = len(batch)
-        batch, chunk = self._chunked(batch)
+    def _step(self, batch: Triples, chunk: int, step: int, learning_rate: float) -> Tensor:
+        count, one_shape = len(batch), (self.batches.size, self.batches.chunk) == (len(batch), chunk)
+        batch, chunk = _chunked(batch, chunk)
         in_subject, in_object, left_out = self.negatives.draw(batch, chunk)
         ids = np.concatenate([batch[:, 0], batch[:, 2], in_subject.ravel(), in_object.ravel()])
         rows, places = self._rows(ids, self.entities)
@@ -192,7 +176,7 @@ class _State:
         whole = gathered[: len(so)] if thinned is known_entities else known_entities.index_select(0, so)
         sizes = [len(batch), len(batch), in_subject.size, in_object.size]
         spared = torch.from_numpy(left_out).to(self.device)
-        dense = self.dense if count == self.batch_size else self._dense_loss  # one shape is compiled
+        dense = self.dense if one_shape else self._dense_loss  # which is the one that is compiled
         loss, penalty, rewards = dense(shared, p, torch.split(gathered, sizes), whole, spared, chunk, count)
         gradients = torch.autograd.grad(loss + penalty, (entities, predicates, *shared.values()))
         self.entities.step(rows, gradients[0], step, learning_rate)
@@ -255,12 +239,6 @@ class _State:
         positive = torch.cat([*torch.split(whole, len(s)), p], -1)[:count]
         return loss, self.config.lp_weight * lp(positive, self.config.lp_power), rewards
 
-    def _chunked(self, batch: Triples) -> tuple[Triples, int]:
-        """The batch in whole chunks: a short last chunk is filled up, with rows whose loss is not taken."""
-        chunk = min(self.config.chunk_size, len(batch))
-        missing = -len(batch) % chunk
-        return (np.concatenate([batch, np.repeat(batch[-1:], missing, axis=0)]) if missing else batch), chunk
-
     def _tables(self) -> dict[str, RowAdam]:
         shared = {f"shared.{name}": table for name, table in self.shared.items()}
         learnt = {f"corruptions.{name}": table for name, table in self.strategy.tables.items()}
@@ -293,3 +271,10 @@ def _mean_scores(corrupted: Tensor, spared: Tensor, chunk: int) -> Tensor:
     """(b, eta) -> (b / chunk, eta): every stand-in's mean score with the positives it counts for, 0 without any."""
     scores, counted = (part.view(-1, chunk, spared.shape[1]) for part in (corrupted.masked_fill(spared, 0), ~spared))
     return scores.sum(1) / counted.sum(1).clamp(min=1)
+
+
+def _chunked(batch: Triples, chunk: int) -> tuple[Triples, int]:
+    """The batch in whole chunks: a short last chunk is filled up, with rows whose loss is not taken."""
+    chunk = min(chunk, len(batch))
+    missing = -len(batch) % chunk
+    return (np.concatenate([batch, np.repeat(batch[-1:], missing, axis=0)]) if missing else batch), chunk

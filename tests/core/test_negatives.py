@@ -1,34 +1,70 @@
 """The corruptions of a step of training: whose they are, and which do not count."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.corruptions.sides import subject_shares
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, Split
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
 from kgcore.registry import build
 from kgcore.training import loop
+from kgcore.training.batches import Batches
 from kgcore.training.negatives import Negatives
 
 CPU = torch.device("cpu")
 
 
-def test_chunks_that_share_typed_corruptions_are_of_one_predicate(small_graph: KnowledgeGraph) -> None:
-    config = TrainConfig(k=4, chunk_size=16, batch_size=64, negatives={"typed": 1.0})
+@given(
+    counts=st.lists(st.integers(0, 40), min_size=1, max_size=6).filter(any),
+    chunk=st.integers(1, 9),
+    chunks=st.integers(1, 4),
+    by_predicate=st.booleans(),
+)
+def test_an_epoch_has_each_positive_once_in_chunks_of_one_predicate(
+    counts: list[int], chunk: int, chunks: int, by_predicate: bool
+) -> None:
+    predicates = np.random.default_rng(1).permutation(np.repeat(np.arange(len(counts)), counts))
+    batches = Batches(predicates, chunk * chunks, chunk, by_predicate)
+    steps = batches.draw(np.random.default_rng(0))
+    assert len(steps) == len(batches)
+    assert sorted(np.concatenate([rows for rows, _ in steps])) == list(range(len(predicates)))
+    for rows, own in steps:
+        assert 1 <= len(rows) <= chunk * chunks
+        if by_predicate:
+            parts = [predicates[rows[start : start + own]] for start in range(0, len(rows), own)]
+            assert all(len(np.unique(part)) == 1 for part in parts)
+    shared = sum(len(rows) for rows, own in steps if own > 1)
+    if by_predicate and chunk > 1:
+        assert shared == sum(count // chunk * chunk for count in counts)
+
+
+def test_typed_corruptions_that_are_shared_stay_in_the_predicates_range(small_graph: KnowledgeGraph) -> None:
+    """Predicates of 20 triples each with ranges of their own, in chunks of 16."""
+    rng = np.random.default_rng(0)
+    triples = np.concatenate(
+        [np.c_[rng.integers(10, size=20), np.full(20, p), 10 + 10 * p + rng.integers(10, size=20)] for p in range(3)]
+    )
+    graph = replace(small_graph, train=Split(triples, np.ones(60)))
+    config = TrainConfig(k=4, chunk_size=16, batch_size=32, negatives={"typed": 1.0}, eta=6)
     model, loss = build(MODELS.get("transe"), {}, 4), build(LOSSES.get("nll"), {})
-    state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
-    predicates = small_graph.train.triples[:, 1]
-    orders = [state._order(), state._order()]
-    for order in orders:
-        assert sorted(order) == list(range(len(predicates)))  # each positive once
-        chunks = [predicates[order[start : start + 16]] for start in range(0, len(order), 16)]
-        mixed = sum(len(np.unique(chunk)) > 1 for chunk in chunks)
-        assert mixed <= len(np.unique(predicates))  # what is left over of the predicates
-    assert (orders[0] != orders[1]).any()
+    state = loop._State(graph, model, loss, config, CPU, compiled=False)
+    ranges = [np.unique(triples[triples[:, 1] == p, 2]) for p in range(3)]
+    seen = 0
+    for rows, chunk in state.batches.draw(state.rng):
+        batch, own = loop._chunked(state.positives[rows], chunk)
+        _, in_object, _ = state.negatives.draw(batch, own)
+        for predicate, stand_ins in zip(batch[::own, 1], in_object, strict=True):
+            assert set(stand_ins) <= set(ranges[predicate])
+            seen += len(stand_ins)
+    assert seen
 
 
 def test_a_shared_stand_in_that_is_the_positives_own_entity_counts_for_nothing(small_graph: KnowledgeGraph) -> None:

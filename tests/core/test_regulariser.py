@@ -68,7 +68,7 @@ def test_the_penalty_is_the_same_with_dropout(small_graph: KnowledgeGraph) -> No
         entities, predicates = state.entities.table.clone(), state.predicates.table.clone()
         dense = state.dense
         state.dense = lambda *given, dense=dense: penalties.append(found := dense(*given)) or found
-        state._step(batch, 1, 0.1)
+        state._step(batch, 16, 1, 0.1)
         rows = torch.cat([entities[batch[:, [0, 2]]].flatten(1), predicates[batch[:, 1]]], 1)
         assert penalties[-1][1].item() == pytest.approx(lp(rows, 3).item(), rel=1e-5)
     assert penalties[0][0].item() != penalties[1][0].item()

@@ -169,7 +169,7 @@ def test_a_model_that_encodes_is_trained_through_the_encoding_and_kept_encoded(s
     triples = torch.tensor([[s, p, o], [s, p, 7], [5, p, o]])
     scores = whole.score(entities[triples[:, 0]], predicates[triples[:, 1]], entities[triples[:, 2]])
     value = loss(scores[:1], scores[None, 1:])
-    told = state._step(small_graph.train.triples[:1], 1, 0.1)
+    told = state._step(small_graph.train.triples[:1], 1, 1, 0.1)
     assert told.item() == pytest.approx(value.item())
     gradients = torch.autograd.grad(value, list(leaves.values()))
     for table, gradient in zip(state._tables().values(), gradients, strict=True):
@@ -256,9 +256,9 @@ def test_the_learning_rate_falls_to_what_is_asked(small_graph: KnowledgeGraph, m
     rates: list[float] = []
     real = loop._State._step
 
-    def noted(self: loop._State, batch: np.ndarray, step: int, rate: float) -> torch.Tensor:
+    def noted(self: loop._State, batch: np.ndarray, chunk: int, step: int, rate: float) -> torch.Tensor:
         rates.append(rate)
-        return real(self, batch, step, rate)
+        return real(self, batch, chunk, step, rate)
 
     monkeypatch.setattr(loop._State, "_step", noted)
     config = TrainConfig(k=4, epochs=2, batch_size=100, learning_rate=0.1)
