@@ -50,7 +50,7 @@ PLAIN: dict[str, Any] = {
     "device": DEVICE,
     "preset": Annotated[str, typer.Option(help=f"settings that are not given: {', '.join((*PRESETS, NONE))}")],
     "labels": Annotated[str, typer.Option(help="file of newly labelled triples: subject, predicate, object, 1 or -1")],
-    "refit": Annotated[bool, typer.Option("--refit/--no-refit", help="fit the calibrators anew")],
+    "refit": Annotated[bool, typer.Option("--refit", help="fit the calibrators anew without new labels, too")],
     "instead": Annotated[bool, typer.Option("--instead", help="they take the place of the validation split")],
     "dataset": Annotated[str, typer.Option(help="data set that has results; promote: none = each of them")],
     "runs": Annotated[

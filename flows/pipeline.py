@@ -29,7 +29,7 @@ from tasks.evaluate import evaluate_predictions
 from tasks.pipeline import LATEST, finish_pipeline, pipeline_run, resolve
 from tasks.prepare import add_labels, prepare_data
 from tasks.rank import rank_triples
-from tasks.recalibrate import earlier, fitted_before, recalibration_run
+from tasks.recalibrate import earlier, recalibration_run
 from tasks.report import write_report
 from tasks.score import score_triples
 from tasks.stage import Context, StageRef
@@ -89,7 +89,7 @@ def recalibrate(
     labels: str = "",
     instead: bool = False,
     base_rate: float | None = None,
-    refit: bool = True,
+    refit: bool = False,
     force: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
@@ -102,12 +102,12 @@ def recalibrate(
         labels: file of newly labelled triples (subject, predicate, object, 1 or -1), which join the validation split
         instead: the labelled triples take the place of the validation split
         base_rate: share of positives the probabilities are to be about; none = as before
-        refit: fit the calibrators anew; else the fitted ones are told about the base rate as they are
+        refit: fit the calibrators anew without new labels, too; else the fitted ones are told about the base rate
         force: run every stage that is not taken over even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     trained, configs = earlier(model, base_rate)
-    fitted = None if refit else fitted_before(model, labels, base_rate)
+    fitted = None if refit or labels or base_rate is None else resolve("calibrate", model)
     file = Path(labels) if labels else None
     with recalibration_run(trained, configs, file, instead, device, _flow_run_id()) as run_id:
         context = Context(parent=run_id, force=force, device=device)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from kgcore.calibration import CALIBRATORS
-from kgcore.corruptions import SIDES, STRATEGIES
+from kgcore.corruptions import SIDES, STRATEGIES, TAUGHT
 from kgcore.ensembles import POOLS
 from kgcore.errors import InputError
 from kgcore.losses import LOSSES
@@ -170,7 +170,7 @@ class TrainConfig(Config):
         0.0, "share of the level of a predicate's objects that is taken off a triple's score", ge=0, le=1
     )
     cohort_size: int = setting(500, "most objects of a predicate that its level is taken of", ge=1)
-    cohort_sharpness: float = setting(2.0, "how much the best of them count: 0 = their mean, infinite = the best", gt=0)
+    cohort_temperature: float = setting(0.5, "whose level it is: near 0 the best object's, large the mean one's", gt=0)
     seed: int = setting(0, "seed of initialisation, order, corruptions and cohorts", ge=0)
 
     def __post_init__(self) -> None:
@@ -196,6 +196,13 @@ class CorruptConfig(Config):
     calibration_eta: int = setting(20, "corruptions per positive", ge=1)
     filtered: bool = setting(True, "drop corruptions that are known facts")
     corruption_seed: int = setting(0, "seed of the corruptions", ge=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in sorted(TAUGHT & set(self.strategy)):
+            raise InputError(
+                f"strategy is {name!r}: it learns while a model is trained, and draws nothing but for that"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +276,7 @@ class TuneConfig(Config):
     search: tuple[str, ...] = setting(
         SEARCHED, "training settings that are searched for; the others stay as they are given", choices=SEARCHABLE
     )
-    most_epochs: int = setting(100, "most epochs that a trial may train", ge=FEWEST_EPOCHS)
+    most_epochs: int = setting(100, "most epochs that a trial may train, where epochs are searched", ge=FEWEST_EPOCHS)
     tune_seed: int = setting(0, "seed of the search, and of what validation is split and sampled by", ge=0)
 
 

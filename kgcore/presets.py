@@ -51,24 +51,24 @@ _LOSS = {
 }
 _BEST_CALIBRATORS = (*CalibrateConfig().calibrators, "per_relation")
 _BEST: dict[tuple[str, str], dict[str, Any]] = {
-    ("wn11", "transe"): {"k": 200, "epochs": 200},
+    ("wn11", "transe"): {"k": 200, "epochs": 200, "cohort_temperature": 0.25},
     ("fb13", "transe"): {"k": 200, "epochs": 120, "eta": 50},
 }
 
 
-def _cohort(sharpness: float) -> dict[str, Any]:
+def _cohort(temperature: float) -> dict[str, Any]:
     """Scores are normalised by half of the level of a predicate's objects."""
-    return {"cohort_weight": 0.5, "cohort_sharpness": sharpness}
+    return {"cohort_weight": 0.5, "cohort_temperature": temperature}
 
 
 # What searches on validation have found for a data set, model and loss.
 _FOUND: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("wn11", "transe", "self_adversarial"): {"loss_options": {"margin": 1.5}} | _cohort(4.0),
-    ("wn11", "transe", "nll"): _cohort(4.0),
+    ("wn11", "transe", "self_adversarial"): {"loss_options": {"margin": 1.5}} | _cohort(0.5),
+    ("wn11", "transe", "nll"): _cohort(0.5),
     ("wn11", "distmult", "multiclass_nll"): {"epochs": 39, "eta": 34, "learning_rate": 0.0901, "lp_weight": 0.115},
     ("wn11", "complex", "multiclass_nll"): {"epochs": 96} | _cohort(1.0),
     ("wn11", "hole", "pairwise"): {"epochs": 24, "eta": 12, "learning_rate": 0.131, "lp_weight": 6.87},
-    ("fb13", "transe", "self_adversarial"): {"loss_options": {"margin": 4.0}} | _cohort(2.0),
+    ("fb13", "transe", "self_adversarial"): {"loss_options": {"margin": 4.0}} | _cohort(0.5),
     ("fb13", "distmult", "multiclass_nll"): {"epochs": 16} | _cohort(1.0),
     ("fb13", "complex", "multiclass_nll"): {"epochs": 16} | _cohort(1.0),
     ("fb13", "hole", "pairwise"): {"epochs": 16},

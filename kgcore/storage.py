@@ -84,7 +84,7 @@ def write_model(folder: Path, trained: "TrainedModel") -> None:
     parameters |= {"inverse": True} if trained.inverse else {}
     if cohort := trained.cohort:
         tables |= {f"cohort.{name}": torch.from_numpy(getattr(cohort, name)) for name in ("members", "starts")}
-        parameters["cohort"] = {"weight": cohort.weight, "sharpness": cohort.sharpness}
+        parameters["cohort"] = {"weight": cohort.weight, "temperature": cohort.temperature}
     save_file({name: table.contiguous() for name, table in tables.items()}, folder / "embeddings.safetensors")
     write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
 
@@ -102,7 +102,7 @@ def read_model(folder: Path) -> "TrainedModel":
     cohort = None
     if weights := parameters.get("cohort"):
         members, starts = (tables.pop(f"cohort.{name}").numpy() for name in ("members", "starts"))
-        cohort = Cohort(weights["weight"], weights["sharpness"], members, starts)
+        cohort = Cohort(weights["weight"], weights["temperature"], members, starts)
     shared = {name.removeprefix("shared."): tensor for name, tensor in tables.items()}
     embeddings = Embeddings(entities, predicates, shared)
     name, k, options = (parameters[key] for key in ("model", "k", "options"))
@@ -114,17 +114,18 @@ def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
     columns = _spo(np.concatenate([c.triples for c in made.values()]))
     columns["source"] = np.concatenate([c.source for c in made.values()])
     columns["split"] = np.repeat(list(made), [len(c.triples) for c in made.values()])
-    _write_table(path, columns, {"dropped": {split: c.dropped for split, c in made.items()}})
+    counts = {name: {split: getattr(c, name) for split, c in made.items()} for name in ("dropped", "fallbacks")}
+    _write_table(path, columns, counts)
 
 
 def read_corruptions(path: Path) -> dict[str, Corruptions]:
     """The corruptions `write_corruptions` wrote, by split."""
     table, metadata = _read_table(path)
-    triples = _triples(table)
-    return {
-        split: Corruptions(triples[table["split"] == split], table["source"][table["split"] == split], dropped)
-        for split, dropped in metadata["dropped"].items()
-    }
+    triples, made = _triples(table), {}
+    for split, dropped in metadata["dropped"].items():
+        own, fallbacks = table["split"] == split, metadata.get("fallbacks", {}).get(split, 0)
+        made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks)
+    return made
 
 
 def write_scores(path: Path, table: ScoreTable) -> None:

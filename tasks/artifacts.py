@@ -10,7 +10,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.context import FlowRunContext
 
 from kgcore.errors import first_line
-from kgcore.report.summary import METRICS, markdown, rows
+from kgcore.report.summary import SHOWN, markdown, rows
 from tasks.show_ensemble import ensemble_markdown
 from tasks.show_tuning import outcome, ranked
 from tasks.stage import StageRef, inputs, log
@@ -24,7 +24,7 @@ def publish(summary: dict[str, Any]) -> None:
     """Of a pipeline: its notes and table, by calibrator."""
     title = f"{summary['model']} on {summary['dataset']}"
     table = [
-        {"negatives": negatives, "calibrator": calibrator} | {name: round(values[name], 4) for name in METRICS}
+        {"negatives": negatives, "calibrator": calibrator} | {name: round(values[name], 4) for name in SHOWN}
         for negatives, calibrator, values in rows(summary)
     ]
     _publish(title, "\n\n".join([*summary["notes"], markdown(summary)]), table, summary["pipeline"])
@@ -70,7 +70,7 @@ def publish_decisions(decisions: list[dict[str, Any]]) -> None:
 def publish_ensemble(summary: dict[str, Any]) -> None:
     """Of ensembles: them beside their members, and what the members' disagreement says."""
     table = [
-        {"negatives": negatives, "model": name} | {metric: round(values[metric], 4) for metric in METRICS}
+        {"negatives": negatives, "model": name} | {metric: round(values[metric], 4) for metric in SHOWN}
         for negatives, name, values in rows(summary)
     ]
     text = "\n\n".join([*summary["notes"], ensemble_markdown(summary)])

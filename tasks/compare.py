@@ -186,7 +186,9 @@ def _test_sample(corrupt: Run | None, settings: Mapping[str, Any]) -> str:
     words = {"sides": "sides", "calibration_eta": "eta", "corruption_seed": "seed"}
     told = ", ".join(f"{word} {settings[f'corrupt.{name}']}" for name, word in words.items())
     strategy, rate = shares_text(settings["corrupt.strategy"]), settings.get("calibrate.base_rate")
-    return f"{strategy} corruptions, {told}, base rate {rate}"
+    model = corrupt.data.tags.get("input.train")  # where a model drew them
+    drawn = f", drawn by the model of {model[:8]}" if model else ""
+    return f"{strategy} corruptions, {told}, base rate {rate}{drawn}"
 
 
 def _once(frame: pd.DataFrame) -> pd.DataFrame:

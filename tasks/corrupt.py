@@ -33,7 +33,6 @@ def corrupt_triples(
         storage.write_json(run.folder / "audit.json", audits)
         for split, figures in audits.items():
             run.log_metrics({f"{split}.{name}": value for name, value in figures.items()})
-        run.log_metrics({"fallbacks": strategy.fallbacks})
 
     return run_stage("corrupt", config, upstream, code, body, context)
 

@@ -47,16 +47,6 @@ def earlier(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfi
     return trained, settings
 
 
-def fitted_before(text: str, labels: str, base_rate: float | None) -> StageRef:
-    """The calibrators of what a person names, to be told about the base rate. Raises InputError where there are none,
-    no base rate is given, or labels are, which only a new fit can learn from."""
-    if base_rate is None or labels:
-        raise InputError(
-            "calibrators that are not fitted anew can be told about another base rate, and about no labels"
-        )
-    return resolve("calibrate", text)
-
-
 @contextmanager
 def recalibration_run(
     model: StageRef,

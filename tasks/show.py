@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kgcore.report.summary import METRICS, best, interval, rows, word
+from kgcore.report.summary import METRICS, SHOWN, best, interval, rows, texts, word
 from tasks.ui import ui_command
 
 
@@ -15,12 +15,13 @@ def show_results(console: Console, summary: dict[str, Any]) -> None:
     table = Table(title=f"{summary['model']} on {summary['dataset']}", title_justify="left")
     for name in ("negatives", "calibrator"):
         table.add_column(name)
-    for name in METRICS:
+    for name in SHOWN:
         table.add_column(name.replace("_", " "), justify="right")
     top = best(summary)
     for negatives, calibrator, values in rows(summary):
         good = {name for name in METRICS if negatives and values[name] == top[name]}
-        cells = [f"[bold green]{values[name]:.4f}[/]" if name in good else f"{values[name]:.4f}" for name in METRICS]
+        told = zip(SHOWN, texts(values), strict=True)
+        cells = [f"[bold green]{text}[/]" if name in good else text for name, text in told]
         table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
     console.print(table)
     _show_best(console, summary)

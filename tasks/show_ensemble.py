@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from kgcore.report.summary import METRICS, best, rows
+from kgcore.report.summary import SHOWN, best, rows, texts
 from tasks.ui import ui_command
 
 
@@ -20,7 +20,7 @@ def show_ensemble(console: Console, summary: dict[str, Any]) -> None:
             table.add_column(head.replace(", ", "\n"), justify="right", no_wrap=True)
         top = best({"metrics": {negatives: group}})
         for _, name, values in rows({"metrics": {negatives: group}}):
-            stars = (f"{values[metric]:.4f}{'*' if values[metric] == top[metric] else ' '}" for metric in METRICS)
+            stars = (f"{values[metric]:.4f}{'*' if values[metric] == top.get(metric) else ' '}" for metric in SHOWN)
             cells = (f"[bold green]{text}[/]" if text.endswith("*") else text for text in stars)
             table.add_row(title(summary, name), *cells, *weights(summary, negatives, name))
         console.print(table)
@@ -38,7 +38,7 @@ def ensemble_markdown(summary: dict[str, Any]) -> str:
     columns = ["negatives", "model", *heads(summary)]
     lines = [f"| {' | '.join(columns)} |", "|---|---|" + "---|" * len(heads(summary))]
     for negatives, name, values in rows(summary):
-        cells = [f"{values[metric]:.4f}" for metric in METRICS] + weights(summary, negatives, name)
+        cells = texts(values) + weights(summary, negatives, name)
         lines.append(f"| {' | '.join([words(negatives), title(summary, name), *cells])} |")
     lines.append("")
     for negatives in summary["metrics"]:
@@ -49,7 +49,7 @@ def ensemble_markdown(summary: dict[str, Any]) -> str:
 
 def heads(summary: dict[str, Any]) -> list[str]:
     """The columns with numbers: metrics, and the weights in each pool."""
-    return [words(metric) for metric in METRICS] + [f"{words(pool)}, weight" for pool in summary["pools"]]
+    return [words(metric) for metric in SHOWN] + [f"{words(pool)}, weight" for pool in summary["pools"]]
 
 
 def title(summary: dict[str, Any], name: str) -> str:

@@ -10,4 +10,5 @@ if TYPE_CHECKING:
 STRATEGIES: "Registry[type[Strategy]]" = Registry(
     "corruption strategy", "kgcore.corruptions", helpers=("base", "audit", "choice", "mixture", "sides")
 )
+TAUGHT = frozenset({"kbgan"})  # learn while a model is trained, and know nothing without
 SIDES = ("subject", "object", "both", "bernoulli")

@@ -10,6 +10,7 @@ def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, flo
     """Counts and shares of the corruptions of a split's positives.
 
     corruptions, dropped      how many there are, and how many were filtered away as known facts
+    fallbacks                 how many had to be drawn by a simpler strategy, dropped ones included
     true_in_train, ..._valid, ..._test
                               shares that are facts of that split, taken for false: a lower bound of the share that is
                               true. Test is looked at here and nowhere else; nothing is fitted or filtered by it.
@@ -22,6 +23,7 @@ def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, flo
     source, triples, every = positives.positives[made.source], made.triples, max(1, len(made.triples))
     changed = triples != source
     figures = {"corruptions": float(len(triples)), "dropped": float(made.dropped)}
+    figures["fallbacks"] = float(made.fallbacks)
     facts = {"train": graph.train.positives, "valid": graph.valid.positives, "test": graph.test.positives}
     for name, known in facts.items():
         figures[f"true_in_{name}"] = float(graph.index(known).contains(triples).sum() / every)

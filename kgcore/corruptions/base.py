@@ -64,14 +64,16 @@ class Strategy(ABC):
 class Corruptions:
     """Corrupted triples and where they came from.
 
-    triples  (m, 3)
-    source   (m,) row of the positive each was made from
-    dropped  corruptions that were filtered away as known facts
+    triples    (m, 3)
+    source     (m,) row of the positive each was made from
+    dropped    corruptions that were filtered away as known facts
+    fallbacks  replacements that a simpler strategy had to draw
     """
 
     triples: Triples
     source: Ints
     dropped: int
+    fallbacks: int = 0
 
 
 def corrupt(
@@ -91,7 +93,7 @@ def corrupt(
     """
     if eta < 1:
         raise InputError(f"eta is {eta}: it must be at least 1")
-    source = np.repeat(np.arange(len(positives)), eta)
+    source, before = np.repeat(np.arange(len(positives)), eta), strategy.fallbacks
     triples = positives[source]
     on_subject: Bools = rng.random(len(triples)) < shares[triples[:, 1]]
     for column, rows in ((SUBJECT, on_subject), (OBJECT, ~on_subject)):
@@ -99,7 +101,7 @@ def corrupt(
     keep = ~known.contains(triples) if known is not None else np.ones(len(triples), dtype=bool)
     if len(triples) and not keep.any():
         raise InputError("every corruption is a known fact: there is nothing to calibrate against")
-    return Corruptions(triples[keep], source[keep], int((~keep).sum()))
+    return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before)
 
 
 def corrupt_held_out(

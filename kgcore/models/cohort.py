@@ -16,12 +16,12 @@ class Cohort:
     """Cohort-normalised scores:
 
         f'(s, p, o) = f(s, p, o) - weight level(s, p)
-        level(s, p) = 1/sharpness log( 1/|C_p| sum_{c in C_p} exp(sharpness f(s, p, c)) )
+        level(s, p) = T log( 1/|C_p| sum_{c in C_p} exp(f(s, p, c) / T) )
 
     C_p, the cohort of p, are objects that p has in training. Where a subject fits everything, to fit one more object
     says little; where it fits nothing, to fit one a little says much. With weight 0 a score is f; with weight and
-    sharpness 1, up to a constant of p, the log-likelihood of the object among the cohort. The larger the sharpness, the
-    more the level is that of the best of the cohort; in the limit 0, its mean.
+    temperature T = 1, up to a constant of p, the log-likelihood of the object among the cohort. The smaller T, the more
+    the level is that of the best of the cohort; the larger, that of its mean.
 
     Rosenberg et al., "The Use of Cohort Normalized Scores for Speaker Verification", ICSLP 1992; half of the level of
     the nearest ones is taken off similarities by Conneau et al., "Word Translation Without Parallel Data", ICLR 2018,
@@ -32,7 +32,7 @@ class Cohort:
     """
 
     weight: float
-    sharpness: float
+    temperature: float
     members: Ints
     starts: Ints
 
@@ -48,8 +48,8 @@ class Cohort:
                 rows = slice(start, min(start + at_once, first[predicate + 1]))
                 subjects = self._rows(tables, pairs[rows, 1])
                 p = tables.predicates[predicate].expand(len(subjects), -1)
-                scores = model.score_objects(subjects, p, cohort).double() * self.sharpness
-                levels = (scores.logsumexp(1) - np.log(len(cohort))) / self.sharpness
+                scores = model.score_objects(subjects, p, cohort).double() / self.temperature
+                levels = (scores.logsumexp(1) - np.log(len(cohort))) * self.temperature
                 found[rows] = levels.cpu().numpy()
         return found[place.ravel()]
 
@@ -58,7 +58,9 @@ class Cohort:
         return tables.entities[torch.from_numpy(np.ascontiguousarray(entities)).to(tables.entities.device)]
 
 
-def draw_cohort(graph: KnowledgeGraph, size: int, weight: float, sharpness: float, rng: np.random.Generator) -> Cohort:
+def draw_cohort(
+    graph: KnowledgeGraph, size: int, weight: float, temperature: float, rng: np.random.Generator
+) -> Cohort:
     """For every predicate all the objects that training has of it, or `size` of them drawn without replacement; of a
     predicate that training does not have, of all entities. Memory: at most `size` numbers a predicate."""
     seen = np.unique(graph.train.positives[:, 1:], axis=0)
@@ -68,4 +70,4 @@ def draw_cohort(graph: KnowledgeGraph, size: int, weight: float, sharpness: floa
         pool = seen[start:end, 1] if end > start else np.arange(len(graph.entities))
         cohorts.append(pool if len(pool) <= size else np.sort(rng.choice(pool, size, replace=False)))
     lengths = [len(cohort) for cohort in cohorts]
-    return Cohort(weight, sharpness, np.concatenate(cohorts), np.concatenate([[0], np.cumsum(lengths)]))
+    return Cohort(weight, temperature, np.concatenate(cohorts), np.concatenate([[0], np.cumsum(lengths)]))

@@ -52,7 +52,7 @@ class TrainedModel:
         for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
             digest.update(np.ascontiguousarray(table.detach().cpu().numpy()).tobytes())
         if self.cohort is not None:
-            digest.update(repr((self.cohort.weight, self.cohort.sharpness)).encode())
+            digest.update(repr((self.cohort.weight, self.cohort.temperature)).encode())
             for numbers in (self.cohort.members, self.cohort.starts):
                 digest.update(np.ascontiguousarray(numbers).tobytes())
         return digest.hexdigest()

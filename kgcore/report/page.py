@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from kgcore.report.summary import CALIBRATION, DISCRIMINATION, METRICS, best, interval, rows, word
+from kgcore.report.summary import CALIBRATION, DISCRIMINATION, SHOWN, best, interval, rows, word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def page(
         title=title,
         rows=rows(summary),
         best=best(summary),
-        metrics=METRICS,
+        metrics=SHOWN,
         more=MORE,
         uncertainty=_uncertainty(summary),
         level=settings.get("evaluate", {}).get("bootstrap_level"),

@@ -5,12 +5,13 @@ from typing import Any
 
 from kgcore.evaluation import Measured
 
-METRICS = ("brier", "log_loss", "ece", "accuracy")  # what a small table shows
+METRICS = ("brier", "log_loss", "ece", "accuracy")
+SHOWN = ("brier", "log_loss", "ece", "sharpness", "accuracy")  # in a small table: calibration never without sharpness
 CALIBRATION = ("smooth_ece", "ece_equal_mass", "debiased_rmsce", "brier_miscalibration", "log_loss_miscalibration")
 DISCRIMINATION = ("brier_discrimination", "log_loss_discrimination", "auroc", "average_precision")
 RANKED = (*METRICS, *CALIBRATION, *DISCRIMINATION)  # of these there is a better and a worse
 HIGHEST_BEST = ("accuracy", *DISCRIMINATION)
-HEADLINES = (*METRICS, "smooth_ece", "auroc")  # what a pipeline's own run shows
+HEADLINES = (*SHOWN, "smooth_ece", "auroc")  # what a pipeline's own run shows
 WITH_INTERVAL = ("brier", "smooth_ece")  # where only the most telling intervals have room
 WORDS = {
     "brier": "Brier score",
@@ -63,6 +64,11 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str, dict[str, float]]]:
     return baselines + fitted
 
 
+def texts(values: Mapping[str, float]) -> list[str]:
+    """What a table shows of SHOWN; `-` of what was not measured, as the sharpness by earlier versions."""
+    return [f"{values[name]:.4f}" if name in values else "-" for name in SHOWN]
+
+
 def interval(summary: dict[str, Any], negatives: str, name: str, metric: str) -> tuple[float, float] | None:
     """(low, high) of a row's metric; None where there is none."""
     table = summary.get("intervals", {})
@@ -89,8 +95,8 @@ def with_intervals(metrics: Mapping[str, float], intervals: Mapping[str, Sequenc
 
 def markdown(summary: dict[str, Any]) -> str:
     """The table in Markdown, and the run id of every stage."""
-    lines = ["| negatives | calibrator | " + " | ".join(METRICS) + " |", "|---|---|" + "---|" * len(METRICS)]
+    lines = ["| negatives | calibrator | " + " | ".join(SHOWN) + " |", "|---|---|" + "---|" * len(SHOWN)]
     for negatives, name, values in rows(summary):
-        lines.append(f"| {negatives} | {name} | " + " | ".join(f"{values[m]:.4f}" for m in METRICS) + " |")
+        lines.append(f"| {negatives} | {name} | " + " | ".join(texts(values)) + " |")
     lines += ["", "Stages: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in summary["runs"].items())]
     return "\n".join(lines)

@@ -27,7 +27,7 @@ def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
     if not config.cohort_weight:
         return None
     rng = np.random.default_rng(config.seed)
-    return draw_cohort(graph, config.cohort_size, config.cohort_weight, config.cohort_sharpness, rng)
+    return draw_cohort(graph, config.cohort_size, config.cohort_weight, config.cohort_temperature, rng)
 
 
 def batch_size(config: TrainConfig, by_predicate: bool) -> int:

@@ -16,7 +16,11 @@ from tests.core.test_evaluation import predictions
 
 AUDITS = {
     "corruptions": dict.fromkeys(
-        ("corruptions", "dropped", "true_in_train", "true_in_valid", "true_in_test", "on_subject", "outside_range"), 0.0
+        (
+            *("corruptions", "dropped", "fallbacks", "true_in_train", "true_in_valid", "true_in_test"),
+            *("equal_to_source", "on_subject", "outside_range"),
+        ),
+        0.0,
     )
 }
 

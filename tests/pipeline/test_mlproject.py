@@ -55,7 +55,7 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
         "classify": {"calibrators"},
         "recalibrate": {"model"},
     }
-    plain = {"force": False, "device": "auto", "labels": "", "instead": False, "refit": True, "preset": "default"}
+    plain = {"force": False, "device": "auto", "labels": "", "instead": False, "refit": False, "preset": "default"}
     unset = {
         "promote": {"dataset", "base_rate"},
         "watch": {"dataset"},

@@ -77,7 +77,7 @@ def test_new_labels_and_a_new_base_rate_train_nothing(first: tuple[Kgcal, dict],
 def test_fitted_calibrators_are_told_about_another_base_rate(first: tuple[Kgcal, dict], tmp_path: Path) -> None:
     kgcal, before = first
     target = tmp_path / "out.json"
-    options = ("recalibrate", before["pipeline"], "--no-refit", "--json", str(target))
+    options = ("recalibrate", before["pipeline"], "--json", str(target))
     done = kgcal(*options, "--base-rate", "0.1")
     assert done.returncode == 0, done.stderr
     moved = json.loads(target.read_text())
@@ -89,9 +89,12 @@ def test_fitted_calibrators_are_told_about_another_base_rate(first: tuple[Kgcal,
     twice = kgcal(*options, "--base-rate", "0.1", "--model", before["runs"]["train"])
     assert twice.returncode == 2
     assert "the run to recalibrate is named twice" in twice.stderr
-    done = kgcal(*options)
-    assert done.returncode == 2
-    assert "can be told about another base rate" in done.stderr
+    done = kgcal(*options, "--base-rate", "0.1", "--refit")
+    assert done.returncode == 0, done.stderr
+    fitted = calibrators(kgcal, json.loads(target.read_text())["runs"]["calibrate"])
+    assert fitted[2].to_json() == old[2].to_json()  # of labelled negatives, which know of no base rate
+    assert fitted[3].base_rate == pytest.approx(0.1)
+    assert fitted[3].to_json() != new[3].to_json()
 
 
 def calibrators(kgcal: Kgcal, run_id: str) -> list[BoundCalibrator]:
@@ -182,7 +185,7 @@ def test_a_model_of_other_training_triples_is_refused(first: tuple[Kgcal, dict])
 
 def test_force_takes_over_what_calibrators_were_fitted_on(first: tuple[Kgcal, dict], tmp_path: Path) -> None:
     kgcal, before = first
-    options = ("recalibrate", before["pipeline"], "--no-refit", "--base-rate", "0.3", "--force")
+    options = ("recalibrate", before["pipeline"], "--base-rate", "0.3", "--force")
     found = []
     for number in range(2):
         target = tmp_path / f"{number}.json"
