@@ -4,8 +4,8 @@
     python docs/ablation.py wn11:uniform fb13:typed    # as the presets train them
 
 Each cell is what `kgcal run --strategy S --sides SIDE --filtered` (or `--no-filtered`) does, with as few resamplings as
-there may be. The gap is isotonic regression's to labelled negatives, the accuracy its at 0.5. Finished stages are re-used, so that a table costs one
-training a row of TRAINING and some seconds a cell, and can be stopped and started again.
+there may be. The gap is isotonic regression's to labelled negatives, the accuracy its at 0.5. What is finished is
+re-used: a table costs one training a row of TRAINING and some seconds a cell, and can be stopped and started again.
 """
 
 import json
