@@ -19,12 +19,11 @@ class ConvE(Model):
     """f(s, p, o) = relu(vec(relu([s; r] * F + a)) W + b) . o, [s; r] the two reshaped to images, one above the other.
 
     Dettmers et al., "Convolutional 2D Knowledge Graph Embeddings", AAAI 2018, equation 1, with a bias of the filters
-    and of the projection as in its published code. No dropout, no batch normalisation, no bias of an entity, no inverse
-    predicates.
+    and of the projection as in its published code. No dropout within, no batch normalisation, no bias of an entity.
     Embeddings: (k,) real for entities and predicates; shared: the filters F, the projection W and their biases. Range:
     all reals.
-    The object side is one query for all candidates. The subject side convolves every candidate: train with an
-    object_share of 1, as the authors did, to be spared that.
+    The object side is one query for all candidates. The subject side convolves every candidate: train with inverse
+    relations, as the authors did, or with an object_share of 1, to be spared that.
 
     filters  number of filters
     kernel   their height and width; 3 by default, less where the image is smaller
