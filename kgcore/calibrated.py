@@ -22,16 +22,20 @@ class CalibratedModel:
     calibrator: BoundCalibrator
     graph: KnowledgeGraph
 
-    def predict(self, names: pd.DataFrame) -> tuple[Scores, Probabilities, Bools]:
+    def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
         """Scores (n,) and probabilities (n,) of triples of names (columns subject, predicate, object), and whether each
         can be judged (n,); of a triple with an unknown entity or predicate both are NaN.
 
-        Raises MismatchError when the calibrator belongs to another model.
+        base_rate  share of positives in (0, 1) that the probabilities are to be about, instead of the calibrator's,
+                   which is not fitted anew: logit q + logit base_rate - logit (the calibrator's)
+
+        Raises MismatchError when the calibrator belongs to another model, InputError for a base rate that cannot be.
         """
+        calibrator = self.calibrator if base_rate is None else self.calibrator.at(base_rate)
         triples, known = self.graph.number(names)
         scores, probabilities = np.full(len(names), np.nan), np.full(len(names), np.nan)
         scores[known] = self.trained.score(triples[known])
-        probabilities[known] = self.calibrator.predict(scores[known], self.trained.fingerprint(), triples[known, 1])
+        probabilities[known] = calibrator.predict(scores[known], self.trained.fingerprint(), triples[known, 1])
         return scores, probabilities, known
 
     def fitted_on(self, names: pd.DataFrame) -> Bools:

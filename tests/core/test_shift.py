@@ -3,17 +3,23 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
+from kgcore.calibrated import CalibratedModel
 from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import synthetic_sample
+from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
 from kgcore.calibration.shift import shift
+from kgcore.config import TrainConfig
 from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.training.loop import train
 
 rates = st.floats(0.01, 0.99)
 probabilities = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=20).map(np.array)
@@ -128,3 +134,26 @@ def test_a_file_of_the_first_format_is_read() -> None:
     read = BoundCalibrator.from_json(old)
     np.testing.assert_array_equal(read.predict(scores, fitted.model), fitted.predict(scores, fitted.model))
     assert (read.base_rate, read.fitted_at, read.corruptions) == (0.2, None, None)
+
+
+def test_a_model_is_asked_about_another_base_rate(small_graph: KnowledgeGraph) -> None:
+    trained = train(small_graph, TrainConfig(k=4, epochs=3, batch_size=200), torch.device("cpu")).model
+    valid = small_graph.valid
+    fitted = CALIBRATORS.get("isotonic").fit(ground_truth_sample(trained.score(valid.triples), valid.labels))
+    prints = trained.fingerprint(), small_graph.fingerprint()
+    model = CalibratedModel(trained, BoundCalibrator("isotonic", "ground_truth", 0.4, *prints, fitted), small_graph)
+    names = pd.concat(
+        [
+            small_graph.names_of(small_graph.test.triples),
+            pd.DataFrame([["?"] * 3], columns=["subject", "predicate", "object"]),
+        ]
+    )
+    (scores, q, known), (same, moved, _) = model.predict(names), model.predict(names, 0.1)
+    np.testing.assert_array_equal(scores, same)
+    assert known.sum() == len(names) - 1
+    inside = known & (q > 0) & (q < 1)
+    assert inside.any()
+    np.testing.assert_allclose(logit(moved[inside]), logit(q[inside]) + logit(0.1) - logit(0.4))
+    np.testing.assert_array_equal(moved[known & ~inside], q[known & ~inside])
+    with pytest.raises(InputError, match="base_rate is 1: it must be above 0 and below 1"):
+        model.predict(names, 1)
