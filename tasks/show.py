@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -12,7 +13,7 @@ from tasks.ui import ui_command
 
 def show_results(console: Console, summary: dict[str, Any]) -> None:
     """Print table, re-use, report, and how to open MLflow on them."""
-    table = Table(title=f"{summary['model']} on {summary['dataset']}", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("negatives", "calibrator"):
         table.add_column(name)
     for name in SHOWN:
@@ -23,6 +24,7 @@ def show_results(console: Console, summary: dict[str, Any]) -> None:
         told = zip(SHOWN, texts(values), strict=True)
         cells = [f"[bold green]{text}[/]" if name in good else text for name, text in told]
         table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
+    console.print(f"[bold]{escape(summary['model'])} on {escape(summary['dataset'])}[/]")
     console.print(table)
     _show_best(console, summary)
     for note in summary["notes"]:
@@ -48,7 +50,8 @@ def _show_best(console: Console, summary: dict[str, Any]) -> None:
     told = []
     for name in ("brier", "smooth_ece", "auroc"):
         if name in values:
-            ends = interval(summary, negatives, calibrator, name)
+            # that of smooth ECE says how it varies, not where the truth is (docs/decisions/0006-metrics.md)
+            ends = interval(summary, negatives, calibrator, name) if name != "smooth_ece" else None
             told.append(f"{word(name)} {values[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
     console.print(escape(f"best: {negatives} {calibrator}, ".replace("_", " ") + ", ".join(told)))
 
