@@ -190,7 +190,7 @@ class CorruptConfig(Config):
     strategy: dict[str, float] = setting(
         {"typed": 0.9, "uniform": 0.1},
         "corruption strategies of the synthetic negatives and their shares",
-        choices=STRATEGIES,
+        choices=STRATEGIES.without(TAUGHT),
     )
     sides: str = setting("bernoulli", "which side is replaced", choices=SIDES)
     calibration_eta: int = setting(20, "corruptions per positive", ge=1)
@@ -198,11 +198,9 @@ class CorruptConfig(Config):
     corruption_seed: int = setting(0, "seed of the corruptions", ge=0)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name in sorted(TAUGHT & set(self.strategy)):
-            raise InputError(
-                f"strategy is {name!r}: it learns while a model is trained, and draws nothing but for that"
-            )
+            raise InputError(f"strategy is {name!r}: it learns while a model is trained, and draws for nothing else")
+        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)

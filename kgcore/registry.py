@@ -13,6 +13,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from typing import Any, Generic, TypeVar
 
 from kgcore.errors import InputError
@@ -28,7 +29,7 @@ class Registry(Generic[T]):
         """`kind` is the word for a user, `package` where the files are, `helpers` its files that are no
         components, `separator` what stands in a name where its file has '_'."""
         self.kind, self._package, self._helpers = kind, package, frozenset(helpers)
-        self._separator = separator
+        self._separator, self._left_out = separator, frozenset[str]()
         self._components: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[U], U]:
@@ -51,11 +52,18 @@ class Registry(Generic[T]):
         """Take a component out again, as tests and notebooks need."""
         del self._components[name]
 
+    def without(self, names: Collection[str]) -> "Registry[T]":
+        """The same components but these: where only some can be chosen."""
+        part = copy(self)
+        part._left_out = frozenset(names)
+        return part
+
     def names(self) -> list[str]:
         """All known names, sorted."""
         path = importlib.import_module(self._package).__path__
         files = {module.name for module in pkgutil.iter_modules(path)} - self._helpers
-        return sorted(set(self._components) | {file.replace("_", self._separator) for file in files})
+        known = set(self._components) | {file.replace("_", self._separator) for file in files}
+        return sorted(known - self._left_out)
 
     def check(self, name: str) -> str:
         """The name itself when it is known. Raises InputError that lists the known names."""
