@@ -12,7 +12,6 @@ from kgcore.corruptions import STRATEGIES
 from kgcore.errors import MismatchError
 from kgcore.losses import LOSSES
 from kgcore.models import MODELS
-from kgcore.training.setup import built
 from tasks.fingerprint import code_fingerprint
 from tasks.progress import console, progress_bar
 from tasks.resources import find_device, gpu_slot
@@ -155,5 +154,7 @@ class _Watch:
 
 def check_training(config: TrainConfig, device: str) -> None:
     """Raise InputError for what cannot be trained, or a device that there is not: before anything runs."""
+    from kgcore.training.setup import built
+
     built(config)
     find_device(device)
