@@ -177,8 +177,7 @@ class TrainConfig(Config):
         super().__post_init__()
         if self.inverse_relations and self.object_share in (0, 1):
             raise InputError(
-                f"object_share is {self.object_share:g}: with inverse relations it must be above 0 and below 1, for a "
-                "triple is trained both ways"
+                f"object_share is {self.object_share:g}: with inverse relations it must be above 0 and below 1"
             )
 
 

@@ -34,7 +34,7 @@ from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkp
 from kgcore.training.inverse import with_inverses
 from kgcore.training.negatives import Negatives
 from kgcore.training.regulariser import dropout, lp
-from kgcore.training.setup import batch_size, built, cohort_of, steps
+from kgcore.training.setup import batch_size, built, cohort_of
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms a step
 NO_CORRUPTION = -1e4  # the score of a corruption that does not count: no loss sees it, nor its gradient
@@ -74,8 +74,6 @@ def train(
     model, loss = built(config)
     cohort = cohort_of(graph, config)
     graph = with_inverses(graph) if config.inverse_relations else graph
-    if compiled is None:
-        compiled = config.epochs * steps(graph, config) >= COMPILE_FROM_STEPS
     state = _State(graph, model, loss, config, device, compiled)
     resumed_at = state.load(read_checkpoint(checkpoint)) if checkpoint else 0
     written = time.monotonic()
@@ -102,7 +100,7 @@ class _State:
         loss: Loss,
         config: TrainConfig,
         device: torch.device,
-        compiled: bool,
+        compiled: bool | None,
     ) -> None:
         self.model, self.loss, self.config, self.device = model, loss, config, device
         self.rng = np.random.default_rng(config.seed)
@@ -125,10 +123,12 @@ class _State:
         self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
         self.strategy.start(self.rng)
         self.losses: list[float] = []
-        self.dense = compile_if_possible(self._dense_loss, "training") if compiled else self._dense_loss
         by_predicate = self.negatives.by_predicate
         size = batch_size(config, by_predicate)
         self.batches = Batches(self.positives[:, 1], size, config.chunk_size, by_predicate)
+        if compiled is None:
+            compiled = config.epochs * len(self.batches) >= COMPILE_FROM_STEPS
+        self.dense = compile_if_possible(self._dense_loss, "training") if compiled else self._dense_loss
 
     def trained(self, folds: bool = True) -> TrainedModel:
         """The model as it is now, on the CPU; where predicates have inverses, as `BothWays` reads it, or, without

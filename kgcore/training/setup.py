@@ -35,8 +35,3 @@ def batch_size(config: TrainConfig, by_predicate: bool) -> int:
     if not by_predicate or config.batch_size < config.chunk_size:
         return config.batch_size
     return config.batch_size // config.chunk_size * config.chunk_size
-
-
-def steps(graph: KnowledgeGraph, config: TrainConfig) -> int:
-    """Steps an epoch."""
-    return -(-len(graph.train) // config.batch_size)
