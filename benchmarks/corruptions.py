@@ -15,16 +15,16 @@ from typing import Any
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.corruptions import STRATEGIES
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.genealogy import write_genealogy
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
+from kgcore.registries import STRATEGIES
 from kgcore.training.loop import train
 
 ROWS: dict[str, dict[str, Any]] = {
     "uniform": {},
-    "uniform, facts left out": {"filter_training": True},
+    "uniform, facts left out": {"training_filtered": True},
     "uniform, sides by Bernoulli": {"bernoulli": True},
     "half typed, half uniform": {"negatives": {"typed": 1.0, "uniform": 1.0}},
     "typed, sides by Bernoulli": {"negatives": {"typed": 1.0}, "bernoulli": True},

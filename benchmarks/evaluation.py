@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import expit
 
 from kgcore.config import EvaluateConfig
-from kgcore.evaluation import evaluate
+from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
-from kgcore.predictions import Predictions
 
 CALIBRATORS, ROUNDS = 6, 3
 

@@ -21,8 +21,7 @@ from kgcore.datasets.base import find_dataset
 from kgcore.datasets.genealogy import write_genealogy
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
-from kgcore.losses import LOSSES
-from kgcore.models import MODELS
+from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
 from kgcore.training.loop import train
 

@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from flows.commands import app
+from flows.cli.commands import app
 
 TRAINING = {
-    "uniform": ["--negatives", "uniform", "--no-bernoulli"],
-    "typed": ["--negatives", "typed", "--bernoulli"],
+    "uniform": ["--training-strategy", "uniform", "--training-sides", "both"],
+    "typed": ["--training-strategy", "typed", "--training-sides", "bernoulli"],
 }
 SIDES = ("subject", "object", "both", "bernoulli")
 STRATEGIES = ("uniform", "typed", "typed=0.9,uniform=0.1", "relational", "batch", "nearest", "near_miss")
@@ -48,7 +48,13 @@ def table(dataset: str, trained: str) -> None:
     print(f"\n**{dataset}, trained against {trained} corruptions**: `kgcal run {' '.join(fixed)}`\n")
     print("| negatives | sides | Platt | isotonic | gap | accuracy |\n|---|---|---|---|---|---|")
     for number, (strategy, sides, filtered) in enumerate(CALIBRATION):
-        options = ["--strategy", strategy, "--sides", sides, "--filtered" if filtered else "--no-filtered"]
+        options = [
+            "--calibration-strategy",
+            strategy,
+            "--calibration-sides",
+            sides,
+            "--calibration-filtered" if filtered else "--no-calibration-filtered",
+        ]
         metrics = run([*fixed, *options, "--bootstrap-replicates", "50"])["metrics"]
         labelled, synthetic = metrics["ground_truth"], metrics["synthetic"]
         if not number:

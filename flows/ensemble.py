@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from flows.parameters import RunId
-from flows.runs import flow
+from flows.deployment.flow import flow
+from flows.deployment.parameters import RunId
+from flows.deployment.publish import publish_ensemble
 from kgcore.config import EnsembleConfig
-from tasks.artifacts import publish_ensemble
-from tasks.ensemble import ensemble_models, ensemble_summary
-from tasks.pipeline import resolve
-from tasks.stage import Context
+from tasks.jobs.ensemble import ensemble_models, ensemble_summary
+from tasks.jobs.pipeline import resolve
+from tasks.stages.base import Context
 
 
 @flow(name="ensemble", flow_run_name="ensemble by {config.member_calibrator}")

@@ -6,8 +6,9 @@ from typing import Any
 
 from prefect.context import FlowRunContext
 
-from flows.parameters import Device, PresetOrNone, RunId
-from flows.runs import flow
+from flows.deployment.flow import flow
+from flows.deployment.parameters import Device, PresetOrNone, RunId
+from flows.deployment.publish import publish
 from kgcore.config import (
     CalibrateConfig,
     ClassifyConfig,
@@ -20,20 +21,19 @@ from kgcore.config import (
     ScoreConfig,
     TrainConfig,
 )
-from kgcore.presets import tuned
-from tasks.artifacts import publish
-from tasks.calibrate import calibrate_scores, move_calibrators, upstream_of
-from tasks.classify import classify_triples
-from tasks.corrupt import corrupt_triples
-from tasks.evaluate import evaluate_predictions
-from tasks.pipeline import LATEST, finish_pipeline, pipeline_run, resolve
-from tasks.prepare import add_labels, prepare_data
-from tasks.rank import rank_triples
-from tasks.recalibrate import earlier, recalibration_run
-from tasks.report import write_report
-from tasks.score import score_triples
-from tasks.stage import Context, StageRef
-from tasks.train import adopt_model, train_model
+from kgcore.config.presets import tuned
+from tasks.jobs.pipeline import LATEST, finish_pipeline, pipeline_run, resolve
+from tasks.jobs.recalibrate import earlier, recalibration_run
+from tasks.stages.base import Context, StageRef
+from tasks.stages.calibrate import calibrate_scores, move_calibrators, upstream_of
+from tasks.stages.classify import classify_triples
+from tasks.stages.corrupt import corrupt_triples
+from tasks.stages.evaluate import evaluate_predictions
+from tasks.stages.prepare import add_labels, prepare_data
+from tasks.stages.rank import rank_triples
+from tasks.stages.report import write_report
+from tasks.stages.score import score_triples
+from tasks.stages.train import adopt_model, train_model
 
 
 @flow(name="pipeline", flow_run_name="{prepare.dataset} {train.model} {train.loss}")

@@ -11,16 +11,16 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
+from flows.deployment.flow import flow
+from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
+from flows.deployment.publish import publish_reproduction
 from flows.pipeline import run_pipeline
-from flows.runs import flow
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.reproduction.grid import Cell, grid
-from tasks.artifacts import publish_reproduction
-from tasks.pipeline import finished_pipeline
-from tasks.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
-from tasks.resources import cores
-from tasks.stage import Context
+from tasks.jobs.pipeline import finished_pipeline
+from tasks.jobs.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
+from tasks.stages.base import Context
+from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
 

@@ -1,7 +1,8 @@
 """Every stage as a flow of its own: re-triggered from the run ids of its upstream stages, or from `latest`."""
 
-from flows.parameters import Device, RunId
-from flows.runs import flow
+from flows.deployment.flow import flow
+from flows.deployment.parameters import Device, RunId
+from flows.deployment.publish import publish_stage
 from kgcore.config import (
     CalibrateConfig,
     ClassifyConfig,
@@ -13,18 +14,17 @@ from kgcore.config import (
     ScoreConfig,
     TrainConfig,
 )
-from tasks.artifacts import publish_stage
-from tasks.calibrate import calibrate_scores
-from tasks.classify import classify_triples
-from tasks.corrupt import by_model, corrupt_triples
-from tasks.evaluate import evaluate_predictions
-from tasks.pipeline import LATEST, resolve
-from tasks.prepare import prepare_data
-from tasks.rank import rank_triples
-from tasks.report import write_report
-from tasks.score import score_triples
-from tasks.stage import Context, StageRef
-from tasks.train import train_model
+from tasks.jobs.pipeline import LATEST, resolve
+from tasks.stages.base import Context, StageRef
+from tasks.stages.calibrate import calibrate_scores
+from tasks.stages.classify import classify_triples
+from tasks.stages.corrupt import by_model, corrupt_triples
+from tasks.stages.evaluate import evaluate_predictions
+from tasks.stages.prepare import prepare_data
+from tasks.stages.rank import rank_triples
+from tasks.stages.report import write_report
+from tasks.stages.score import score_triples
+from tasks.stages.train import train_model
 
 
 def shown(ref: StageRef) -> str:

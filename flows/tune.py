@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from flows.parameters import Device, PresetOrNone
-from flows.runs import flow
+from flows.deployment.flow import flow
+from flows.deployment.parameters import Device, PresetOrNone
+from flows.deployment.publish import publish_tuning
 from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig, TuneConfig
-from kgcore.presets import tuned
-from tasks.artifacts import publish_tuning
-from tasks.prepare import prepare_data
-from tasks.stage import Context
-from tasks.tune import search_settings, tuning_run
+from kgcore.config.presets import tuned
+from tasks.jobs.tune import search_settings, tuning_run
+from tasks.stages.base import Context
+from tasks.stages.prepare import prepare_data
 
 
 @flow(name="tune", flow_run_name="tune {prepare.dataset} {train.model} {train.loss}")

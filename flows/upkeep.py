@@ -5,13 +5,13 @@ from typing import Any
 
 from prefect.context import FlowRunContext
 
+from flows.deployment.flow import flow
+from flows.deployment.publish import publish_decisions, publish_look
 from flows.pipeline import recalibrate
-from flows.runs import flow
 from kgcore.config import GateConfig, WatchConfig
 from kgcore.errors import InputError, KgcalError
-from tasks.artifacts import publish_decisions, publish_look
-from tasks.promote import datasets_with_results, promote_best
-from tasks.watch import mark_recalibrated, watch_champion
+from tasks.jobs.promote import datasets_with_results, promote_best
+from tasks.jobs.watch import mark_recalibrated, watch_champion
 
 
 @flow(name="promote", flow_run_name="promote {dataset}")

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from kgcore.arrays import Floats, Triples
 from kgcore.corruptions.base import Corruptions
-from kgcore.evaluation import MAIN, Measured
+from kgcore.evaluation.evaluate import MAIN, Measured
+from kgcore.evaluation.predictions import Predictions
 from kgcore.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.metrics.reliability import Reliability
-from kgcore.predictions import Predictions
 from kgcore.score_table import ScoreTable
 
 if TYPE_CHECKING:

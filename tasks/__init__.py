@@ -1,4 +1,7 @@
-"""The stages, one file each, in the order of the pipeline: load -> one kgcore call -> log -> return a StageRef."""
+"""What a flow runs. stages/ has one file a stage, jobs/ what makes or reads many runs, tracking/ is the only room that
+talks to MLflow, workspace/ is the user's folder, environment and machine. Orchestration lives in flows/, mathematics in
+kgcore/.
+"""
 
 import os
 

@@ -1,14 +1,5 @@
-"""Calibrators, one file each. `CALIBRATORS.get("platt")` imports and returns the class."""
+"""Calibration: maps from scores to probabilities.
 
-from typing import TYPE_CHECKING
-
-from kgcore.registry import Registry
-
-if TYPE_CHECKING:
-    from kgcore.calibration.base import Calibrator
-
-CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
-    "calibrator",
-    "kgcore.calibration",
-    helpers=("base", "sample", "fit", "shift", "logistic", "pav", "steps", "effective", "audit"),
-)
+One file a calibrator; base.py is the contract, sample.py makes what is fitted (ground truth or synthetic), fit.py fits,
+shift.py moves probabilities to another base rate. Baselines, which fit nothing, are in baselines/.
+"""

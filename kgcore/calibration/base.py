@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from kgcore.arrays import Ints, Probabilities, Scores
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.errors import InputError, MismatchError
+from kgcore.registries import BASELINES, CALIBRATORS
 
 FORMAT = 3  # 1 knew one base rate only, 2 nothing of corruptions
 
@@ -120,13 +120,14 @@ class BoundCalibrator:
         unknown calibrator."""
         if data.get("format") not in range(1, FORMAT + 1):
             raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads 1 to {FORMAT}")
+        registry = BASELINES if data["calibrator"] in BASELINES.names() else CALIBRATORS
         return cls(
             name=data["calibrator"],
             negatives=data["negatives"],
             base_rate=data["base_rate"],
             model=data["model"],
             dataset=data["dataset"],
-            calibrator=CALIBRATORS.get(data["calibrator"]).from_parameters(data["parameters"]),
+            calibrator=registry.get(data["calibrator"]).from_parameters(data["parameters"]),
             fitted_at=data.get("fitted_at"),
             corruptions=data.get("corruptions"),
         )

@@ -7,12 +7,12 @@ import numpy as np
 from scipy.special import betaln, softmax
 
 from kgcore.arrays import Floats, Weights
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.pav import block_starts, pool, share
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
 from kgcore.calibration.steps import Steps, equal_mass
+from kgcore.registries import CALIBRATORS
 
 SPREAD, PRIOR = 10, 2.0  # the paper's C and N'
 

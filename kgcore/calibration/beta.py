@@ -6,11 +6,11 @@ import numpy as np
 from scipy.special import expit
 
 from kgcore.arrays import Floats, Probabilities, Scores
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.logistic import fit_logistic, smoothed_targets
 from kgcore.calibration.platt import fit_line
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.registries import CALIBRATORS
 
 
 @CALIBRATORS.register("beta")

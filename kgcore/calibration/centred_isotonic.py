@@ -5,10 +5,10 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Probabilities, Scores
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.pav import block_starts, pool, share
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.registries import CALIBRATORS
 
 
 @CALIBRATORS.register("centred_isotonic")

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator, Calibrator
-from kgcore.calibration.base_rate import BaseRate
+from kgcore.calibration.baselines.base_rate import BaseRate
+from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.calibration.uncalibrated import Uncalibrated
 from kgcore.config import CalibrateConfig, CorruptConfig
+from kgcore.registries import CALIBRATORS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 
@@ -49,4 +49,8 @@ def distribution(drawn: CorruptConfig, negatives: str) -> dict[str, Any] | None:
     None for other negatives."""
     if negatives != "synthetic":
         return None
-    return {"strategy": dict(drawn.strategy), "sides": drawn.sides, "filtered": drawn.filtered}
+    return {
+        "strategy": dict(drawn.calibration_strategy),
+        "sides": drawn.calibration_sides,
+        "filtered": drawn.calibration_filtered,
+    }

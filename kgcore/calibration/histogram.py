@@ -4,10 +4,10 @@ from typing import Self
 
 import numpy as np
 
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.pav import block_starts, pool, share
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.steps import Steps, equal_mass
+from kgcore.registries import CALIBRATORS
 
 BINS = 10  # Zadrozny & Elkan 2001
 

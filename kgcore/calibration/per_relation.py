@@ -6,12 +6,12 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.newton import Matrix, minimise
+from kgcore.registries import CALIBRATORS
 
 TAU = 0.5
 

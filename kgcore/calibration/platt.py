@@ -7,11 +7,11 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.logistic import fit_logistic, smoothed_targets, standardise
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import KgcalWarning
+from kgcore.registries import CALIBRATORS
 
 
 @CALIBRATORS.register("platt")

@@ -4,12 +4,12 @@ from typing import Self
 
 import numpy as np
 
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.pav import block_starts, pool, share
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
+from kgcore.registries import CALIBRATORS
 
 
 @CALIBRATORS.register("smoothed_isotonic")

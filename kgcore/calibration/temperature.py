@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import expit
 
 from kgcore.arrays import Probabilities, Scores
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.logistic import fit_logistic, smoothed_targets
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.registries import CALIBRATORS
 
 
 @CALIBRATORS.register("temperature")

@@ -1,14 +1,5 @@
-"""Corruption strategies, one file each. `STRATEGIES.get("uniform")` imports and returns the class."""
+"""Corruptions: triples made false by replacing the subject or the object.
 
-from typing import TYPE_CHECKING
-
-from kgcore.registry import Registry
-
-if TYPE_CHECKING:
-    from kgcore.corruptions.base import Strategy
-
-STRATEGIES: "Registry[type[Strategy]]" = Registry(
-    "corruption strategy", "kgcore.corruptions", helpers=("base", "audit", "choice", "mixture", "sides")
-)
-TAUGHT = frozenset({"kbgan"})  # learn while a model is trained, and know nothing without
-SIDES = ("subject", "object", "both", "bernoulli")
+One file a strategy, which says which entities may stand in; base.py is the contract, sides.py says which side is
+replaced, mixture.py combines strategies, audit.py describes what was drawn.
+"""

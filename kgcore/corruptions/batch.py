@@ -3,10 +3,10 @@
 import numpy as np
 
 from kgcore.arrays import Ints, Triples
-from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
 from kgcore.corruptions.uniform import Uniform
 from kgcore.graph import KnowledgeGraph
+from kgcore.registries import STRATEGIES
 
 
 @STRATEGIES.register("batch")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import Strategy
 from kgcore.graph import KnowledgeGraph
+from kgcore.registries import STRATEGIES
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel

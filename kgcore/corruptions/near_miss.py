@@ -3,10 +3,10 @@
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.choice import Choice
 from kgcore.corruptions.typed import Typed
 from kgcore.graph import KnowledgeGraph
+from kgcore.registries import STRATEGIES
 
 
 @STRATEGIES.register("near_miss")

@@ -3,8 +3,7 @@
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.corruptions import SIDES
-from kgcore.errors import InputError
+from kgcore.config.choices import object_share
 from kgcore.graph import KnowledgeGraph
 
 
@@ -12,6 +11,7 @@ def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
     """(R,) for each predicate the share of corruptions that replace the subject; the others replace the object.
 
     subject, object  1, 0
+    object=SHARE     1 - SHARE
     both             1/2, a fair coin (paper, section 4)
     bernoulli        tph / (tph + hpt): objects a subject has in training on average, and subjects an object has. Of a
                      predicate with one object a subject, such as `gender`, it replaces objects, where a corruption is
@@ -20,10 +20,8 @@ def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
 
     Raises InputError for other sides.
     """
-    if sides not in SIDES:
-        raise InputError(f"sides is {sides!r}: it must be one of {', '.join(SIDES)}")
-    if sides != "bernoulli":
-        return np.full(len(graph.predicates), {"subject": 1.0, "object": 0.0, "both": 0.5}[sides])
+    if (share := object_share(sides)) is not None:
+        return np.full(len(graph.predicates), 1 - share)
     train = np.unique(graph.train.positives, axis=0)
     subjects, objects = (
         np.bincount(np.unique(train[:, [1, column]], axis=0)[:, 0], minlength=len(graph.predicates))

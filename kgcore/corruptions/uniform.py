@@ -3,8 +3,8 @@
 import numpy as np
 
 from kgcore.arrays import Ints, Triples
-from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import Strategy
+from kgcore.registries import STRATEGIES
 
 
 @STRATEGIES.register("uniform")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
+from kgcore.registries import DATASETS
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """CoDEx-S: a small part of Wikidata with hard negatives that people verified."""
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.registries import DATASETS
 
 DATASETS.add(
     "codex-s",

@@ -1,8 +1,8 @@
 """family: the embedded, generated genealogy of which every triple's truth is known."""
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import DatasetSpec, SplitFile
 from kgcore.datasets.genealogy import write_genealogy
+from kgcore.registries import DATASETS
 
 DATASETS.add(
     "family",

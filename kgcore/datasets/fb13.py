@@ -1,7 +1,7 @@
 """FB13: people of Freebase with labelled negatives."""
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.registries import DATASETS
 
 DATASETS.add(
     "fb13",

@@ -1,7 +1,7 @@
 """FB15K-237: Freebase without the inverse relations that leaked FB15K's test; no labelled negatives."""
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.registries import DATASETS
 
 DATASETS.add(
     "fb15k-237",

@@ -1,7 +1,7 @@
 """WN11: a part of WordNet with labelled negatives."""
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.registries import DATASETS
 
 DATASETS.add(
     "wn11",

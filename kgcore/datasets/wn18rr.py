@@ -1,7 +1,7 @@
 """WN18RR: WordNet without the inverse relations that leaked WN18's test; no labelled negatives."""
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.registries import DATASETS
 
 DATASETS.add(
     "wn18rr",

@@ -1,7 +1,7 @@
 """YAGO39K: a part of YAGO 3 with labelled negatives, as ids, in the files of TransC."""
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import DatasetSpec, SplitFile
+from kgcore.registries import DATASETS
 
 DATASETS.add(
     "yago39k",

@@ -1,13 +1,5 @@
-"""Pools, one file each: how calibrated members become one probability. `POOLS.get("linear")` imports and returns the
-class."""
+"""Ensembles: several calibrated models as one.
 
-from typing import TYPE_CHECKING
-
-from kgcore.registry import Registry
-
-if TYPE_CHECKING:
-    from kgcore.ensembles.base import Pool
-
-POOLS: "Registry[type[Pool]]" = Registry(
-    "pool", "kgcore.ensembles", helpers=("base", "disagreement", "ensemble", "fit", "folds", "judge", "newton")
-)
+A pool (one file each; base.py is the contract) makes one probability of the members'. fit.py learns the weights on
+validation, judge.py measures on test, disagreement.py says what the members' disagreement is worth.
+"""

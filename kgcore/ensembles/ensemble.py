@@ -7,11 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator, Calibrator
-from kgcore.ensembles import POOLS
 from kgcore.ensembles.base import Pool
 from kgcore.errors import InputError
+from kgcore.registries import CALIBRATORS, POOLS
 
 FORMAT = 1
 

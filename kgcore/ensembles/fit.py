@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 
 from kgcore.arrays import Ints, Labels
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, distribution
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
-from kgcore.ensembles import POOLS
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.folds import cross_fitted, draw_folds
 from kgcore.errors import InputError, MismatchError
+from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 

@@ -10,8 +10,8 @@ from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import ClassifyConfig
 from kgcore.ensembles.disagreement import Disputed, disagreement, disputed
 from kgcore.ensembles.ensemble import Ensemble
+from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.classification import accuracy
-from kgcore.predictions import Predictions
 from kgcore.score_table import ScoreTable
 
 

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import logit
 
 from kgcore.arrays import Floats, Labels, Weights
-from kgcore.ensembles import POOLS
 from kgcore.ensembles.base import Pool, as_members, checked
 from kgcore.errors import InputError
 from kgcore.newton import Matrix, minimise
+from kgcore.registries import POOLS
 
 
 @POOLS.register("linear")

@@ -7,9 +7,9 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Labels, Weights
 from kgcore.calibration.logistic import smoothed_targets
-from kgcore.ensembles import POOLS
 from kgcore.ensembles.base import Pool, as_members, checked
 from kgcore.newton import Matrix, minimise
+from kgcore.registries import POOLS
 
 
 @POOLS.register("log_odds")

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
+from kgcore.registries import LOSSES
 
 
 @LOSSES.register("multiclass_nll")

@@ -3,8 +3,8 @@
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
+from kgcore.registries import LOSSES
 
 
 @LOSSES.register("nll")

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
+from kgcore.registries import LOSSES
 
 
 @LOSSES.register("pairwise")

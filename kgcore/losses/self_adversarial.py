@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
+from kgcore.registries import LOSSES
 
 
 @LOSSES.register("self_adversarial")

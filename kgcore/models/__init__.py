@@ -1,10 +1,4 @@
-"""Scoring functions, one file each. `MODELS.get("transe")` imports and returns the class."""
+"""Scoring functions, one file each; base.py is the contract.
 
-from typing import TYPE_CHECKING
-
-from kgcore.registry import Registry
-
-if TYPE_CHECKING:
-    from kgcore.models.base import Model
-
-MODELS: "Registry[type[Model]]" = Registry("model", "kgcore.models", helpers=("base", "cohort", "inverse", "trained"))
+trained.py holds a trained model with its tables, cohort.py the cohort term of its scores, inverse.py inverse relations.
+"""

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from kgcore.models import MODELS
 from kgcore.models.base import DotProduct, QueryModel
 from kgcore.models.complex import ComplEx
+from kgcore.registries import MODELS
 
 
 @MODELS.register("analogy")

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.models import MODELS
 from kgcore.models.base import Model, whole
 from kgcore.models.convkb import feature_maps
+from kgcore.registries import MODELS
 
 TINY = 1e-12  # a capsule of zeros has a logarithm and a gradient, too
 

@@ -10,8 +10,8 @@ from torch.nn.functional import conv2d, relu
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.models import MODELS
 from kgcore.models.base import Model, whole
+from kgcore.registries import MODELS
 
 
 @MODELS.register("conve")

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from kgcore.arrays import Floats
-from kgcore.models import MODELS
 from kgcore.models.base import Model, whole
+from kgcore.registries import MODELS
 
 
 def feature_maps(shared: Mapping[str, Tensor], subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:

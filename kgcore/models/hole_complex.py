@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from kgcore.models import MODELS
 from kgcore.models.complex import ComplEx
+from kgcore.registries import MODELS
 
 
 @MODELS.register("hole_complex")

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import elu, leaky_relu
 
 from kgcore.arrays import Floats
-from kgcore.models import MODELS
 from kgcore.models.base import GraphModel, whole
 from kgcore.models.convkb import ConvKB
+from kgcore.registries import MODELS
 
 
 def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tensor, attention: Tensor) -> Tensor:

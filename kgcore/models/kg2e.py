@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from kgcore.errors import InputError
-from kgcore.models import MODELS
 from kgcore.models.base import Model
+from kgcore.registries import MODELS
 
 LEAST_VARIANCE = 0.05  # the published bound from below
 

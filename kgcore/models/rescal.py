@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from kgcore.models import MODELS
 from kgcore.models.base import DotProduct, QueryModel
+from kgcore.registries import MODELS
 
 
 @MODELS.register("rescal")

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from kgcore.models import MODELS
 from kgcore.models.base import Comparator, QueryModel
+from kgcore.registries import MODELS
 
 
 class ModulusDistance(Comparator):

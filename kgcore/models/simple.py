@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from kgcore.models import MODELS
 from kgcore.models.base import DotProduct, QueryModel
+from kgcore.registries import MODELS
 
 
 @MODELS.register("simple")

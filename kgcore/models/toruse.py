@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from kgcore.errors import InputError
-from kgcore.models import MODELS
 from kgcore.models.base import Comparator, QueryModel
+from kgcore.registries import MODELS
 
 
 class TorusDistance(Comparator):

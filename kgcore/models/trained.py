@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from kgcore.arrays import Scores, Triples
-from kgcore.models import MODELS
 from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
 from kgcore.models.cohort import Cohort
 from kgcore.models.inverse import BothWays
+from kgcore.registries import MODELS
 from kgcore.registry import build
 
 

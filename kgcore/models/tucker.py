@@ -6,8 +6,8 @@ import numpy as np
 from torch import Tensor
 
 from kgcore.arrays import Floats
-from kgcore.models import MODELS
 from kgcore.models.base import DotProduct, QueryModel, whole
+from kgcore.registries import MODELS
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:

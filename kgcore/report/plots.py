@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.evaluation import Measured
+from kgcore.evaluation.evaluate import Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kgcore.evaluation import Measured
+from kgcore.evaluation.evaluate import Measured
 
 METRICS = ("brier", "log_loss", "ece", "accuracy")
 SHOWN = ("brier", "log_loss", "ece", "sharpness", "accuracy")  # in a small table: calibration never without sharpness

@@ -57,7 +57,7 @@ def _rows(table: str, cell: Cell, summary: Mapping[str, Any] | None) -> Iterator
     labels: dict[str, Any] = {"study": study, "dataset": cell.dataset, "model": cell.model, "loss": cell.loss}
     labels |= {"base_rate": cell.base_rate, "varied": cell.varied, "preset": cell.preset, "relation": ""}
     train = cell.configs.train  # the published sizes find the published value; the run's own are shown
-    labels |= {"eta": train.eta, "k": train.k, "published_eta": cell.eta, "published_k": cell.k}
+    labels |= {"eta": train.training_eta, "k": train.k, "published_eta": cell.eta, "published_k": cell.k}
     for metric in METRICS[table]:
         for negatives, calibrator in _calibrators(table, metric, cell):
             value = _value(summary, negatives, calibrator, metric)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig
+from kgcore.config.presets import MODELS, PRESETS
+from kgcore.config.presets import preset as training
 from kgcore.errors import InputError
-from kgcore.presets import MODELS, PRESETS
-from kgcore.presets import preset as training
 
 LOSSES = ("self_adversarial", "pairwise", "nll", "multiclass_nll")
 UNLABELLED = ("fb15k-237", "wn18rr")
@@ -39,13 +39,15 @@ class Cell:
         """The settings of every stage."""
         train = training(self.preset, self.dataset, self.model, self.loss)
         if self.varied:
-            train = replace(train, eta=self.eta, k=self.k)
+            train = replace(train, training_eta=self.eta, k=self.k)
             train = replace(train, epochs=500) if self.preset == "paper" else train
         calibrators = ("platt", "isotonic")
         return PipelineConfigs(
             prepare=PrepareConfig(dataset=self.dataset),
             train=train,
-            corrupt=CorruptConfig(strategy={"uniform": 1.0}, sides="both"),  # as the paper's, but for known facts
+            corrupt=CorruptConfig(
+                calibration_strategy={"uniform": 1.0}, calibration_sides="both"
+            ),  # as the paper's, but for known facts
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         )
 

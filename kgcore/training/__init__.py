@@ -1,1 +1,1 @@
-"""Training: the loop (loop.py), its optimiser (adam.py) and its checkpoints (checkpoint.py)."""
+"""Training: the loop, the corruptions of a step, the regularisers and the checkpoints."""

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kgcore.adam import RowAdam
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.compiling import compile_if_possible
 from kgcore.config import TrainConfig
@@ -28,11 +29,10 @@ from kgcore.losses.base import Loss
 from kgcore.models.base import Embeddings, GraphModel, Model
 from kgcore.models.inverse import folded
 from kgcore.models.trained import TrainedModel
-from kgcore.training.adam import RowAdam
 from kgcore.training.batches import Batches
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.inverse import with_inverses
-from kgcore.training.negatives import Negatives
 from kgcore.training.regulariser import dropout, lp
 from kgcore.training.setup import batch_size, built, cohort_of
 
@@ -105,8 +105,8 @@ class _State:
         self.model, self.loss, self.config, self.device = model, loss, config, device
         self.rng = np.random.default_rng(config.seed)
         self.positives = graph.train.triples
-        self.negatives = Negatives(graph, config, self.rng)
-        self.strategy = self.negatives.strategy
+        self.corruptions = StepCorruptions(graph, config, self.rng)
+        self.strategy = self.corruptions.strategy
         self.encoder = model if isinstance(model, GraphModel) else None
         self.facts = torch.from_numpy(self.positives).to(device) if self.encoder else None  # what it encodes from
 
@@ -123,7 +123,7 @@ class _State:
         self.shared = {name: table(start) for name, start in model.initial_shared(self.rng).items()}
         self.strategy.start(self.rng)
         self.losses: list[float] = []
-        by_predicate = self.negatives.by_predicate
+        by_predicate = self.corruptions.by_predicate
         size = batch_size(config, by_predicate)
         self.batches = Batches(self.positives[:, 1], size, config.chunk_size, by_predicate)
         if compiled is None:
@@ -161,7 +161,7 @@ class _State:
     def _step(self, batch: Triples, chunk: int, step: int, learning_rate: float) -> Tensor:
         count, one_shape = len(batch), (self.batches.size, self.batches.chunk) == (len(batch), chunk)
         batch, chunk = _chunked(batch, chunk)
-        in_subject, in_object, left_out = self.negatives.draw(batch, chunk)
+        in_subject, in_object, left_out = self.corruptions.draw(batch, chunk)
         ids = np.concatenate([batch[:, 0], batch[:, 2], in_subject.ravel(), in_object.ravel()])
         rows, places = self._rows(ids, self.entities)
         used, relations = self._rows(batch[:, 1], self.predicates)

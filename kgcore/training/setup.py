@@ -5,11 +5,10 @@ import numpy as np
 from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.losses import LOSSES
 from kgcore.losses.base import Loss
-from kgcore.models import MODELS
 from kgcore.models.base import Model
 from kgcore.models.cohort import Cohort, draw_cohort
+from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
 
 

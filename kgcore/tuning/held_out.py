@@ -64,11 +64,13 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
         _enough(min(len(positives), len(labelled.negatives)))
         return HeldOut(labelled.triples, labelled.labels, halves(labelled.labels, rng), None)
     _enough(len(positives))
-    strategy = Mixture(graph, config.strategy)
+    strategy = Mixture(graph, config.calibration_strategy)
     if strategy.by_model:
-        raise InputError(f"a search needs corruptions that no model draws: {', '.join(config.strategy)} are not")
-    drawn_by, shares = np.random.default_rng(config.corruption_seed), subject_shares(graph, config.sides)
-    known = graph.known if config.filtered else None
+        raise InputError(
+            f"a search needs corruptions that no model draws: {', '.join(config.calibration_strategy)} are not"
+        )
+    drawn_by, shares = np.random.default_rng(config.calibration_seed), subject_shares(graph, config.calibration_sides)
+    known = graph.known if config.calibration_filtered else None
     made = corrupt(positives, config.calibration_eta, strategy, drawn_by, shares, known)
     second = halves(np.ones(len(positives)), rng)
     return HeldOut(

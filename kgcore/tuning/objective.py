@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kgcore.config import CorruptConfig
+from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.classification import accuracy
@@ -12,7 +13,6 @@ from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from kgcore.tuning import METRICS
 from kgcore.tuning.held_out import held_out
 
 RANKED = 500  # validation positives that the MRR is taken of
@@ -33,8 +33,8 @@ class Objective:
     ) -> None:
         """`config` and `base_rate` are those of the corruptions where no negative is labelled, `rng` draws the halves
         and the sample. Raises InputError for an unknown metric, and as `held_out` does."""
-        if metric not in METRICS:
-            raise InputError(f"there is no metric {metric!r} to search by: known are {', '.join(METRICS)}")
+        if metric not in OBJECTIVES:
+            raise InputError(f"there is no metric {metric!r} to search by: known are {', '.join(OBJECTIVES)}")
         self.metric, self.held_out, self._known = metric, held_out(graph, config, base_rate, rng), graph.known
         positives = graph.valid.positives
         self._ranked = rng.permutation(positives)[:RANKED]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kgcore.config import TrainConfig
-from kgcore.models import MODELS
-from kgcore.tuning import FEWEST_EPOCHS
+from kgcore.config.choices import FEWEST_EPOCHS
+from kgcore.registries import MODELS
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -24,16 +24,12 @@ STEPS: dict[str, tuple[Any, ...]] = {
 }
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "lp_power": {"none": {}, "2": {"lp_power": 2.0}, "3": {"lp_power": 3.0}},
-    "negatives": {
-        "uniform": {"negatives": {"uniform": 1.0}},
-        "typed": {"negatives": {"typed": 1.0}},
-        "half": {"negatives": {"typed": 0.5, "uniform": 0.5}},
+    "training_strategy": {
+        "uniform": {"training_strategy": {"uniform": 1.0}},
+        "typed": {"training_strategy": {"typed": 1.0}},
+        "half": {"training_strategy": {"typed": 0.5, "uniform": 0.5}},
     },
-    "sides": {
-        "both": {"object_share": 0.5, "bernoulli": False},
-        "object": {"object_share": 0.75, "bernoulli": False},
-        "bernoulli": {"object_share": 0.5, "bernoulli": True},
-    },
+    "training_sides": {name: {"training_sides": name} for name in ("both", "object=0.75", "bernoulli")},
 }
 GIVEN = "given"
 
@@ -45,10 +41,10 @@ class Space:
     learning_rate      0.001 to 0.3, on a log scale
     regulariser        p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, on a log scale
     epochs             4 to `most_epochs`, on a log scale
-    negatives          corruptions in training: uniform, typed, half of each
-    sides              both alike, three quarters on the object, by Bernoulli
+    training_strategy  corruptions in training: uniform, typed, half of each
+    training_sides     both alike, three quarters on the object, by Bernoulli
     k                  50, 100, 150, 200
-    eta                5 to 50, on a log scale
+    training_eta       5 to 50, on a log scale
     dropout            0 to 0.5, in steps of 0.1; 0 for models that have no use for it
     initial_scale      0.1 to 10 times the model's own, on a log scale
     inverse_relations  without, with
@@ -73,10 +69,10 @@ class Space:
             power = self._choices("lp_power")[trial.suggest_categorical("lp_power", [*self._choices("lp_power")])]
             weight = trial.suggest_float("lp_weight", *self._range("lp_weight"), log=True)
             changed |= power | {"lp_weight": _rounded(weight, base.lp_weight) if power else 0.0}
-        for name in ("epochs", "eta"):
+        for name in ("epochs", "training_eta"):
             if name in self.searched:
                 changed[name] = trial.suggest_int(name, *self._range(name), log=True)
-        for name in ("negatives", "sides"):
+        for name in ("training_strategy", "training_sides"):
             if name in self.searched:
                 changed |= self._choices(name)[trial.suggest_categorical(name, [*self._choices(name)])]
         for name in STEPS:
@@ -92,13 +88,13 @@ class Space:
             "initial_scale": {"initial_scale": base.initial_scale},
             "regulariser": {"lp_power": self._own("lp_power"), "lp_weight": base.lp_weight or LP_WEIGHTS[0]},
             "epochs": {"epochs": min(base.epochs, self.most_epochs)},
-            "negatives": {"negatives": self._own("negatives")},
-            "sides": {"sides": self._own("sides")},
+            "training_strategy": {"training_strategy": self._own("training_strategy")},
+            "training_sides": {"training_sides": self._own("training_sides")},
             "dropout": {"dropout": base.dropout},
             "inverse_relations": {"inverse_relations": base.inverse_relations},
             "cohort_weight": {"cohort_weight": base.cohort_weight},
             "k": {"k": base.k},
-            "eta": {"eta": base.eta},
+            "training_eta": {"training_eta": base.training_eta},
         }
         return {name: value for setting in self.searched for name, value in drawn[setting].items()}
 
@@ -132,7 +128,7 @@ class Space:
             "initial_scale": _around(INITIAL_SCALES, base.initial_scale),
             "lp_weight": _around(LP_WEIGHTS, base.lp_weight or None),
             "epochs": _around((FEWEST_EPOCHS, self.most_epochs), min(base.epochs, self.most_epochs)),
-            "eta": _around(ETAS, base.eta),
+            "training_eta": _around(ETAS, base.training_eta),
         }[name]
 
     def _steps(self, name: str) -> list[Any]:

@@ -12,8 +12,8 @@ from optuna.pruners import MedianPruner
 from optuna.trial import FrozenTrial, TrialState
 
 from kgcore.config import TrainConfig
+from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError
-from kgcore.tuning import METRICS
 
 LOCKED_SECONDS = 60  # that a process waits for another one's writing
 COUNTED = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
@@ -35,7 +35,7 @@ def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = ()
     study = optuna.create_study(
         storage=storage,
         study_name=_NAME,
-        direction=METRICS[metric],
+        direction=OBJECTIVES[metric],
         pruner=MedianPruner(n_startup_trials=3),
         load_if_exists=True,
     )

@@ -12,13 +12,13 @@ from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt, fit_sigmoid
 from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
 from kgcore.errors import FitError, InputError, MismatchError
 from kgcore.metrics.proper import brier
+from kgcore.registries import CALIBRATORS
 
 FITTED = [name for name in CALIBRATORS.names() if name not in ("uncalibrated", "base_rate")]
 # a row that weighs twice is no two rows where rows are counted: what holds instead is in test_calibrator_family.py

@@ -18,7 +18,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from venn_abers import VennAbers as PublishedVennAbers
 
-from kgcore.calibration import CALIBRATORS
+from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bbq import BBQ, log_evidence
 from kgcore.calibration.beta import Beta, features
 from kgcore.calibration.centred_isotonic import CentredIsotonic
@@ -31,10 +31,10 @@ from kgcore.calibration.shift import shift
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.calibration.steps import equal_mass
 from kgcore.calibration.temperature import Temperature
-from kgcore.calibration.uncalibrated import Uncalibrated
 from kgcore.calibration.venn_abers import VennAbers
 from kgcore.errors import FitError
 from kgcore.metrics.proper import log_loss
+from kgcore.registries import CALIBRATORS
 from tests.core.test_calibration import FITTED, GRID, drawn, quiet, samples
 
 

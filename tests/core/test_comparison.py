@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from kgcore.presets import MODELS, PRESETS
+from kgcore.config.presets import MODELS, PRESETS
 from kgcore.report.comparison import comparison_page, sweep_figures
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
-from kgcore.corruptions import SIDES, STRATEGIES
+from kgcore.config.choices import SIDES
 from kgcore.corruptions.audit import audit
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
@@ -16,6 +16,7 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
+from kgcore.registries import STRATEGIES
 
 
 def drawing(name: str, graph: KnowledgeGraph) -> Strategy:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile, find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.errors import InputError
+from kgcore.registries import DATASETS
 
 TRAIN = "a\tr\tb\nb\tr\tc\nc\tq\ta\na\tr\tb\n"
 VALID = "a\tr\tc\t1\na\tq\tb\t-1\na\tr\tc\t1\n"

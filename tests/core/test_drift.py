@@ -6,10 +6,10 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from kgcore.config import GateConfig, WatchConfig
-from kgcore.drift import calibration_in_the_large, look, spiegelhalter, stability
 from kgcore.errors import InputError
-from kgcore.gate import gate
 from kgcore.metrics.bootstrap import bootstrap
+from kgcore.monitoring.drift import calibration_in_the_large, look, spiegelhalter, stability
+from kgcore.monitoring.gate import gate
 
 
 def world(rng: np.random.Generator, n: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,7 +15,6 @@ from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
-from kgcore.ensembles import POOLS
 from kgcore.ensembles.disagreement import disagreement, disputed
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.fit import bounds, fit_ensembles
@@ -25,6 +24,7 @@ from kgcore.ensembles.linear import Linear
 from kgcore.ensembles.log_odds import LogOdds
 from kgcore.errors import FitError, InputError, MismatchError
 from kgcore.metrics.proper import brier, log_loss
+from kgcore.registries import POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 every_pool = pytest.mark.parametrize("name", POOLS.names())

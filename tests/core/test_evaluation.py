@@ -9,9 +9,10 @@ import pytest
 from kgcore import evaluation, storage
 from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
-from kgcore.evaluation import Measured, evaluate
+from kgcore.evaluation.by_relation import reliability_by_relation
+from kgcore.evaluation.evaluate import Measured, evaluate
+from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.by_relation import reliability_by_relation
 from kgcore.metrics.corp import decompose_brier, decompose_log_loss
 from kgcore.metrics.discrimination import auroc, average_precision
 from kgcore.metrics.equal_mass import debiased_rmsce, ece_equal_mass
@@ -19,7 +20,6 @@ from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
 from kgcore.metrics.sharpness import sharpness
 from kgcore.metrics.smooth import smooth_ece
-from kgcore.predictions import Predictions
 from tests.core.samples import DISTORTIONS, calibrated, pair_weights
 
 FAST = EvaluateConfig(bootstrap_replicates=50)

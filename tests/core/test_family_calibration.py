@@ -9,11 +9,9 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.fit import fit_calibrators
 from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
-from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import corrupt, corrupt_held_out
 from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
@@ -23,6 +21,7 @@ from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
 from kgcore.models.trained import TrainedModel
+from kgcore.registries import CALIBRATORS, STRATEGIES
 from kgcore.score_table import ScoreTable, score_table
 from kgcore.training.loop import train
 

@@ -11,24 +11,23 @@ from kgcore import storage
 from kgcore.config import TrainConfig
 from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import KnowledgeGraph
-from kgcore.losses import LOSSES
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.models import MODELS
 from kgcore.models.base import Embeddings
 from kgcore.models.inverse import BothWays
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
+from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
 from kgcore.training import loop
+from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.inverse import with_inverses
-from kgcore.training.negatives import Negatives
 
 CPU = torch.device("cpu")
 CONFIG = TrainConfig(
     model="complex",
     loss="multiclass_nll",
     k=8,
-    eta=6,
+    training_eta=6,
     epochs=20,
     batch_size=128,
     chunk_size=16,
@@ -62,7 +61,7 @@ def test_objects_alone_are_replaced_as_often_as_their_side_was(
 ) -> None:
     both, count = with_inverses(small_graph), len(small_graph.predicates)
     config = replace(CONFIG, eta=7, chunk_size=1, **settings)
-    negatives = Negatives(both, config, np.random.default_rng(0))
+    negatives = StepCorruptions(both, config, np.random.default_rng(0))
     assert negatives.by_predicate is by_predicate
     share = 1 - subject_shares(small_graph, "bernoulli") if config.bernoulli else np.full(count, config.object_share)
     for predicate, expected in enumerate(7 * np.r_[share, 1 - share]):
@@ -107,7 +106,7 @@ def test_what_is_kept_gives_the_mean_of_both_ways(small_graph: KnowledgeGraph, t
         ("complex", {}),
         ("transe", {"loss": "self_adversarial", "negatives": {"typed": 0.5, "near_miss": 0.5}}),
         ("kbgat", {"loss": "nll"}),
-        ("conve", {"k": 16, "learning_rate": 0.01, "negatives": {"kbgan": 1.0}, "filter_training": True}),
+        ("conve", {"k": 16, "learning_rate": 0.01, "negatives": {"kbgan": 1.0}, "training_filtered": True}),
     ],
 )
 def test_models_learn_and_go_on_to_the_bit(

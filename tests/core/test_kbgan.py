@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.adam import RowAdam
 from kgcore.config import TrainConfig
-from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
 from kgcore.graph import KnowledgeGraph
+from kgcore.registries import STRATEGIES
 from kgcore.training import loop
-from kgcore.training.adam import RowAdam
 
 CPU = torch.device("cpu")
 
@@ -91,7 +91,13 @@ def test_what_a_strategy_is_told_are_the_scores_of_its_own_column(small_graph: K
     STRATEGIES.add("told", Told)
     try:
         config = TrainConfig(
-            k=4, epochs=1, batch_size=600, chunk_size=chunk, eta=5, learning_rate=1e-9, negatives={"told": 1}
+            k=4,
+            epochs=1,
+            batch_size=600,
+            chunk_size=chunk,
+            training_eta=5,
+            learning_rate=1e-9,
+            training_strategy={"told": 1},
         )
         trained = loop.train(small_graph, config, CPU).model
     finally:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.losses import LOSSES
+from kgcore.registries import LOSSES
 from kgcore.registry import build
 
 

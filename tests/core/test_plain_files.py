@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.datasets.read import read_numbered, read_vocabulary
 from kgcore.errors import InputError
+from kgcore.registries import DATASETS
 
 NAMES = {
     "codex-s/train.txt": "a\tr\tb\nb\tr\tc\nc\tq\ta\n",

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from kgcore.calibration import CALIBRATORS
-from kgcore.evaluation import Measured
+from kgcore.evaluation.evaluate import Measured
 from kgcore.metrics.reliability import reliability
+from kgcore.registries import CALIBRATORS
 from kgcore.report.plots import reliability_figures
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kgcore.config import CalibrateConfig, Config, CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig
+from kgcore.config.presets import preset, tuned
 from kgcore.errors import InputError
-from kgcore.presets import preset, tuned
 
 
 def test_the_papers_protocol_is_the_published_one() -> None:

@@ -7,10 +7,10 @@ import torch
 from kgcore import ranking
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.models import MODELS
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
+from kgcore.registries import MODELS
 from kgcore.registry import build
 
 

@@ -49,7 +49,7 @@ def test_without_dropout_nothing_is_drawn(rng: np.random.Generator) -> None:
 def test_numbers_that_are_dropped_are_not_learnt_from(small_graph: KnowledgeGraph) -> None:
     """One step: what is dropped has no gradient, so it stays where it starts."""
     count = len(small_graph.train)
-    config = TrainConfig(k=50, epochs=1, batch_size=count, chunk_size=count, learning_rate=0.5, eta=5)
+    config = TrainConfig(k=50, epochs=1, batch_size=count, chunk_size=count, learning_rate=0.5, training_eta=5)
     start = loop.train(small_graph, replace(config, learning_rate=1e-30), CPU).model.embeddings
     for share in (0.0, 0.3):
         trained = loop.train(small_graph, replace(config, dropout=share), CPU).model.embeddings

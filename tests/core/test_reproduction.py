@@ -5,9 +5,7 @@ from itertools import product
 import pandas as pd
 import pytest
 
-from kgcore.datasets import DATASETS
-from kgcore.losses import LOSSES
-from kgcore.models import MODELS
+from kgcore.registries import DATASETS, LOSSES, MODELS
 from kgcore.reproduction import paper
 from kgcore.reproduction.paper import PaperSchema, read_paper
 

@@ -7,14 +7,9 @@ from dataclasses import fields
 import pytest
 
 from kgcore import config
-from kgcore.calibration import CALIBRATORS
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
-from kgcore.corruptions import STRATEGIES
-from kgcore.datasets import DATASETS
-from kgcore.ensembles import POOLS
 from kgcore.errors import InputError
-from kgcore.losses import LOSSES
-from kgcore.models import MODELS
+from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
 CONFIGS = [c for c in vars(config).values() if isinstance(c, type) and issubclass(c, config.Config)]
@@ -38,14 +33,17 @@ def test_names_of_settings_are_unique_over_the_stages() -> None:
     ("make", "message"),
     [
         (lambda: TrainConfig(k=0), "k is 0: it must be at least 1"),
-        (lambda: TrainConfig(eta=0), "eta is 0: it must be at least 1"),
+        (lambda: TrainConfig(training_eta=0), "eta is 0: it must be at least 1"),
         (lambda: TrainConfig(learning_rate=0.0), r"learning_rate is 0\.0: it must be above 0"),
         (lambda: TrainConfig(learning_rate=float("nan")), "learning_rate is nan"),
         (lambda: TrainConfig(learning_rate=float("inf")), "learning_rate is inf"),
         (lambda: TrainConfig(model="transx"), "there is no model 'transx': known are .*distmult, .*transe"),
         (lambda: TrainConfig(loss="hinge"), "there is no loss 'hinge': known are"),
-        (lambda: CorruptConfig(sides="left"), "sides is 'left': it must be one of subject, object, both, bernoulli"),
-        (lambda: CorruptConfig(strategy={"odd": 1.0}), "there is no corruption strategy 'odd'"),
+        (
+            lambda: CorruptConfig(calibration_sides="left"),
+            "sides is 'left': it must be one of subject, object, both, bernoulli",
+        ),
+        (lambda: CorruptConfig(calibration_strategy={"odd": 1.0}), "there is no corruption strategy 'odd'"),
         (lambda: CalibrateConfig(base_rate=0.0), r"base_rate is 0\.0: it must be above 0 and below 1"),
         (lambda: CalibrateConfig(base_rate=1.5), r"base_rate is 1\.5"),
         (lambda: CalibrateConfig(calibrators=("platt", "plat")), "there is no calibrator 'plat'"),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration import CALIBRATORS
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
@@ -19,6 +18,7 @@ from kgcore.calibration.shift import shift
 from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.registries import CALIBRATORS
 from kgcore.training.loop import train
 
 rates = st.floats(0.01, 0.99)

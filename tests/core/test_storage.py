@@ -11,13 +11,13 @@ from kgcore import storage
 from kgcore.calibration.base import BoundCalibrator
 from kgcore.calibration.fit import fit_calibrators
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
-from kgcore.corruptions import STRATEGIES
 from kgcore.corruptions.base import corrupt_held_out
-from kgcore.evaluation import evaluate
+from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.predictions import classify
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
-from kgcore.predictions import classify
+from kgcore.registries import STRATEGIES
 from kgcore.score_table import score_table
 
 
@@ -44,7 +44,7 @@ def test_every_artifact_survives_being_stored(small_graph: KnowledgeGraph, tmp_p
         np.testing.assert_array_equal(getattr(read, name), getattr(table, name))
     assert (read.model, read.dataset) == (trained.fingerprint(), graph.fingerprint())
 
-    drawn = CorruptConfig(strategy={"uniform": 1.0}, sides="both")
+    drawn = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both")
     fitted = fit_calibrators(read, CalibrateConfig(), drawn)
     told = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))).corruptions for c in fitted}
     assert told.pop("synthetic.platt") == {"strategy": {"uniform": 1.0}, "sides": "both", "filtered": True}

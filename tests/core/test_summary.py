@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from flows.cli.tables.results import show_results
 from kgcore.config import EvaluateConfig
-from kgcore.evaluation import evaluate
+from kgcore.evaluation.evaluate import evaluate
 from kgcore.report.page import page
 from kgcore.report.summary import HIGHEST_BEST, RANKED, best, interval, rows, summarise, with_intervals, word
-from tasks.show import show_results
 from tests.core.samples import DISTORTIONS, calibrated
 from tests.core.test_evaluation import predictions
 

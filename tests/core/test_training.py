@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.adam import RowAdam
 from kgcore.config import TrainConfig
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
-from kgcore.losses import LOSSES
-from kgcore.models import MODELS
 from kgcore.models.trained import TrainedModel
+from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
 from kgcore.training import loop
-from kgcore.training.adam import RowAdam
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 
 CPU = torch.device("cpu")
@@ -77,7 +76,7 @@ def test_every_model_learns_with_every_loss(small_graph: KnowledgeGraph, model: 
 
 @pytest.mark.parametrize(("chunk", "eta"), [(1, 3), (7, 1), (64, 20), (1000, 5)])
 def test_chunks_and_etas_of_every_size_train(small_graph: KnowledgeGraph, chunk: int, eta: int) -> None:
-    config = TrainConfig(k=4, epochs=2, batch_size=130, chunk_size=chunk, eta=eta)
+    config = TrainConfig(k=4, epochs=2, batch_size=130, chunk_size=chunk, training_eta=eta)
     assert np.isfinite(loop.train(small_graph, config, CPU).losses).all()
 
 
@@ -128,8 +127,8 @@ def test_an_interrupted_training_ends_with_the_same_bits(small_graph, tmp_path: 
         k=8,
         epochs=7,
         batch_size=128,
-        eta=3,
-        negatives=negatives,
+        training_eta=3,
+        training_strategy=negatives,
         chunk_size=chunk,
         learning_rate=0.02,
         dropout=0.1,
@@ -150,7 +149,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(small_graph, tmp_path: 
 
 def test_a_model_that_encodes_is_trained_through_the_encoding_and_kept_encoded(small_graph: KnowledgeGraph) -> None:
     """One step of one triple, against autograd through the whole tables: Adam's first moment is a tenth of it."""
-    config = TrainConfig(model="kbgat", model_options={"filters": 3}, loss="nll", k=4, batch_size=1, eta=2)
+    config = TrainConfig(model="kbgat", model_options={"filters": 3}, loss="nll", k=4, batch_size=1, training_eta=2)
     model, loss = build(MODELS.get("kbgat"), config.model_options, 4), build(LOSSES.get("nll"), {})
     state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
     leaves = {name: table.table.clone().requires_grad_() for name, table in state._tables().items()}
@@ -178,7 +177,7 @@ def test_a_model_that_encodes_is_trained_through_the_encoding_and_kept_encoded(s
 
 
 def test_compiled_training_is_the_same_up_to_rounding_and_resumes_to_the_bit(small_graph, tmp_path: Path) -> None:
-    config = TrainConfig(k=8, epochs=3, batch_size=128, chunk_size=32, eta=4)
+    config = TrainConfig(k=8, epochs=3, batch_size=128, chunk_size=32, training_eta=4)
     plain = loop.train(small_graph, config, CPU, compiled=False)
     compiled = loop.train(small_graph, config, CPU, compiled=True)
     np.testing.assert_allclose(compiled.losses, plain.losses, rtol=1e-4)
@@ -237,7 +236,9 @@ def test_a_loss_that_explodes_is_told(small_graph: KnowledgeGraph) -> None:
 
 def test_sides_apart_is_one_softmax_a_side(small_graph: KnowledgeGraph) -> None:
     def value(apart: bool) -> float:
-        config = TrainConfig(model="distmult", loss="multiclass_nll", k=4, eta=5, object_share=0.4, sides_apart=apart)
+        config = TrainConfig(
+            model="distmult", loss="multiclass_nll", k=4, training_eta=5, training_sides="object=0.4", sides_apart=apart
+        )
         model, loss = build(MODELS.get("distmult"), {}, 4), build(LOSSES.get("multiclass_nll"), {})
         state = loop._State(small_graph, model, loss, config, CPU, compiled=False)
         own = torch.zeros(2, 5, dtype=torch.bool)

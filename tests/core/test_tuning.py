@@ -21,8 +21,8 @@ from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.models import MODELS
 from kgcore.ranking import filtered_ranks
+from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.training.loop import train
 from kgcore.tuning import METRICS, SEARCHABLE, search
@@ -35,7 +35,7 @@ from kgcore.tuning.study import begun, best, completed, config_of, open_study, r
 
 CPU = torch.device("cpu")
 EMPTY = Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0))
-BASE = TrainConfig(k=4, epochs=4, eta=5, batch_size=200)
+BASE = TrainConfig(k=4, epochs=4, training_eta=5, batch_size=200)
 
 
 @pytest.fixture
@@ -100,13 +100,13 @@ def test_without_labelled_negatives_a_model_that_knows_nothing_is_worth_the_base
 def test_corruptions_are_no_known_facts_and_go_with_their_positive(graph: KnowledgeGraph) -> None:
     graph, rng = unlabelled(graph), np.random.default_rng(0)
     count = len(graph.valid)
-    held = held_out(graph, CorruptConfig(calibration_eta=3, filtered=False), 0.5, rng)
+    held = held_out(graph, CorruptConfig(calibration_eta=3, calibration_filtered=False), 0.5, rng)
     np.testing.assert_array_equal(held.second[count:], np.repeat(held.second[:count], 3))
     assert held.second[:count].sum() == -(-count // 2)
     filtered = held_out(graph, CorruptConfig(), 0.5, rng)
     assert not graph.known.contains(filtered.triples[count:]).any()
     assert (filtered.triples[:count] == graph.valid.triples).all()
-    other = held_out(graph, CorruptConfig(corruption_seed=1), 0.5, rng)
+    other = held_out(graph, CorruptConfig(calibration_seed=1), 0.5, rng)
     assert len(other.triples) != len(filtered.triples) or (other.triples != filtered.triples).any()
 
 
@@ -134,7 +134,13 @@ def test_what_cannot_be_measured_is_told(graph: KnowledgeGraph, small_graph: Kno
     with pytest.raises(InputError, match="validation has 1 triples of a kind"):
         objective(replace(graph, valid=few))
     with pytest.raises(InputError, match="near_miss are not"):
-        Objective(unlabelled(graph), "brier", CorruptConfig(strategy={"near_miss": 1}), 0.5, np.random.default_rng(0))
+        Objective(
+            unlabelled(graph),
+            "brier",
+            CorruptConfig(calibration_strategy={"near_miss": 1}),
+            0.5,
+            np.random.default_rng(0),
+        )
     with pytest.raises(FitError, match="not all finite numbers: lower the learning rate"):
         objective(graph).measure(Scored(float("nan")))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from kgcore.datasets import DATASETS
 from kgcore.datasets.base import DatasetSpec
+from kgcore.registries import DATASETS
 from tests.pipeline.forks import Forks
 
 FORKS = Forks()

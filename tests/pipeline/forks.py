@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 LOADED = (
-    "flows.commands",
+    "flows.cli.commands",
     "matplotlib.backends.backend_agg",
     "mlflow.store.tracking.sqlalchemy_store",
     "sklearn.isotonic",
@@ -89,7 +89,7 @@ def become(command: list[str], environment: dict[str, str], folder: str, out: st
     os.environ.update(environment)
     os.chdir(folder)
     sys.argv = command
-    from flows.cli import main
+    from flows.cli.main import main
 
     main()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.calibration import CALIBRATORS
-from tasks.calibrate import read_calibrator
+from kgcore.registries import CALIBRATORS
+from tasks.stages.calibrate import read_calibrator
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, all_runs, client_of
 

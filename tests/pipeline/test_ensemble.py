@@ -13,16 +13,16 @@ from kgcore import storage
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
-from tasks.calibrate import calibrate_scores
-from tasks.compare import comparison
-from tasks.corrupt import corrupt_triples
-from tasks.ensemble import read_ensemble
-from tasks.members import member_names
-from tasks.prepare import add_labels, prepare_data
-from tasks.score import score_triples
-from tasks.stage import StageRef, inputs
-from tasks.store import open_store
-from tasks.train import train_model
+from tasks.jobs.compare import comparison
+from tasks.jobs.ensemble import read_ensemble
+from tasks.jobs.members import member_names
+from tasks.stages.base import StageRef, inputs
+from tasks.stages.calibrate import calibrate_scores
+from tasks.stages.corrupt import corrupt_triples
+from tasks.stages.prepare import add_labels, prepare_data
+from tasks.stages.score import score_triples
+from tasks.stages.train import train_model
+from tasks.tracking.store import open_store
 from tests.pipeline.conftest import Kgcal, all_runs, client_of
 
 SMALL = {"size": "300", "k": "16", "epochs": "20", "batch-size": "128", "calibration-eta": "4"}
@@ -157,7 +157,7 @@ def test_members_that_do_not_belong_together_are_refused(home: Path) -> None:
         ("have other validation triples", first, calibrated(add_labels(data, labels, instead=True), "distmult")),
         ("have other test triples", mine, shorter),
         ("were calibrated with base_rate 0.1 and 0.5", first, calibrated(data, "distmult", base_rate=0.1)),
-        ("were calibrated on other corruptions", first, calibrated(data, "distmult", corruption_seed=1)),
+        ("were calibrated on other corruptions", first, calibrated(data, "distmult", calibration_seed=1)),
     ):
         with pytest.raises(MismatchError, match=message):
             ensemble.fn(runs=[one.run_id, other.run_id])

@@ -9,18 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows import commands
-from kgcore.calibration import CALIBRATORS
-from kgcore.datasets import DATASETS
-from kgcore.losses import LOSSES
-from kgcore.models import MODELS
+from flows.cli import commands
+from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS
 
 pytestmark = pytest.mark.usefixtures("home")
 
 FILES = {
     "models/bilinear_diagonal.py": '''
 """f(s, p, o) = 2 <s, p, o>."""
-from kgcore.models import MODELS
+from kgcore.registries import MODELS
 from kgcore.models.base import DotProduct, QueryModel
 
 @MODELS.register("bilinear_diagonal")
@@ -36,7 +33,7 @@ class BilinearDiagonal(QueryModel):
 ''',
     "losses/squared_hinge.py": '''
 """sum (max(0, 1 + f- - f+))^2."""
-from kgcore.losses import LOSSES
+from kgcore.registries import LOSSES
 from kgcore.losses.base import Loss
 
 @LOSSES.register("squared_hinge")
@@ -48,7 +45,7 @@ class SquaredHinge(Loss):
 """The weighted share of positives on either side of the mean score."""
 from dataclasses import dataclass
 import numpy as np
-from kgcore.calibration import CALIBRATORS
+from kgcore.registries import CALIBRATORS
 from kgcore.calibration.base import Calibrator
 
 @CALIBRATORS.register("median_split")
@@ -74,7 +71,7 @@ class MedianSplit(Calibrator):
     "datasets/clan.py": '''
 """A small family."""
 from dataclasses import replace
-from kgcore.datasets import DATASETS
+from kgcore.registries import DATASETS
 
 DATASETS.add("clan", replace(DATASETS.get("family"), name="clan"))
 ''',

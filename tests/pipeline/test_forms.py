@@ -19,15 +19,11 @@ from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
 from flows.tune import tune
 from flows.upkeep import promote, watch
-from kgcore.calibration import CALIBRATORS
 from kgcore.config import LIMITS, Config
-from kgcore.corruptions import SIDES, STRATEGIES
-from kgcore.ensembles import POOLS
+from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES
 from kgcore.errors import InputError
-from kgcore.losses import LOSSES
-from kgcore.models import MODELS
+from kgcore.registries import CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
-from kgcore.tuning import METRICS, SEARCHABLE
 
 FLOWS = [pipeline, recalibrate, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
 SETTINGS = [(config, item) for config in Config.__subclasses__() for item in fields(config)]
@@ -65,7 +61,7 @@ def test_choices_are_enumerations() -> None:
     assert corrupt["strategy"]["propertyNames"]["enum"] == [name for name in STRATEGIES.names() if name != "kbgan"]
     assert corrupt["sides"]["enum"] == list(SIDES)
     assert calibrate["calibrators"]["items"]["enum"] == CALIBRATORS.names()
-    assert told["TuneConfig"]["properties"]["metric"]["enum"] == list(METRICS)
+    assert told["TuneConfig"]["properties"]["metric"]["enum"] == list(OBJECTIVES)
     assert told["TuneConfig"]["properties"]["search"]["items"]["enum"] == list(SEARCHABLE)
     assert pooled["pools"]["items"]["enum"] == POOLS.names()
     assert pooled["member_calibrator"]["enum"] == pooled["recalibrator"]["enum"] == CALIBRATORS.names()

@@ -14,8 +14,8 @@ from mlflow.entities import Run
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from flows.commands import app
-from flows.project import project_text, translated
+from flows.cli.commands import app
+from flows.cli.project import project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
 from kgcore.errors import InputError
@@ -85,11 +85,15 @@ def test_every_setting_is_declared_with_its_type_and_default() -> None:
 @pytest.mark.parametrize(
     ("entry", "values", "arguments"),
     [
-        ("main", ["--k", "100", "--force", "false", "--negatives", "", "--filtered", "true"], ["run"]),
+        (
+            "main",
+            ["--k", "100", "--force", "false", "--training-strategy", "", "--calibration-filtered", "true"],
+            ["run"],
+        ),
         ("main", ["--base_rate", ".2", "--force", "True"], ["run", "--base-rate=.2", "--force"]),
         ("train", ["--sides_apart", "true"], ["train", "--sides-apart"]),
-        ("corrupt", ["--filtered", "false"], ["corrupt", "--no-filtered"]),
-        ("train", ["--negatives", "typed=0.5,uniform=0.5"], ["train", "--negatives=typed=0.5,uniform=0.5"]),
+        ("corrupt", ["--calibration-filtered", "false"], ["corrupt", "--no-calibration-filtered"]),
+        ("train", ["--training-strategy", "typed=0.5,uniform=0.5"], ["train", "--negatives=typed=0.5,uniform=0.5"]),
         ("calibrate", ["--scores", "--force"], ["calibrate", "--scores=--force"]),
         ("calibrate", ["--scores", ""], ["calibrate", "--scores="]),
         ("ensemble", ["--runs", "abc,latest", "--pools", "linear"], ["ensemble", "abc", "latest", "--pools=linear"]),

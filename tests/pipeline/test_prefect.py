@@ -30,18 +30,19 @@ from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.importtools import import_object
 from prefect_dask.task_runners import DaskTaskRunner
 
-from flows import reproduce, runs, stages
+from flows import reproduce, stages
+from flows.deployment import flow as runs
+from flows.deployment.flow import BeatingFlow
+from flows.deployment.publish import publish
+from flows.local.prefect_server import SILENCE
 from flows.pipeline import pipeline
-from flows.prefect_server import SILENCE
-from flows.runs import BeatingFlow
 from flows.tune import tune
 from kgcore.config import PrepareConfig, TrainConfig, TuneConfig
-from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
+from kgcore.registries import DATASETS
 from kgcore.reproduction import grid
-from tasks.artifacts import publish
-from tasks.progress import progress_bar
-from tasks.resources import gpu_slot
+from tasks.workspace.progress import progress_bar
+from tasks.workspace.resources import gpu_slot
 from tests.pipeline.conftest import CHECKOUT, small_family
 
 pytestmark = pytest.mark.usefixtures("home")

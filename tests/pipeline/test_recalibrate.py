@@ -14,7 +14,9 @@ from tests.pipeline.conftest import Kgcal, all_runs, client_of
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
-    return kgcal, kgcal.results(*tiny_options(), "--strategy", "uniform", "--calibrators", "platt", "--bins", "5")
+    return kgcal, kgcal.results(
+        *tiny_options(), "--calibration-strategy", "uniform", "--calibrators", "platt", "--bins", "5"
+    )
 
 
 def new_labels(kgcal: Kgcal, folder: Path) -> Path:

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from flows import commands
+from flows.cli import commands
 from kgcore.config import TrainConfig
-from kgcore.datasets import DATASETS
 from kgcore.errors import InputError
+from kgcore.registries import DATASETS
 from kgcore.reproduction import grid as grid_module
 from kgcore.reproduction.compare import COLUMNS
 from tests.pipeline.conftest import small_family

@@ -16,7 +16,7 @@ OPTIONS = ("--inverse-relations", "--dropout", "0.1", "--initial-scale", "2", "-
 @pytest.mark.parametrize("strategy", ["near_miss", "nearest"])
 def test_what_is_stored_scores_as_what_was_measured(tmp_path: Path, strategy: str) -> None:
     kgcal = Kgcal(tmp_path)
-    results = kgcal.results(*tiny_options(), *OPTIONS, "--strategy", strategy)
+    results = kgcal.results(*tiny_options(), *OPTIONS, "--calibration-strategy", strategy)
     assert 0 < results["ranks"]["mrr"] <= 1
     experiment = all_runs(kgcal)[0].info.experiment_id
     [model] = [m for m in client_of(kgcal).search_logged_models([experiment]) if "label" not in m.tags]
@@ -28,7 +28,7 @@ def test_what_is_stored_scores_as_what_was_measured(tmp_path: Path, strategy: st
     [scores] = (kgcal.home / "artifacts").rglob("scores.parquet")
     table = pd.read_parquet(scores)
     np.testing.assert_allclose(trained.score(table[["s", "p", "o"]].to_numpy()), table["score"], rtol=1e-6)
-    again = kgcal.results(*tiny_options(), *OPTIONS, "--strategy", strategy, "--base-rate", "0.3")
+    again = kgcal.results(*tiny_options(), *OPTIONS, "--calibration-strategy", strategy, "--base-rate", "0.3")
     assert again["runs"]["train"] == results["runs"]["train"]
 
 
@@ -37,10 +37,10 @@ def test_what_is_stored_scores_as_what_was_measured(tmp_path: Path, strategy: st
     [
         (("--dropout", "1"), "dropout is 1.0: it must be at least 0 and below 1"),
         (("--dropout", "0.1", "--model", "toruse"), "dropout is 0.1: it must be 0 for toruse"),
-        (("--inverse-relations", "--object-share", "1"), "object_share is 1: with inverse relations"),
+        (("--inverse-relations", "--training-sides", "1"), "object_share is 1: with inverse relations"),
         (("--cohort-weight", "2"), "cohort_weight is 2.0: it must be at least 0 and at most 1"),
         (("--cohort-temperature", "0"), "cohort_temperature is 0.0: it must be above 0"),
-        (("--strategy", "kbgan"), "strategy is 'kbgan': it learns while a model is trained"),
+        (("--calibration-strategy", "kbgan"), "strategy is 'kbgan': it learns while a model is trained"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_runs(tmp_path: Path, options: tuple[str, ...], message: str) -> None:

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from mlflow.entities import Run
 from typer.testing import CliRunner
 
-from flows.commands import app
-from flows.options import command
+from flows.cli.commands import app
+from flows.cli.options import command
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
-from kgcore.tuning import SEARCHABLE
+from kgcore.config.choices import SEARCHABLE
 from kgcore.tuning.space import Space
-from tasks.names import run_command
+from tasks.tracking.names import run_command
 from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of
 
 TINY = ("tune", "--size", "300", "--batch-size", "128", "--most-epochs", "8", "--search", "learning_rate,epochs,eta")
@@ -223,7 +223,7 @@ def test_two_processes_share_a_search(tmp_path: Path) -> None:
         (("--metric", "ece"), "metric is 'ece': it must be one of brier, log_loss, accuracy, mrr"),
         (("--search", "colour"), "search is 'colour': it must be one of learning_rate, regulariser"),
         (("--base-rate", "1.5"), "base_rate is 1.5: it must be above 0 and below 1"),
-        (("--strategy", "near_miss"), "a search needs corruptions that no model draws"),
+        (("--calibration-strategy", "near_miss"), "a search needs corruptions that no model draws"),
         (("--most-epochs", "2"), "most_epochs is 2: it must be at least 4"),
         (("--model-options", "colour=2"), "has no option 'colour'"),
     ],
@@ -243,7 +243,7 @@ def test_the_command_line_gives_the_settings_back(seed: int) -> None:
     configs = {
         "prepare": PrepareConfig(dataset="a folder/of mine", size=300),
         "train": Space(base, SEARCHABLE, 100).suggest(study.ask()),
-        "corrupt": CorruptConfig(strategy={"typed": 0.25, "uniform": 0.75}, filtered=False),
+        "corrupt": CorruptConfig(calibration_strategy={"typed": 0.25, "uniform": 0.75}, calibration_filtered=False),
         "calibrate": CalibrateConfig(base_rate=0.07, calibrators=("isotonic",)),
     }
     read: list[dict[str, Any]] = []
@@ -257,6 +257,6 @@ def test_the_command_line_gives_the_settings_back(seed: int) -> None:
 
 
 def test_commands_load_no_optuna() -> None:
-    script = "import sys, flows.commands; print('optuna' in sys.modules, 'torch' in sys.modules)"
+    script = "import sys, flows.cli.commands; print('optuna' in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert done.stdout.split() == ["False", "False"]

@@ -12,7 +12,7 @@ from flows.pipeline import pipeline
 from flows.upkeep import promote, watch
 from kgcore.config import CalibrateConfig, CorruptConfig, GateConfig, PrepareConfig, TrainConfig, WatchConfig
 from kgcore.errors import InputError
-from tasks.store import open_store
+from tasks.tracking.store import open_store
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -121,7 +121,7 @@ def test_a_champion_is_watched_and_recalibrated(home: Path, rng: np.random.Gener
     results = pipeline.fn(
         prepare=PrepareConfig(size=300),
         train=train,
-        corrupt=CorruptConfig(strategy={"uniform": 1.0}),
+        corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}),
         calibrate=CalibrateConfig(base_rate=0.4),
     )
     promote.fn(dataset="family")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from flows.cli.tables.comparison import show_comparison
 from kgcore.errors import InputError
-from tasks.compare import COLUMNS, comparison
-from tasks.show_comparison import show_comparison
-from tasks.store import Store, open_store
+from tasks.jobs.compare import COLUMNS, comparison
+from tasks.tracking.store import Store, open_store
 
 
 class BrokenError(Exception):
@@ -47,7 +47,7 @@ def evaluation(
         "sides": "both",
         "calibration_eta": 20,
         "filtered": True,
-        "corruption_seed": 0,
+        "calibration_seed": 0,
     }
     runs = {
         "prepare": stage(store, "prepare", digest, {}, size=300, graph_seed=0),

@@ -3,8 +3,8 @@
 import pytest
 
 from kgcore.errors import InputError
-from tasks.places import check_database
-from tasks.settings import masked
+from tasks.tracking.places import check_database
+from tasks.workspace.settings import masked
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
-from tasks.pipeline import pipeline_run
-from tasks.store import Store, open_store
+from tasks.jobs.pipeline import pipeline_run
+from tasks.tracking.store import Store, open_store
 
 pytestmark = pytest.mark.usefixtures("home")
 

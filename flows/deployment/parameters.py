@@ -1,0 +1,25 @@
+"""What the plain parameters of the flows may be, as Prefect tells it in its forms and checks before it schedules a run.
+
+The patterns and choices are told in the JSON schema alone: what calls a flow itself is told in a sentence of ours.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kgcore.config.presets import NONE, PRESETS
+from kgcore.reproduction.grid import LABELLED, TABLES, UNLABELLED
+from tasks.jobs.pipeline import LATEST
+
+THREADS = "threads"
+DEVICES = r"auto|cpu|cuda(?::[0-9]+)?"
+RUNNERS = r"threads(?::([1-9][0-9]*))?|dask(?:://[^/:]+:[0-9]+)?"
+RUN_ID = LATEST + r"|(?:[a-z]+:)?[0-9a-f]{32}|(?:runs|models):/.+"
+
+Device = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{DEVICES})$"})]
+Runner = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUNNERS})$"})]
+RunId = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUN_ID})$"})]
+Preset = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS]})]
+PresetOrNone = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS, NONE]})]
+Table = Annotated[str, Field(json_schema_extra={"enum": ["all", *TABLES]})]
+PaperDataset = Annotated[str, Field(json_schema_extra={"enum": [*LABELLED, *UNLABELLED]})]

@@ -1,0 +1,1 @@
+"""Baselines that calibrators are compared with. They fit nothing and cannot be chosen as calibrators."""

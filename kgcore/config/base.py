@@ -1,0 +1,139 @@
+"""The base of all settings: a field with a description and a range, and a dataclass that checks its fields.
+
+The command line, the Prefect forms, MLproject and the cache keys are made from these fields.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar
+
+from kgcore.config.choices import SIDES_PATTERN, SIDES_TEXT, check_sides
+from kgcore.errors import InputError
+from kgcore.registry import Registry
+
+LIMITS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "ge": ("at least", operator.ge),
+    "gt": ("above", operator.gt),
+    "lt": ("below", operator.lt),
+    "le": ("at most", operator.le),
+}
+
+
+def setting(
+    default: Any,
+    description: str,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+    choices: tuple[str, ...] | Registry[Any] | None = None,
+    options_of: Registry[Any] | None = None,
+    check: Callable[[str, Any], None] | None = None,
+) -> Any:
+    """A dataclass field with its description and the values that it accepts.
+
+    ge, gt, lt, le  limits of a number: at least, above, below, at most
+    choices         names that it accepts. A setting with several of them is a tuple, or a mapping of names to shares
+    options_of      components whose options it sets: a mapping of option names to values
+    check           called with the setting's name and value; raises InputError for a value that is not allowed
+
+    The metadata uses pydantic's names: Prefect makes the form of a deployment from them, and checks what is entered.
+    """
+    limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
+    metadata: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    metadata["description"] = description
+    if choices is not None:
+        metadata |= {"choices": choices, "json_schema_extra": partial(_enumerate, choices)}
+    if options_of is not None:
+        metadata["options_of"] = options_of
+    if check is check_sides:
+        metadata |= {"choices_text": SIDES_TEXT, "json_schema_extra": {"pattern": SIDES_PATTERN}}
+    if check is not None:
+        metadata["check"] = check
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def _enumerate(choices: tuple[str, ...] | Registry[Any], schema: dict[str, Any]) -> None:
+    """Enter the choices into the JSON schema of a setting: of it, of its entries, or of the names of its shares."""
+    names = _names(choices)
+    if schema["type"] == "array":
+        schema |= {"items": {"type": "string", "enum": names}, "minItems": 1, "uniqueItems": True}
+    elif schema["type"] == "object":
+        schema |= {"propertyNames": {"enum": names}, "minProperties": 1}
+        schema |= {"additionalProperties": {"type": "number", "exclusiveMinimum": 0}}
+    else:
+        schema["enum"] = names
+
+
+def _names(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
+    return choices.names() if isinstance(choices, Registry) else list(choices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Base of the stages' settings: checks every field against its range on creation. Raises InputError."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # a misspelt setting is refused, not left out
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            choices = item.metadata.get("choices")
+            if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
+                raise InputError(f"{item.name} is {', '.join(value) or 'empty'}: at least one is needed, none twice")
+            entries = value if isinstance(value, tuple | dict) else (value,)
+            for entry in entries:
+                if isinstance(choices, Registry):
+                    choices.check(entry)
+                elif choices is not None and entry not in choices:
+                    raise InputError(f"{item.name} is {entry!r}: it must be one of {', '.join(choices)}")
+            if isinstance(value, dict) and choices is not None:
+                _check_shares(item.name, value)
+            _check_range(item, value)
+            if (check := item.metadata.get("check")) is not None:
+                check(item.name, value)
+
+
+def describe(item: "Field[Any]") -> str:
+    """A setting's description, with its choices, its options or its range."""
+    text, choices = str(item.metadata["description"]), item.metadata.get("choices")
+    if choices is not None:
+        return f"{text}: {', '.join(_names(choices))}"
+    if (named := item.metadata.get("choices_text")) is not None:
+        return f"{text}: {named}"
+    if (registry := item.metadata.get("options_of")) is not None:
+        return f"{text}: {_options(registry)}"
+    limits = _range(item)
+    return f"{text} ({limits})" if limits else text
+
+
+def _options(registry: Registry[Any]) -> str:
+    """The options of every component that has some, with their defaults."""
+    found = {name: registry.options(name) for name in registry.names()}
+    texts = {name: ", ".join(f"{option}={value}" for option, value in own.items()) for name, own in found.items()}
+    return "; ".join(f"{name} {text.lower()}" for name, text in texts.items() if text)
+
+
+def _limits(item: "Field[Any]") -> dict[str, float]:
+    return {name: item.metadata[name] for name in LIMITS if name in item.metadata}
+
+
+def _range(item: "Field[Any]") -> str:
+    return " and ".join(f"{LIMITS[name][0]} {limit:g}" for name, limit in _limits(item).items())
+
+
+def _check_shares(name: str, shares: dict[str, float]) -> None:
+    if not shares or any(not (math.isfinite(share) and share > 0) for share in shares.values()):
+        raise InputError(f"{name} is {shares!r}: at least one share is needed, each above 0")
+
+
+def _check_range(item: "Field[Any]", value: Any) -> None:
+    limits = _limits(item)
+    if limits and not (math.isfinite(value) and all(LIMITS[name][1](value, limit) for name, limit in limits.items())):
+        raise InputError(f"{item.name} is {value!r}: it must be {_range(item)}")

@@ -1,0 +1,42 @@
+"""The fixed choices of settings whose values are no registered components."""
+
+import re
+from typing import Literal
+
+from kgcore.errors import InputError
+
+SIDES = ("subject", "object", "both", "bernoulli")
+SIDES_TEXT = f"{', '.join(SIDES)}, or object=SHARE with a share from 0 to 1"
+SIDES_PATTERN = r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$"
+
+TAUGHT = frozenset({"kbgan"})  # strategies that learn during training and cannot draw without it
+
+OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
+    "brier": "minimize",
+    "log_loss": "minimize",
+    "accuracy": "maximize",
+    "mrr": "maximize",
+}
+SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
+SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
+FEWEST_EPOCHS = 4  # a search measures a trial three times before its end
+
+
+def check_sides(name: str, sides: str) -> None:
+    """Raise InputError where `sides`, the value of the setting of that name, is none of the allowed texts."""
+    if not re.match(SIDES_PATTERN, sides):
+        raise InputError(f"{name} is {sides!r}: it must be one of {SIDES_TEXT}")
+
+
+def object_share(sides: str) -> float | None:
+    """The share of corruptions that replace the object; None for `bernoulli`, where each predicate has its own.
+
+    sides  subject (0), object (1), both (1/2), bernoulli, or object=SHARE with a share in [0, 1]
+
+    Raises InputError for anything else.
+    """
+    check_sides("sides", sides)
+    name, _, share = sides.partition("=")
+    if share:
+        return float(share)
+    return {"subject": 0.0, "object": 1.0, "both": 0.5}.get(name)

@@ -1,0 +1,1 @@
+"""Monitoring: the gate between challenger and champion (gate.py), and drift on newly labelled triples (drift.py)."""

@@ -1,0 +1,122 @@
+"""The MLflow run that a reproduction's cells are nested under, and the page that is made of their results."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kgcore import storage
+from kgcore.evaluation.evaluate import Measured
+from kgcore.report.comparison import comparison_page, sweep_figures
+from kgcore.report.plots import reliability_figure
+from kgcore.reproduction.compare import side_by_side
+from kgcore.reproduction.findings import findings
+from kgcore.reproduction.grid import Cell
+from tasks.jobs.compare import write_csv
+from tasks.stages.train import check_training
+from tasks.tracking.store import Store, open_store
+from tasks.workspace.resources import cores
+from tasks.workspace.settings import ensure_home
+
+PAGE, TABLE = "reproduction.html", "reproduction.csv"
+
+
+def check_cells(cells: Iterable[Cell], device: str) -> None:
+    """Raise InputError for settings or a device that there are not: before anything runs."""
+    for cell in cells:
+        check_training(cell.configs.train, device)
+
+
+def share_cores(workers: int) -> None:
+    """Leave this process its share of the cores where `workers` train at once."""
+    import torch
+
+    torch.set_num_threads(max(1, cores() // workers))
+
+
+@contextmanager
+def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Iterator[str]:
+    """The MLflow run of a reproduction; yields its id."""
+    store = open_store()
+    store.reap()
+    with store.open_run(f"reproduce {' '.join(tables)}", {"stage": "reproduction"}) as run_id:
+        params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
+        store.log_params(run_id, params)
+        yield run_id
+
+
+def finish_reproduction(
+    run_id: str,
+    grid: Mapping[str, list[Cell]],
+    results: Mapping[Cell, Mapping[str, Any]],
+    failures: Mapping[Cell, str],
+    preset: str,
+    csv: Path | None,
+) -> dict[str, Any]:
+    """Tables, figures and findings as artifacts of the run, in the home's reports and, as one tidy file, at `csv`;
+    {page, csv, findings, succeeded, failures, run_id}."""
+    store = open_store()
+    frame = side_by_side(grid, results)
+    named = {str(cell): reason for cell, reason in failures.items()}
+    figures = sweep_figures(frame)
+    if "reliability" in grid:
+        figures |= _reliability_figures(store, {cell: results[cell] for cell in grid["reliability"] if cell in results})
+    notes = [
+        "Tabacof & Costabello, Probability Calibration for Knowledge Graph Embedding Models, ICLR 2020, reproduced "
+        f"with the preset {preset!r}. In every cell: ours, the paper's unrounded value, and the difference; green is "
+        "better than the paper, red is worse by more than 0.01.",
+        "Values that are not held out come from a published program that measured on the validation files: the "
+        "findings leave them out.",
+    ]
+    page = comparison_page("The paper and kgcal, side by side", frame, figures, named, notes)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / PAGE).write_text(page, encoding="utf-8")
+        frame.to_csv(Path(folder) / TABLE, index=False)
+        storage.write_json(Path(folder) / "failures.json", named)
+        pipelines = {str(cell): summary["pipeline"] for cell, summary in results.items()}
+        storage.write_json(Path(folder) / "pipelines.json", pipelines)
+        (Path(folder) / "figures").mkdir()
+        for title, figure in figures.items():
+            figure.savefig(Path(folder) / "figures" / f"{_file_name(title)}.png", dpi=120)
+        store.log_artifacts(run_id, Path(folder))
+        place = ensure_home() / "reports" / run_id
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+        if csv is not None:
+            write_csv(frame, csv)
+    said = findings(frame)
+    store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
+    store.log_tags(run_id, {"mlflow.note.content": "\n".join(f"* {line}" for line in said)})
+    return {
+        "page": str(place / PAGE),
+        "csv": str(csv or place / TABLE),
+        "findings": said,
+        "succeeded": len(results),
+        "failures": named,
+        "run_id": run_id,
+    }
+
+
+def _reliability_figures(store: Store, results: Mapping[Cell, Mapping[str, Any]]) -> dict[str, Any]:
+    """By data set: the uncalibrated diagrams of every loss, and the calibrated ones of the loss with the best Brier
+    score, each above the share of triples a bin."""
+    figures = {}
+    for dataset in dict.fromkeys(cell.dataset for cell in results):
+        measured: dict[Cell, dict[str, Measured]] = {
+            cell: store.load(summary["runs"]["evaluate"], "measured.json", storage.read_measured)
+            for cell, summary in results.items()
+            if cell.dataset == dataset
+        }
+        raw = {cell.loss.replace("_", " "): shown["uncalibrated"] for cell, shown in measured.items()}
+        title = f"{dataset}: uncalibrated, by loss"
+        figures[title] = reliability_figure(title, raw)
+        best = min(measured, key=lambda cell: min(m.brier for label, m in measured[cell].items() if "." in label))
+        fitted = {label.replace(".", " ").replace("_", " "): m for label, m in measured[best].items() if "." in label}
+        title = f"{dataset}: best calibrated, {best.loss.replace('_', ' ')}"
+        figures[title] = reliability_figure(title, fitted)
+    return figures
+
+
+def _file_name(title: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in title)
