@@ -14,7 +14,7 @@ import requests
 from filelock import FileLock
 
 from kgcore.datasets.base import DatasetSpec, md5_of
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError, raise_faults
 
 
 class Progress(Protocol):
@@ -62,7 +62,7 @@ def fetch(
                 spec.generate(files, size, seed)
             else:
                 came_from = _collect(spec, mirror, Path(work), files, progress)
-                refuse([f"{came_from[path]}: {problem}" for path, problem in _wrong(spec, files).items()])
+                raise_faults([f"{came_from[path]}: {problem}" for path, problem in _wrong(spec, files).items()])
             if target.exists():
                 shutil.rmtree(target)
             files.rename(target)

@@ -9,7 +9,7 @@ import pandas as pd
 from kgcore.datasets.prepare import Prepared
 from kgcore.datasets.read import COLUMNS, read_triples
 from kgcore.datasets.schema import validate
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError, raise_faults
 from kgcore.graph import KnowledgeGraph, Split
 
 
@@ -20,10 +20,10 @@ def read_labels(path: Path) -> pd.DataFrame:
     Raises InputError, with file and line, for faults, and for a triple that is labelled both ways.
     """
     frame, faults = read_triples(path, labelled=True)
-    refuse(faults + validate(frame, True, path))
+    raise_faults(faults + validate(frame, True, path))
     frame = frame.drop_duplicates()
     twice = frame[frame.duplicated(list(COLUMNS), keep=False)]
-    refuse([f"{path}, line {line}: the triple is labelled both 1 and -1" for line in twice.index])
+    raise_faults([f"{path}, line {line}: the triple is labelled both 1 and -1" for line in twice.index])
     return frame.assign(label=(frame["label"] == "1").astype(np.float64))
 
 

@@ -12,7 +12,7 @@ from kgcore.arrays import Ints
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.read import read_numbered, read_triples, read_vocabulary
 from kgcore.datasets.schema import validate
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
 VOCABULARIES = ("entities", "predicates")  # files of names and ids, for files of triples that are ids
@@ -75,7 +75,7 @@ def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
             faults.append(str(error))
             continue
         faults += wrong + validate(tables[role], fourth_column, path)
-    refuse(faults)
+    raise_faults(faults)
     for role in [role for role in tables if role.endswith("_negatives")]:
         split = role.removesuffix("_negatives")
         true, false = tables[split], tables.pop(role)
@@ -87,7 +87,7 @@ def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
                 f"{spec.files[split].path}, too: they cannot be both true and false"
             )
         tables[split] = pd.concat([true.assign(label="1"), false.assign(label="-1")])
-    refuse(faults)
+    raise_faults(faults)
     return {split: tables[split] for split in SPLITS}
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError, raise_faults
 
 COLUMNS = ("subject", "predicate", "object")
 
@@ -79,7 +79,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
                 faults.append(f"{path}, line {line}: the {word} {value} stands twice")
         names[number] = name
         seen.add(name)
-    refuse(faults)
+    raise_faults(faults)
     return Vocabulary(path, names)
 
 
