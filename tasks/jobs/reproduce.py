@@ -14,6 +14,7 @@ from kgcore.report.plots import reliability_figure
 from kgcore.reproduction.compare import side_by_side
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
+from kgcore.reproduction.result import CellResult
 from tasks.jobs.compare import write_csv
 from tasks.stages.train import check_training
 from tasks.tracking.store import Store, open_store
@@ -58,7 +59,7 @@ def finish_reproduction(
     """Tables, figures and findings as artifacts of the run, in the home's reports and, as one tidy file, at `csv`;
     {page, csv, findings, succeeded, failures, run_id}."""
     store = open_store()
-    frame = side_by_side(grid, results)
+    frame = side_by_side(grid, {cell: CellResult.from_summary(summary) for cell, summary in results.items()})
     named = {str(cell): reason for cell, reason in failures.items()}
     figures = sweep_figures(frame)
     if "reliability" in grid:
