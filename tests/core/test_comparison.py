@@ -1,4 +1,4 @@
-"""The paper beside ours: presets, the tidy frame, the findings, the page."""
+"""The paper and our results side by side: the grid, the table of figures, the findings, the page."""
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,7 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_cell_of_the_grid_has_settings_that_are_valid(name: str) -> None:
+def test_every_cell_of_the_grid_has_valid_settings(name: str) -> None:
     for cell in {cell for group in grid(("all",), (), name).values() for cell in group}:
         train = cell.configs.train
         assert cell.configs.prepare.dataset == cell.dataset
@@ -59,7 +59,7 @@ def test_every_cell_of_the_grid_has_settings_that_are_valid(name: str) -> None:
         assert cell.configs.calibrate.base_rate == cell.base_rate
 
 
-def test_a_row_has_the_papers_value_and_ours(frame: pd.DataFrame) -> None:
+def test_a_row_has_the_value_of_the_paper_and_ours(frame: pd.DataFrame) -> None:
     assert list(frame.columns) == COLUMNS
     row = frame.query(
         "table == 'results' and model == 'transe' and negatives == 'synthetic' and calibrator == 'isotonic'"
@@ -89,7 +89,7 @@ def test_a_cell_that_failed_leaves_empty_rows() -> None:
     assert "failed" in page
 
 
-def test_base_rates_are_those_of_the_published_models() -> None:
+def test_the_base_rate_table_has_every_published_figure() -> None:
     chosen = {"base-rate": cells("base-rate", ("wn18rr",), "default")}
     frame = side_by_side(chosen, {cell: result(0.1) for cell in chosen["base-rate"]})
     assert len(frame) == 19 * 2 * 4
@@ -98,26 +98,26 @@ def test_base_rates_are_those_of_the_published_models() -> None:
     np.testing.assert_allclose(baseline["paper"], baseline["base_rate"] * (1 - baseline["base_rate"]), atol=1e-3)
 
 
-def test_findings_count_what_they_say(frame: pd.DataFrame) -> None:
-    said = " ".join(findings(frame))
+def test_findings_have_the_right_numbers(frame: pd.DataFrame) -> None:
+    sentences = " ".join(findings(frame))
     calibrated = frame[frame["metric"].isin(["brier", "log_loss"]) & (frame["negatives"] != "none")]
-    calibrated = calibrated[calibrated["table"] != "results"].drop_duplicates(  # every result stands under losses, too
+    calibrated = calibrated[calibrated["table"] != "results"].drop_duplicates(  # every row of results is also in losses
         ["dataset", "model", "loss", "negatives", "calibrator", "metric", "varied", "eta", "k"]
     )
     difference = calibrated["ours"] - calibrated["paper"]
-    assert f"Of {len(calibrated)} calibrated" in said
-    assert f"{(difference <= 0.01).mean():.1%} exceed the paper's by at most 0.01" in said
+    assert f"Of {len(calibrated)} calibrated" in sentences
+    assert f"{(difference <= 0.01).mean():.1%} exceed the paper's by at most 0.01" in sentences
     assert len(worse_than_paper(frame)) == (difference > 0.01).sum()
-    assert "higher by 0.0010 on average" in said
-    assert "Isotonic regression is no worse than Platt scaling: in 100.0%" in said
-    assert "Spearman's correlation of MRR with the isotonic Brier score is -1.00" in said
+    assert "higher by 0.0010 on average" in sentences
+    assert "Isotonic regression is no worse than Platt scaling: in 100.0%" in sentences
+    assert "Spearman's correlation of MRR with the isotonic Brier score is -1.00" in sentences
     paper = read_paper().query("study == 'main' and dataset == 'wn11' and model in @FOUR").set_index(["model", "loss"])
     brier = paper[(paper.metric == "brier") & (paper.calibrator == "isotonic")].groupby(level=[0, 1])["value"].min()
     theirs = spearmanr(paper[paper.metric == "mrr"]["value"].reindex(brier.index), brier).statistic
-    assert f"In the paper's own figures it is {theirs:+.2f} over all 16 runs" in said
+    assert f"In the paper's own figures it is {theirs:+.2f} over all 16 runs" in sentences
 
 
-def test_the_page_has_every_table_and_the_figures_lines(frame: pd.DataFrame) -> None:
+def test_the_page_has_every_table_and_figure(frame: pd.DataFrame) -> None:
     figures = sweep_figures(frame)
     assert len(figures) == 4  # Brier score and log loss over eta and k
     page = comparison_page("Side by side", frame, figures, {}, ["a note"])

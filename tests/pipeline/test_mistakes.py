@@ -43,7 +43,7 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--training-strategy", "typed=0.5,uniform"), "--negatives 'uniform': NAME=NUMBER is needed"),
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
-        (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
+        (("run", "--dataset", "wn11"), "the mirror /no/such/mirror does not exist"),
         (("calibrate", "--scores", "abc"), "there is no MLflow run 'abc'"),
         (("calibrate",), "there is no finished pipeline run to take the latest from"),
         (("compare",), "no finished evaluation is in sqlite:///"),
@@ -75,8 +75,8 @@ def written(kgcal: Kgcal) -> list[Path]:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"train": "a\tb\n"}, "train.txt, line 1: 2 tab-separated columns, 3 are needed"),
-        ({"valid": "a\tr\tb\tmaybe\n"}, "valid.txt, line 1: label is 'maybe', it must be 1 or -1"),
+        ({"train": "a\tb\n"}, "train.txt, line 1: 2 tab-separated columns: it must have 3"),
+        ({"valid": "a\tr\tb\tmaybe\n"}, "valid.txt, line 1: label is 'maybe': it must be 1 or -1"),
         ({"test": ""}, "test.txt is empty"),
     ],
 )
@@ -123,7 +123,7 @@ def encrypted(place: Path) -> None:
         (truncated, "damaged or incomplete"),
         (climbing, "a path outside its folder"),
         (encrypted, "damaged or incomplete"),
-        (lambda place: None, "has no wordnet11.zip, which wn11 needs"),
+        (lambda place: None, "wn11 needs wordnet11.zip: the mirror"),
     ],
 )
 def test_bad_archives_are_refused(tmp_path: Path, kgcal: Kgcal, make: Callable[[Path], None], message: str) -> None:
