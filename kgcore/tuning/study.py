@@ -20,37 +20,6 @@ COUNTED = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
 _NAME = "tune"
 
 
-@dataclass(frozen=True)
-class TrialRow:
-    """A trial and its results.
-
-    trial        number in the study, from 0
-    state        complete, pruned, failed or running
-    value        the figure that the search improves; None while the trial has no value
-    epochs_done  epochs after which the figures were last measured
-    seconds      duration of the trial; None while it runs
-    reason       why the trial failed, else ''
-    run          id of the MLflow run that recorded the trial, else ''
-    figures      every figure of the objective
-    settings     training settings; None if a process ended before it drew them
-    """
-
-    trial: int
-    state: str
-    value: float | None
-    epochs_done: int
-    seconds: float | None
-    reason: str
-    run: str
-    figures: Mapping[str, float]
-    settings: TrainConfig | None
-
-    def columns(self) -> dict[str, object]:
-        """The row as columns: its fields, each figure, and each training setting."""
-        own = {name: value for name, value in vars(self).items() if name not in ("figures", "settings")}
-        return own | dict(self.figures) | (asdict(self.settings) if self.settings else {})
-
-
 def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = (), anew: bool = False) -> Study:
     """Return the study in a SQLite file, and create both if they do not exist. The caller holds the study's lock.
 
@@ -141,6 +110,37 @@ def best(study: Study) -> FrozenTrial:
         reasons = dict.fromkeys(trial.user_attrs["reason"] for trial in begun(study) if "reason" in trial.user_attrs)
         raise FitError(f"no trial is complete: {'; '.join(reasons) or 'all were pruned'}")
     return study.best_trial
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A trial and its results.
+
+    trial        number in the study, from 0
+    state        complete, pruned, failed or running
+    value        the figure that the search improves; None while the trial has no value
+    epochs_done  epochs after which the figures were last measured
+    seconds      duration of the trial; None while it runs
+    reason       why the trial failed, else ''
+    run          id of the MLflow run that recorded the trial, else ''
+    figures      every figure of the objective
+    settings     training settings; None if a process ended before it drew them
+    """
+
+    trial: int
+    state: str
+    value: float | None
+    epochs_done: int
+    seconds: float | None
+    reason: str
+    run: str
+    figures: Mapping[str, float]
+    settings: TrainConfig | None
+
+    def columns(self) -> dict[str, object]:
+        """The row as columns: its fields, each figure, and each training setting."""
+        own = {name: value for name, value in vars(self).items() if name not in ("figures", "settings")}
+        return own | dict(self.figures) | (asdict(self.settings) if self.settings else {})
 
 
 def trial_rows(study: Study) -> list[TrialRow]:

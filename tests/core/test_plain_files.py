@@ -151,8 +151,8 @@ def test_the_file_that_a_mirror_lacks_is_named(tmp_path: Path, served: str) -> N
     texts = {path: text for path, text in IDS.items() if path != "YAGO39K/Train/triple2id.txt"}
     mirror = write_plain(tmp_path / "mirror", texts)
     message = (
-        r"yago39k needs YAGO39K/Train/triple2id\.txt, or YAGO39K\.zip or yago39k-heldout-only\.zip: "
-        r"the mirror .* has neither"
+        r"the mirror .* has no YAGO39K/Train/triple2id\.txt, nor YAGO39K\.zip or yago39k-heldout-only\.zip, "
+        r"which yago39k needs"
     )
     refused(tmp_path, message, "yago39k", mirror)
     refused(tmp_path, message, "yago39k", served)
@@ -161,7 +161,7 @@ def test_the_file_that_a_mirror_lacks_is_named(tmp_path: Path, served: str) -> N
     refused(tmp_path, message, "yago39k", mirror)
     refused(tmp_path, message, "yago39k", served)
     (tmp_path / "empty").mkdir()
-    message = r"codex-s needs codex-s/train\.txt and 4 other files, or codex-s\.zip: the mirror .* has neither"
+    message = r"has no codex-s/train\.txt and 4 other files, nor codex-s\.zip, which codex-s needs"
     refused(tmp_path, message, "codex-s", tmp_path / "empty")
     assert not (tmp_path / "root" / "yago39k").exists()
 

@@ -43,7 +43,7 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--training-strategy", "typed=0.5,uniform"), "--negatives 'uniform': NAME=NUMBER is needed"),
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
-        (("run", "--dataset", "wn11"), "the mirror /no/such/mirror does not exist"),
+        (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
         (("calibrate", "--scores", "abc"), "there is no MLflow run 'abc'"),
         (("calibrate",), "there is no finished pipeline run to take the latest from"),
         (("compare",), "no finished evaluation is in sqlite:///"),
@@ -123,7 +123,7 @@ def encrypted(place: Path) -> None:
         (truncated, "damaged or incomplete"),
         (climbing, "a path outside its folder"),
         (encrypted, "damaged or incomplete"),
-        (lambda place: None, "wn11 needs wordnet11.zip: the mirror"),
+        (lambda place: None, "has no wordnet11.zip, which wn11 needs"),
     ],
 )
 def test_bad_archives_are_refused(tmp_path: Path, kgcal: Kgcal, make: Callable[[Path], None], message: str) -> None:
