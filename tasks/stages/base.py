@@ -15,10 +15,11 @@ C = TypeVar("C", bound=Config)
 
 @dataclass(frozen=True, eq=False)
 class Stage(Generic[C]):
-    """A stage of the pipeline. Its flow, deployment, entry point in MLproject and place in the order are made from this.
+    """A stage of the pipeline. Its flow, its deployment, its entry point in MLproject and its tests are made from this.
 
     name       a verb: train
     summary    one sentence for people
+    title      name of its flow runs; parameters of the flow stand in braces
     config     the dataclass of its settings
     body       what it does: loads, makes one kgcore call, logs
     code       settings -> the kgcore modules whose sources, with all that they import, are part of the stage's key
@@ -31,6 +32,7 @@ class Stage(Generic[C]):
 
     name: str
     summary: str
+    title: str
     config: type[C]
     body: Callable[[StageRun, C], None]
     code: Callable[[C], Sequence[str]]
@@ -41,8 +43,10 @@ class Stage(Generic[C]):
     identity: Callable[[C], str] = lambda config: ""
 
     def __call__(self, *upstream: StageRef | None, config: C | None = None, context: Context = Context()) -> StageRef:
-        """Run the stage, or re-use a finished run of the same key. `upstream` are the references that `inputs` names, in
-        that order; one that the settings do not need may be None."""
+        """Run the stage, or re-use a finished run of the same key.
+
+        upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not need
+        """
         return self._task(upstream, config or self.config(), context)
 
     def line(self) -> list[str]:

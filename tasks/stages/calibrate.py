@@ -36,6 +36,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
 CALIBRATE = Stage(
     name="calibrate",
     summary="Fit calibrators on the scores of a score run.",
+    title="calibrate {scores} to {config.base_rate}",
     config=CalibrateConfig,
     body=_body,
     code=_code,

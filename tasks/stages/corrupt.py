@@ -41,6 +41,7 @@ def _body(run: StageRun, config: CorruptConfig) -> None:
 CORRUPT = Stage(
     name="corrupt",
     summary="Corrupt the validation positives, and the test positives where no negatives are labelled.",
+    title="corrupt {data}",
     config=CorruptConfig,
     body=_body,
     code=_code,

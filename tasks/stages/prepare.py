@@ -47,6 +47,7 @@ def _settle(config: PrepareConfig) -> PrepareConfig:
 PREPARE = Stage(
     name="prepare",
     summary="Fetch, verify, validate and number a data set.",
+    title="prepare {config.dataset}",
     config=PrepareConfig,
     body=_body,
     code=_code,

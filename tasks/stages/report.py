@@ -6,7 +6,8 @@ from kgcore.report.plots import reliability_figures
 from tasks.stages.base import Stage
 from tasks.stages.evaluate import EVALUATE
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CORRUPTION_AUDIT, COUNTS, MEASURED, REPORT as PAGE, SUMMARY
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CORRUPTION_AUDIT, COUNTS, MEASURED, SUMMARY
+from tasks.tracking.artifacts import REPORT as PAGE
 
 
 def _body(run: StageRun, config: ReportConfig) -> None:
@@ -33,6 +34,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
 REPORT = Stage(
     name="report",
     summary="Write the report of an evaluate run.",
+    title="report {evaluation}",
     config=ReportConfig,
     body=_body,
     code=lambda config: ("kgcore.report.page", "kgcore.report.plots"),

@@ -16,7 +16,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.storage import FORMAT
 from tasks.stages.reference import Context, StageRef
 from tasks.tracking.fingerprint import code_fingerprint
-from tasks.tracking.handles import Artifact, ModelFiles
+from tasks.tracking.handles import Artifact, ModelFiles, save
 from tasks.tracking.keys import digest
 from tasks.tracking.record import DatasetId, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
@@ -97,8 +97,7 @@ class StageRun:
 
     def save(self, artifact: Artifact[T], value: T) -> None:
         """An artifact of this stage."""
-        assert artifact.write is not None
-        artifact.write(self.folder / artifact.path, value)
+        save(self.folder, artifact, value)
 
     def model_ids(self, stage: str) -> tuple[str, ...]:
         """The LoggedModels of an upstream stage, in the order they were logged."""

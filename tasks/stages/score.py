@@ -21,6 +21,7 @@ def _body(run: StageRun, config: ScoreConfig) -> None:
 SCORE = Stage(
     name="score",
     summary="Score the held-out triples and the corruptions with a trained model.",
+    title="score by {model}",
     config=ScoreConfig,
     body=_body,
     code=lambda config: ("kgcore.score_table",),  # the scoring function's own code is in the key of the train run

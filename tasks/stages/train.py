@@ -61,6 +61,7 @@ def _body(run: StageRun, config: TrainConfig) -> None:
 TRAIN = Stage(
     name="train",
     summary="Train the embeddings on the graph of a prepare run.",
+    title="train {config.model} {config.loss} on {data}",
     config=TrainConfig,
     body=_body,
     code=_code,

@@ -24,6 +24,13 @@ class Artifact(Generic[T]):
     write: Callable[[Path, T], None] | None = None
 
 
+def save(folder: Path, artifact: Artifact[T], value: T) -> None:
+    """Write an artifact to its path in a folder."""
+    if artifact.write is None:
+        raise ValueError(f"{artifact.path} of {artifact.stage} is written with another artifact")
+    artifact.write(folder / artifact.path, value)
+
+
 @dataclass(frozen=True)
 class ModelFiles(Generic[T]):
     """The files of the LoggedModels that a stage's run makes.

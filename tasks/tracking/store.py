@@ -13,7 +13,6 @@ import mlflow
 from filelock import FileLock, Timeout
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag
 
-from tasks.tracking.handles import Artifact, LoggedModel
 from tasks.tracking.places import told
 from tasks.tracking.reading import Reader
 from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, RunTags
@@ -29,11 +28,11 @@ class Store(Reader):
 
     @contextmanager
     def open_run(self, name: str, tags: RunTags, resume: str | None = None) -> Iterator[str]:
-        """A new MLflow run, or the one to `resume`; yields its id. It ends as FINISHED, as FAILED when the block raises,
-        or as KILLED when it is interrupted.
+        """A new MLflow run, or the one to `resume`; yields its id.
 
-        Where `mlflow run` has opened a run for this process, the first run without a parent is that run. A lock that the
-        process holds marks the run as alive: see `reap`.
+        It ends as FINISHED, as FAILED when the block raises, or as KILLED when it is interrupted. Where `mlflow run`
+        has opened a run for this process, the first run without a parent is that run. A lock that the process holds
+        marks the run as alive: see `reap`.
         """
         if tags.parent is None and not self._outermost_is_open:
             self._outermost_is_open = True
