@@ -7,7 +7,7 @@ from typing import Any
 
 from kgcore import storage
 from kgcore.calibration.audit import score_audit
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
@@ -29,7 +29,7 @@ def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context
         drawn = config_of(CorruptConfig, StageRef("corrupt", run.inputs["corrupt"]))
         for number, bound in enumerate(fit_calibrators(table, config, drawn)):
             log_calibrator(run, number, bound)
-        audits = {name: score_audit(sample) for name, sample in calibration_samples(table, config).items()}
+        audits = {name: score_audit(sample).to_json() for name, sample in calibration_samples(table, config).items()}
         storage.write_json(run.folder / "audit.json", audits)
         for name, figures in audits.items():
             run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
@@ -59,7 +59,7 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
         run.store.log_tags(run.run_id, {"kgcal.moved": calibrators.run_id})
 
     identity = f"moved {before.data.tags['kgcal.key']}"
-    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.base",), body, context, identity)
+    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.bound",), body, context, identity)
 
 
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
