@@ -54,7 +54,10 @@ class VennAbers(Calibrator):
         )
 
     def interval(self, scores: Scores) -> tuple[Probabilities, Probabilities]:
-        """p0 (n,) and p1 (n,) of scores (n,), 0 <= p0 <= p1 <= 1: what one more labelled triple could change."""
+        """p0 (n,) and p1 (n,) of scores (n,), 0 <= p0 <= p1 <= 1.
+
+        The interval is wide where one more labelled triple changes the probability much.
+        """
         p0 = np.r_[0.0, self.lower][np.searchsorted(self.lower_scores, scores, side="right")]
         p1 = np.r_[self.upper, 1.0][np.searchsorted(self.upper_scores, scores, side="left")]
         return p0, p1
