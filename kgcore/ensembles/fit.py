@@ -57,7 +57,7 @@ def fit_ensembles(
 def check_same_rows(tables: Sequence[ScoreTable]) -> None:
     """Raise InputError for fewer than two tables or two of one model, MismatchError when their rows differ."""
     if len(tables) < 2:
-        raise InputError(f"the ensemble has {len(tables)} members: at least two are needed")
+        raise InputError(f"an ensemble needs at least two members: {len(tables)} given")
     first, models = tables[0], [table.model for table in tables]
     if len(set(models)) < len(models):
         raise InputError("two members of the ensemble are the same model: all models must differ")
