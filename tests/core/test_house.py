@@ -15,11 +15,13 @@ ROOT = Path(__file__).parents[2]
 CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 250, 300, 60
 
-# The files that read or write JSON, where a value may have any type.
+# `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.
+JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
-    "kgcore/calibration/base.py",  # parameters, to_json and from_json of calibrators
-    "kgcore/ensembles/ensemble.py",  # parameters of ensembles
-    "kgcore/storage.py",
+    "kgcore/storage/graph.py",
+    "kgcore/storage/measured.py",
+    "kgcore/storage/tables.py",
+    "tasks/tracking/artifacts.py",
 }
 FLOW_RUN_FILE = "tasks/workspace/flow_run.py"  # the only file that asks Prefect for the current flow run
 
@@ -54,17 +56,27 @@ def imported(path: str) -> Iterator[str]:
             yield node.module
 
 
+def untyped(path: str) -> list[int]:
+    """The lines of a file that have `dict[str, Any]` outside the methods for JSON."""
+    functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)]
+    allowed = {
+        line for node in functions if node.name in JSON_METHODS for line in range(node.lineno, node.end_lineno + 1)
+    }
+    lines = enumerate(sources(*CODE)[path].splitlines(), start=1)
+    return [number for number, line in lines if "dict[str, Any]" in line and number not in allowed]
+
+
 @rule
-def only_json_files_have_untyped_dictionaries() -> Iterator[str]:
-    for path, text in sources(*CODE).items():
-        if "dict[str, Any]" in text and path not in JSON_FILES:
+def only_json_has_untyped_dictionaries() -> Iterator[str]:
+    for path in sources(*CODE):
+        if path not in JSON_FILES and untyped(path):
             yield path
 
 
 @rule
 def every_listed_json_file_has_an_untyped_dictionary() -> Iterator[str]:
     for path in JSON_FILES:
-        if "dict[str, Any]" not in sources(*CODE).get(path, ""):
+        if path not in sources(*CODE) or not untyped(path):
             yield path
 
 
@@ -134,6 +146,47 @@ def no_test_imports_another_test() -> Iterator[str]:
 
 # Rules that do not hold yet, with exactly the offenders of today.
 NOT_YET: dict[str, set[str]] = {
+    "only_json_has_untyped_dictionaries": {
+        "flows/cli/commands.py",
+        "flows/cli/options.py",
+        "flows/cli/tables/ensemble.py",
+        "flows/cli/tables/results.py",
+        "flows/cli/terminal.py",
+        "flows/deployment/publish.py",
+        "flows/ensemble.py",
+        "flows/pipeline.py",
+        "flows/recalibrate.py",
+        "flows/reproduce.py",
+        "kgcore/config/base.py",
+        "kgcore/config/presets.py",
+        "kgcore/evaluation/by_relation.py",
+        "kgcore/evaluation/predictions.py",
+        "kgcore/report/comparison.py",
+        "kgcore/report/ensembles.py",
+        "kgcore/report/page.py",
+        "kgcore/report/summary.py",
+        "kgcore/training/checkpoint.py",
+        "tasks/jobs/ensemble.py",
+        "tasks/jobs/pipeline.py",
+        "tasks/jobs/reproduce.py",
+    },
+    "only_one_file_asks_for_the_flow_run": {
+        "flows/deployment/publish.py",
+        "flows/pipeline.py",
+        "flows/reproduce.py",
+        "flows/watch.py",
+        "tasks/stages/task.py",
+        "tasks/workspace/progress.py",
+        "tasks/workspace/resources.py",
+    },
+    "files_are_short": {
+        "flows/cli/commands.py",
+        "kgcore/training/loop.py",
+        "tests/core/test_models.py",
+    },
+    "no_test_imports_another_test": {
+        "tests/core/test_summary.py",
+    },
 }
 
 
