@@ -35,7 +35,7 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--training-eta", "0"), "eta is 0: it must be at least 1"),
         (("run", "--k", "0"), "k is 0: it must be at least 1"),
         (("run", "--model-options", "norm"), "--model-options 'norm': NAME=NUMBER is needed"),
-        (("run", "--model-options", "nrom=1"), "TransE has no option 'nrom': its options are norm"),
+        (("run", "--model-options", "nrom=1"), "TransE has no option 'nrom': it has norm"),
         (("run", "--json", "/no/such/folder/out.json"), "there is no folder /no/such/folder"),
         (("run", "--json", "/tmp"), "--json /tmp: a file cannot be written there"),
         (("run", "--calibrators", "platt", "--calibrators", "platt"), "at least one is needed, none twice"),
