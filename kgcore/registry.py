@@ -35,14 +35,9 @@ class Registry(Generic[T]):
         self._excluded = frozenset[str]()
         self._components: dict[str, T] = {}
 
-    def register(self, name: str) -> Callable[[U], U]:
+    def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that adds a component. Raises ValueError for a name that is already registered."""
-
-        def decorate(component: U) -> U:
-            self.add(name, component)  # type: ignore[arg-type]
-            return component
-
-        return decorate
+        return lambda component: self.add(name, component)
 
     def add(self, name: str, component: T) -> T:
         """Add a component that is a value, and return it. Raises ValueError for a name that is already registered."""
