@@ -71,7 +71,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
     strategy = Mixture(graph, config.calibration_strategy)
     if strategy.by_model:
         names = ", ".join(config.calibration_strategy)
-        raise InputError(f"calibration_strategy is {names}: a search needs corruptions that no model draws")
+        raise InputError(f"calibration_strategy is {names}: a search needs strategies that draw without a model")
     corruption_rng, shares = (
         np.random.default_rng(config.calibration_seed),
         subject_shares(graph, config.calibration_sides),

@@ -111,7 +111,7 @@ def test_a_graph_or_a_model_that_cannot_be_measured_is_refused(
     with pytest.raises(InputError, match="the validation split has 1 triples of a label"):
         objective(replace(graph, valid=few))
     with pytest.raises(
-        InputError, match="calibration_strategy is near_miss: a search needs corruptions that no model draws"
+        InputError, match="calibration_strategy is near_miss: a search needs strategies that draw without a model"
     ):
         Objective(
             without_negatives(graph),
