@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from kgcore.models.base import NegativeDistance
+from kgcore.models.comparators import NegativeDistance
 
 QUERIES, ENTITIES, K, ROUNDS = 256, 38_194, 100, 5
 
