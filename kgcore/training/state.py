@@ -1,4 +1,4 @@
-"""Everything that changes while a model is trained, and one epoch of changing it.
+"""The state of a training: its tables, its generator and its losses, and one epoch that changes them.
 
 All randomness is one NumPy generator on the CPU, so a training is the same on every device up to rounding. A checkpoint
 of the tables, their moments and the generator continues a training; on a CPU to the bit.
@@ -78,10 +78,10 @@ class TrainingState:
         return self._config.learning_rate * (1 - fallen)
 
     def trained(self, folds: bool = True) -> TrainedModel:
-        """The model as it is now, on the CPU.
+        """The current model, on the CPU.
 
-        folds  where predicates have inverses, whether to put each beside its predicate, as `BothWays` reads them; if
-               not, the model has all 2R predicates as they are trained
+        folds  with inverse predicates, whether to put each beside its predicate, as `BothWays` needs them; if false,
+               the model has 2R separate predicates, as in training
         """
         config, embeddings = self._config, self.tables.embeddings()
         inverse = config.inverse_relations and folds
@@ -94,7 +94,7 @@ class TrainingState:
         return self.tables.by_name() | learnt
 
     def save(self) -> Checkpoint:
-        """The state after a whole epoch."""
+        """The state between two epochs."""
         tensors = {
             f"{name}.{part}": getattr(table, part)
             for name, table in self._all_tables().items()
