@@ -51,8 +51,8 @@ class Leaves:
     entity_places: Tensor
     predicate_places: Tensor
 
-    def all(self) -> list[Leaf]:
-        """All leaves, in one order."""
+    def every(self) -> list[Leaf]:
+        """All leaves, always in the same order."""
         return [self.entities, self.predicates, *self.shared.values()]
 
     def shared_values(self) -> dict[str, Tensor]:
@@ -92,8 +92,8 @@ class Step:
         leaves = self._take(batch)
         rows = self._gather(batch, leaves)
         losses = self._evaluate(batch, leaves, rows)
-        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.all()])
-        for leaf, gradient in zip(leaves.all(), gradients, strict=True):
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
+        for leaf, gradient in zip(leaves.every(), gradients, strict=True):
             leaf.update(gradient, number, learning_rate)
         if losses.rewards is not None:
             self._teach(batch, losses.rewards.cpu().numpy(), number)
@@ -117,13 +117,14 @@ class Step:
         entities, predicates = self._tables.encode(
             leaves.shared_values(), leaves.entities.values, leaves.predicates.values
         )
+        count = len(batch.positives)
         thinned = dropout(entities, self._dropout_share, self._rng)
-        gathered, positives = thinned.index_select(0, leaves.entity_places), 2 * len(batch.positives)
+        gathered = thinned.index_select(0, leaves.entity_places)
         if thinned is entities:
-            undropped = gathered[:positives]
+            undropped = gathered[: 2 * count]
         else:
-            undropped = entities.index_select(0, leaves.entity_places[:positives])
-        sizes = [positives // 2, positives // 2, batch.corruptions.subjects.size, batch.corruptions.objects.size]
+            undropped = entities.index_select(0, leaves.entity_places[: 2 * count])
+        sizes = [count, count, batch.corruptions.subjects.size, batch.corruptions.objects.size]
         s, o, corrupted_s, corrupted_o = torch.split(gathered, sizes)
         p = predicates.index_select(0, leaves.predicate_places)
         return Gathered(s, o, p, corrupted_s, corrupted_o, undropped)
