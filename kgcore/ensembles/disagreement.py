@@ -7,7 +7,8 @@ from scipy.special import entr
 
 from kgcore.arrays import Floats, Labels, Probabilities, Weights, as_floats, same_length
 from kgcore.errors import InputError
-from kgcore.metrics.proper import brier, checked
+from kgcore.metrics.proper import brier
+from kgcore.metrics.rows import judged_rows
 
 
 def disagreement(members: Floats, shares: Floats) -> Floats:
@@ -59,7 +60,7 @@ def disputed(apart: Floats, probabilities: Probabilities, labels: Labels, weight
     Rows of the same disagreement on which the two halves meet belong to both, in the same proportion. Raises InputError
     for values out of range.
     """
-    q, y, w = checked(probabilities, labels, weights)
+    q, y, w = judged_rows(probabilities, labels, weights)
     same_length(disagreement=apart, probabilities=q)
     _, place = np.unique(apart, return_inverse=True)
     total = np.bincount(place, weights=w)

@@ -11,8 +11,9 @@ from kgcore.config import WatchConfig
 from kgcore.errors import InputError
 from kgcore.metrics.bootstrap import Estimate, bootstrap
 from kgcore.metrics.classification import accuracy
-from kgcore.metrics.proper import brier, checked, log_loss
+from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
+from kgcore.metrics.rows import judged_rows
 
 BINS = 10
 
@@ -57,7 +58,7 @@ def spiegelhalter(probabilities: Probabilities, labels: Labels) -> float:
     z = sum (y - q)(1 - 2 q) / sqrt(sum (1 - 2 q)^2 q (1 - q)), two-sided. Where the denominator is 0 (all q are 0, 1/2
     or 1) p is 1 if the numerator is 0, too, and 0 otherwise. Raises InputError for values out of range.
     """
-    q, y, _ = checked(probabilities, labels, None)
+    q, y, _ = judged_rows(probabilities, labels, None)
     over = float(((y - q) * (1 - 2 * q)).sum())
     under = float(((1 - 2 * q) ** 2 * q * (1 - q)).sum())
     if under == 0:
@@ -68,7 +69,7 @@ def spiegelhalter(probabilities: Probabilities, labels: Labels) -> float:
 def calibration_in_the_large(probabilities: Probabilities, labels: Labels) -> float:
     """p of the share of positives being the mean probability: z = sum (y - q) / sqrt(sum q (1 - q)), two-sided; what
     Spiegelhalter's test cannot see where every q is near 1/2. Raises InputError for values out of range."""
-    q, y, _ = checked(probabilities, labels, None)
+    q, y, _ = judged_rows(probabilities, labels, None)
     over, under = float((y - q).sum()), float((q * (1 - q)).sum())
     if under == 0:
         return 1.0 if over == 0 else 0.0

@@ -1,1 +1,3 @@
-"""From results to what people look at: the summary (summary.py), figures (plots.py), the page (page.py)."""
+"""Reports of results: tables in Markdown (markdown.py, ensembles.py), figures (plots.py), and HTML pages (page.py,
+comparison.py). Nothing here measures anything.
+"""

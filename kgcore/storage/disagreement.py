@@ -7,5 +7,5 @@ from kgcore.storage.tables import spo_columns, write_table
 
 
 def write_disagreement(path: Path, triples: Triples, columns: dict[str, Floats]) -> None:
-    """s, p, o, and how far the members of each ensemble are apart, in nats."""
+    """Write s, p, o, and the disagreement of each ensemble's members, in nats."""
     write_table(path, spo_columns(triples) | columns)

@@ -1,0 +1,138 @@
+"""The summary of an evaluation and of a pipeline, and its JSON: summary.json and the output of `kgcal run --json`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kgcore.evaluation.by_relation import RelationFit, RelationReliability
+from kgcore.evaluation.predictions import RelationDecisions
+from kgcore.evaluation.results import Results
+
+
+@dataclass(frozen=True)
+class RelationSummary:
+    """What was measured for one relation.
+
+    name         its name
+    decisions    the decisions of per-relation thresholds
+    reliability  the reliability of each calibrator; None in summaries of earlier versions
+    """
+
+    name: str
+    decisions: RelationDecisions
+    reliability: RelationReliability | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """{name, predicate, triples, learned, median, observed, low, high, calibrators}."""
+        reliability = asdict(self.reliability) if self.reliability else {}
+        return {"name": self.name} | asdict(self.decisions) | reliability
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "RelationSummary":
+        """Read what `to_json` gives."""
+        reliability = None
+        if "calibrators" in data:
+            fits = {label: RelationFit(**fit) for label, fit in data["calibrators"].items()}
+            plain = {name: data[name] for name in ("predicate", "triples", "observed", "low", "high")}
+            reliability = RelationReliability(**plain, calibrators=fits)
+        return cls(data["name"], RelationDecisions.from_json(data), reliability)
+
+
+def summarise_relations(
+    names: Sequence[str], decisions: Sequence[RelationDecisions], reliability: Sequence[RelationReliability]
+) -> tuple[RelationSummary, ...]:
+    """The summary of each relation.
+
+    names  of all predicates, by number
+    decisions, reliability  of the same relations, in the same order. Raises ValueError for different lengths.
+    """
+    pairs = zip(decisions, reliability, strict=True)
+    return tuple(RelationSummary(names[own.predicate], own, reliable) for own, reliable in pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The results of an evaluation.
+
+    results                metrics and intervals of every calibrator
+    accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
+    ranks                  mr, mrr, hits_at_N -> metric of the filtered ranks
+    relations              results for each relation
+    notes                  sentences that a reader must know
+    """
+
+    results: Results
+    accuracy_per_relation: dict[str, float]
+    ranks: dict[str, float]
+    relations: tuple[RelationSummary, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """{metrics, intervals, accuracy_per_relation, ranks, relations, notes}."""
+        return self.results.to_json() | {
+            "accuracy_per_relation": self.accuracy_per_relation,
+            "ranks": self.ranks,
+            "relations": [relation.to_json() for relation in self.relations],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Summary":
+        """Read what `to_json` gives. Other keys are ignored."""
+        return cls(**_evaluated(data))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineSummary(Summary):
+    """The results of a pipeline: those of its evaluation, and what made them.
+
+    dataset, model, loss, seed  what was trained on what
+    runs      stage -> MLflow run id
+    seconds   stage -> duration in seconds of the run that executed it
+    reused    the stages that were not executed for this pipeline but re-used
+    report    path of the report; '' if it is not known
+    pipeline  MLflow run id of the pipeline; '' before it is known
+    """
+
+    dataset: str
+    model: str
+    loss: str
+    seed: int
+    runs: dict[str, str]
+    seconds: dict[str, float]
+    reused: tuple[str, ...]
+    report: str = ""
+    pipeline: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """{dataset, model, loss, seed, runs, seconds, reused, the keys of an evaluation's summary, report, pipeline}."""
+        places = {"report": self.report, "pipeline": self.pipeline}
+        return {
+            "dataset": self.dataset,
+            "model": self.model,
+            "loss": self.loss,
+            "seed": self.seed,
+            "runs": self.runs,
+            "seconds": self.seconds,
+            "reused": list(self.reused),
+            **super().to_json(),
+            **{name: place for name, place in places.items() if place},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "PipelineSummary":
+        """Read what `to_json` gives."""
+        own = {name: data[name] for name in ("dataset", "model", "loss", "seed", "runs", "seconds")}
+        places = {name: data.get(name, "") for name in ("report", "pipeline")}
+        return cls(**own, reused=tuple(data["reused"]), **places, **_evaluated(data))
+
+
+def _evaluated(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a `Summary`, as keyword arguments."""
+    return {
+        "results": Results.from_json(data),
+        "accuracy_per_relation": data["accuracy_per_relation"],
+        "ranks": data["ranks"],
+        "relations": tuple(RelationSummary.from_json(relation) for relation in data.get("relations", [])),
+        "notes": tuple(data.get("notes", [])),
+    }
