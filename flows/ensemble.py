@@ -9,8 +9,8 @@ from flows.deployment.parameters import RunId
 from flows.deployment.publish import publish_ensemble
 from kgcore.config import EnsembleConfig
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary
-from tasks.jobs.pipeline import resolve
-from tasks.stages.base import Context
+from tasks.jobs.manifest import resolve
+from tasks.stages.reference import Context
 
 
 @flow(name="ensemble", flow_run_name="ensemble by {config.member_calibrator}")

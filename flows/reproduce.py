@@ -18,8 +18,8 @@ from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
-from tasks.jobs.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
-from tasks.stages.base import Context
+from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
+from tasks.stages.reference import Context
 from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
@@ -34,7 +34,7 @@ def reproduce(
     force: bool = False,
     device: Device = "auto",
     csv: str | None = None,
-) -> dict[str, Any]:
+) -> Reproduction:
     """The paper's tables and figures with its values, ours and the differences; runs what is missing.
 
     Args:
@@ -56,7 +56,7 @@ def reproduce(
         results, failures = run_cells(distinct, runner, context)
         made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
         if not results:
-            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made['failures'].values()))}")
+            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made.failures.values()))}")
         publish_reproduction(made)
         return made
 
@@ -105,7 +105,7 @@ def run_cell(cell: Cell, context: Context, workers: int | None = None) -> dict[s
     """The summary of a cell's pipeline: of a finished one where there is one."""
     if workers is not None:
         share_cores(workers)
-    return finished_pipeline(vars(cell.configs), context) or run_pipeline(cell.configs, context)
+    return finished_pipeline(cell.configs, context) or run_pipeline(cell.configs, context)
 
 
 def worker_count(text: str) -> int | None:

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,31 @@ from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
 from tasks.jobs.compare import write_csv
 from tasks.stages.train import check_training
+from tasks.tracking.artifacts import MEASURED
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import cores
 from tasks.workspace.settings import ensure_home
 
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a reproduction made.
+
+    page, csv  the HTML page, and the table of all figures
+    findings   what the figures say of the paper's findings, in sentences
+    succeeded  how many cells have results
+    failures   cell -> why it failed
+    """
+
+    page: Path
+    csv: Path
+    findings: tuple[str, ...]
+    succeeded: int
+    failures: Mapping[str, str]
+    run_id: str
 
 
 def check_cells(cells: Iterable[Cell], device: str) -> None:
@@ -41,7 +62,7 @@ def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Ite
     """The MLflow run of a reproduction; yields its id."""
     store = open_store()
     store.reap()
-    with store.open_run(f"reproduce {' '.join(tables)}", {"stage": "reproduction"}) as run_id:
+    with store.open_run(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction")) as run_id:
         params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
         store.log_params(run_id, params)
         yield run_id
@@ -54,9 +75,9 @@ def finish_reproduction(
     failures: Mapping[Cell, str],
     preset: str,
     csv: Path | None,
-) -> dict[str, Any]:
-    """Tables, figures and findings as artifacts of the run, in the home's reports and, as one tidy file, at `csv`;
-    {page, csv, findings, succeeded, failures, run_id}."""
+) -> Reproduction:
+    """Log tables, figures and findings as artifacts of the run; write them to the home's reports and, as one tidy file,
+    to `csv`."""
     store = open_store()
     frame = side_by_side(grid, results)
     named = {str(cell): reason for cell, reason in failures.items()}
@@ -80,22 +101,22 @@ def finish_reproduction(
         (Path(folder) / "figures").mkdir()
         for title, figure in figures.items():
             figure.savefig(Path(folder) / "figures" / f"{_file_name(title)}.png", dpi=120)
-        store.log_artifacts(run_id, Path(folder))
+        store.log_files(run_id, Path(folder))
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
         if csv is not None:
             write_csv(frame, csv)
-    said = findings(frame)
+    found = findings(frame)
     store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
-    store.log_tags(run_id, {"mlflow.note.content": "\n".join(f"* {line}" for line in said)})
-    return {
-        "page": str(place / PAGE),
-        "csv": str(csv or place / TABLE),
-        "findings": said,
-        "succeeded": len(results),
-        "failures": named,
-        "run_id": run_id,
-    }
+    store.log_tags(run_id, RunTags(note="\n".join(f"* {line}" for line in found)))
+    return Reproduction(
+        page=place / PAGE,
+        csv=csv or place / TABLE,
+        findings=tuple(found),
+        succeeded=len(results),
+        failures=named,
+        run_id=run_id,
+    )
 
 
 def _reliability_figures(store: Store, results: Mapping[Cell, Mapping[str, Any]]) -> dict[str, Any]:
@@ -104,7 +125,7 @@ def _reliability_figures(store: Store, results: Mapping[Cell, Mapping[str, Any]]
     figures = {}
     for dataset in dict.fromkeys(cell.dataset for cell in results):
         measured: dict[Cell, dict[str, Measured]] = {
-            cell: store.load(summary["runs"]["evaluate"], "measured.json", storage.read_measured)
+            cell: store.load(summary["runs"]["evaluate"], MEASURED)
             for cell, summary in results.items()
             if cell.dataset == dataset
         }

@@ -54,19 +54,3 @@ def _show_best(console: Console, summary: dict[str, Any]) -> None:
             ends = interval(summary, negatives, calibrator, name) if name != "smooth_ece" else None
             told.append(f"{word(name)} {values[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
     console.print(escape(f"best: {negatives} {calibrator}, ".replace("_", " ") + ", ".join(told)))
-
-
-def show_look(console: Console, seen: dict[str, Any]) -> None:
-    """Print what a look at a champion found."""
-    figures = seen["metrics"]
-    console.print(f"look {seen['number']} at {seen['model']}: {figures['triples']:,.0f} newly labelled triples")
-    for name in METRICS:
-        low, high = figures[f"{name}_low"], figures[f"{name}_high"]
-        console.print(f"{name.replace('_', ' '):<10} {figures[name]:.4f}  [{low:.4f}, {high:.4f}]")
-    console.print(
-        f"p of calibration {figures['calibration_p']:.2g}; stability index of the scores {figures['psi']:.3f}"
-    )
-    for finding in seen["findings"] or ["it fits"]:
-        console.print(f"* {finding}")
-    if "recalibrated" in seen:
-        console.print(f"recalibrated: run {seen['recalibrated']}")
