@@ -1,4 +1,4 @@
-"""The registered metrics in order, and the selections of them that tables show."""
+"""The registered metrics in order, by family, and by which values are better."""
 
 from functools import cache
 
@@ -19,26 +19,13 @@ def _in_order(names: tuple[str, ...]) -> tuple[tuple[str, Metric], ...]:
 
 def metric_names(*families: Family) -> tuple[str, ...]:
     """The metrics of these families: one family after the other, each in the order of its columns."""
-    return tuple(name for family in families for name in _by_column(family))
-
-
-def first_table() -> tuple[str, ...]:
-    """The columns of the first and of small tables: the headline metrics, and sharpness.
-
-    Sharpness is shown wherever calibration is: a constant probability is calibrated but useless.
-    """
-    return _by_column("headline", "sharpness")
-
-
-def overview() -> tuple[str, ...]:
-    """The metrics of a pipeline's own MLflow run: those of the first table, and the leading ones of other families."""
-    return tuple(dict.fromkeys((*first_table(), *leading())))
-
-
-def leading() -> tuple[str, ...]:
-    """The metrics that represent their families, the headline first."""
     metrics = every_metric()
-    return tuple(name for name in metric_names("headline", "calibration", "discrimination") if metrics[name].leading)
+    columns = [
+        (families.index(metric.family), metric.column, name)
+        for name, metric in metrics.items()
+        if metric.family in families
+    ]
+    return tuple(name for _, _, name in sorted(columns))
 
 
 def ranked() -> tuple[str, ...]:
@@ -51,14 +38,3 @@ def ranked() -> tuple[str, ...]:
 def highest_best() -> frozenset[str]:
     """The metrics whose highest value is the best."""
     return frozenset(name for name, metric in every_metric().items() if metric.best == "highest")
-
-
-def title(name: str) -> str:
-    """A metric's name for people; the name without underscores if no such metric is registered."""
-    metric = every_metric().get(name)
-    return metric.title if metric else name.replace("_", " ")
-
-
-def _by_column(*families: Family) -> tuple[str, ...]:
-    own = [(metric.column, name) for name, metric in every_metric().items() if metric.family in families]
-    return tuple(name for _, name in sorted(own))

@@ -1,3 +1,5 @@
-"""Reports of results: tables in Markdown (markdown.py, ensembles.py), figures (plots.py), and HTML pages (page.py,
-comparison.py). Nothing here measures anything.
+"""Reports of results. Nothing here measures anything.
+
+results.py and summary.py hold what was measured, as it is stored in JSON, columns.py which metrics a table shows.
+markdown.py and ensembles.py make tables, plots.py figures, and page.py an HTML page.
 """

@@ -1,7 +1,7 @@
 """Ensembles beside their members: the parts of a table, and the table in Markdown."""
 
-from kgcore.ensembles.summary import EnsembleSummary
-from kgcore.metrics.catalogue import first_table
+from kgcore.report.columns import first_table
+from kgcore.report.ensemble_summary import EnsembleSummary
 
 
 def ensemble_markdown(summary: EnsembleSummary) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from kgcore.evaluation.summary import Summary
-from kgcore.metrics.catalogue import every_metric, first_table, metric_names
+from kgcore.metrics.catalogue import every_metric
+from kgcore.report.columns import first_table, further_tables
+from kgcore.report.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +48,7 @@ def page(
         best=results.best(),
         metrics=every_metric(),
         first_table=first_table(),
-        further_tables=_further_tables(),
+        further_tables=further_tables(),
         uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # the same in every row
         level=settings.get("evaluate", {}).get("bootstrap_level"),
         audits=audits,
@@ -58,16 +59,6 @@ def page(
         settings={stage: values for stage, values in settings.items() if values},
         runs=runs,
     )
-
-
-def _further_tables() -> dict[str, tuple[str, ...]]:
-    """The tables below the first one: the sentence above each, and its columns."""
-    return {
-        "Calibration: are the probabilities right? Lower is better.": metric_names("calibration"),
-        "Discrimination: do true triples have higher probabilities? Higher is better, but for sharpness.": (
-            metric_names("discrimination", "sharpness")
-        ),
-    }
 
 
 def svg(figure: "Figure") -> Markup:

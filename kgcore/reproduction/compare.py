@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.grid import UNLABELLED, Cell
 from kgcore.reproduction.paper import read_paper
 
@@ -27,14 +28,14 @@ _KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric"
 _KEY += ["published_eta", "published_k"]
 
 
-def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, Mapping[str, Any]]) -> pd.DataFrame:
+def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, PipelineSummary]) -> pd.DataFrame:
     """One row a figure, with COLUMNS: those of the paper in `paper`, NaN where it has none, ours in `ours`, NaN where
     the run failed.
 
-    results  cell -> the summary of its pipeline with the run's id under "pipeline"; a cell that is missing has failed
+    results  cell -> the summary of its pipeline; a cell that is missing has failed
     """
     rows = [
-        {"table": table, "run_id": results.get(cell, {}).get("pipeline", ""), **row}
+        {"table": table, "run_id": results[cell].pipeline if cell in results else "", **row}
         for table, cells in grid.items()
         for cell in cells
         for row in _rows(table, cell, results.get(cell))
@@ -49,7 +50,7 @@ def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, Mapping[
     return frame[COLUMNS]
 
 
-def _rows(table: str, cell: Cell, summary: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _rows(table: str, cell: Cell, summary: PipelineSummary | None) -> Iterator[dict[str, Any]]:
     """A cell's figures in a table, as columns; without a summary `ours` is NaN."""
     study = {"base-rate": "base_rate", "sensitivity": cell.varied}.get(table, "main")
     if cell.dataset in UNLABELLED:  # published with the study of base rates alone, ranks the same for every rate
@@ -80,25 +81,19 @@ def _calibrators(table: str, metric: str, cell: Cell) -> list[tuple[str, str]]:
     return [uncalibrated, *fitted, *extra]
 
 
-def _value(summary: Mapping[str, Any] | None, negatives: str, calibrator: str, metric: str) -> float:
+def _value(summary: PipelineSummary | None, negatives: str, calibrator: str, metric: str) -> float:
     if summary is None:
         return float("nan")
     if not calibrator:
-        return float(summary["ranks"][metric])
+        return summary.ranks[metric]
     if calibrator.startswith("per_relation"):  # the published figure is that of the median rule
-        return float(summary["accuracy_per_relation"]["learned" if calibrator.endswith("learned") else "median"])
-    metrics = summary["metrics"]
-    return float((metrics if negatives == "none" else metrics[negatives])[calibrator][metric])
+        return summary.accuracy_per_relation["learned" if calibrator.endswith("learned") else "median"]
+    return summary.results.row("" if negatives == "none" else negatives, calibrator).metrics[metric]
 
 
-def _thresholds(labels: dict[str, Any], summary: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    for relation in (summary or {}).get("relations", []):
-        for rule in ("learned", "median"):
-            for metric in ("threshold", "accuracy"):
-                value = relation[rule][metric]
-                yield labels | {
-                    "relation": relation["name"],
-                    "calibrator": "per_relation_learned" if rule == "learned" else "per_relation",
-                    "metric": metric,
-                    "ours": value,
-                }
+def _thresholds(labels: dict[str, Any], summary: PipelineSummary | None) -> Iterator[dict[str, Any]]:
+    for relation in summary.relations if summary else ():
+        rules = {"per_relation_learned": relation.decisions.learned, "per_relation": relation.decisions.median}
+        for calibrator, result in rules.items():
+            for metric, value in vars(result).items():
+                yield labels | {"relation": relation.name, "calibrator": calibrator, "metric": metric, "ours": value}

@@ -6,10 +6,10 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.report.comparison import comparison_page, sweep_figures
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper
 from kgcore.reproduction.grid import Cell, cells, grid
+from kgcore.reproduction.page import comparison_page, sweep_figures
 from kgcore.reproduction.paper import read_paper
 
 FOUR = list(MODELS)

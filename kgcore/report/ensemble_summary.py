@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kgcore.ensembles.disagreement import Disputed
-from kgcore.evaluation.results import Results
+from kgcore.report.results import Results
 
 
 @dataclass(frozen=True)

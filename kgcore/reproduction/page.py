@@ -58,7 +58,7 @@ def comparison_page(
     failures  run -> the sentence that says why it failed
     """
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = resources.files(__package__).joinpath("comparison.html.j2").read_text(encoding="utf-8")
+    template = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
     worse = worse_than_paper(frame)
     return environment.from_string(template).render(
         title=title,

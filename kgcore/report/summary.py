@@ -6,7 +6,7 @@ from typing import Any
 
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.predictions import RelationDecisions
-from kgcore.evaluation.results import Results
+from kgcore.report.results import Results
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class PipelineSummary(Summary):
     pipeline: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """{dataset, model, loss, seed, runs, seconds, reused, the keys of an evaluation's summary, report, pipeline}."""
+        """{dataset, model, loss, seed, runs, seconds, reused, the keys of `Summary.to_json`, report, pipeline}."""
         places = {"report": self.report, "pipeline": self.pipeline}
         return {
             "dataset": self.dataset,
