@@ -32,7 +32,7 @@ def further_tables() -> dict[str, tuple[str, ...]]:
     """The tables below the first one: the sentence above each, and its columns."""
     return {
         "Calibration: are the probabilities right? Lower is better.": metric_names("calibration"),
-        "Discrimination: do true triples have higher probabilities? Higher is better, but for sharpness.": (
+        "Discrimination: do true triples have higher probabilities? Higher is better, except for sharpness.": (
             metric_names("discrimination", "sharpness")
         ),
     }

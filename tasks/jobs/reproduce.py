@@ -14,9 +14,10 @@ from kgcore.report.plots import reliability_figure
 from kgcore.report.results import Results
 from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
+from kgcore.reproduction.figures import sweep_figures
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
-from kgcore.reproduction.page import comparison_page, sweep_figures
+from kgcore.reproduction.page import comparison_page
 from tasks.jobs.compare import write_csv
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MEASURED

@@ -9,13 +9,14 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 
 from kgcore.errors import InputError
+from kgcore.metrics.bins import equal_mass_bins
 from kgcore.metrics.corp import decompose_brier, decompose_log_loss
-from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square, ece_equal_mass, equal_mass_bins
+from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square, ece_equal_mass
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
 from kgcore.metrics.sharpness import sharpness
 from kgcore.metrics.smooth import smooth_ece, smoothed_error
-from kgcore.metrics.tally import Pool, tally
+from kgcore.metrics.tally import SortedRows, tally
 from tests.core.samples import DISTORTIONS, calibrated, copies, pair_weights, samples
 
 WEIGHTED = {  # those for which a weight of 2 is the same as two rows
@@ -27,7 +28,7 @@ WEIGHTED = {  # those for which a weight of 2 is the same as two rows
     "log_loss_discrimination": lambda *sample: decompose_log_loss(*sample).discrimination,
     "sharpness": sharpness,
 }
-METRICS = WEIGHTED | {"debiased_rmsce": debiased_rmsce}
+FIGURES = WEIGHTED | {"debiased_rmsce": debiased_rmsce}
 ERRORS = ["ece_equal_mass", "smooth_ece", "debiased_rmsce", "brier_miscalibration", "log_loss_miscalibration"]
 
 
@@ -36,26 +37,26 @@ ERRORS = ["ece_equal_mass", "smooth_ece", "debiased_rmsce", "brier_miscalibratio
 def test_weighting_is_repeating(name: str, sample) -> None:
     q, y, times = sample
     repeated = (np.repeat(column, times.astype(int)) for column in (q, y))
-    assert METRICS[name](q, y, times) == pytest.approx(METRICS[name](*repeated), abs=1e-6)
+    assert FIGURES[name](q, y, times) == pytest.approx(FIGURES[name](*repeated), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", FIGURES)
 @given(sample=samples)
 def test_order_and_the_scale_of_weights_do_not_matter_and_the_range_is_kept(name: str, sample) -> None:
     q, y, w = sample
-    value = METRICS[name](q, y, w)
+    value = FIGURES[name](q, y, w)
     shuffled = np.random.default_rng(0).permutation(len(q))
-    assert METRICS[name](q[shuffled], y[shuffled], w[shuffled]) == pytest.approx(value, abs=1e-6)
-    assert METRICS[name](q, y, 7 * w) == pytest.approx(value, abs=1e-6)
+    assert FIGURES[name](q[shuffled], y[shuffled], w[shuffled]) == pytest.approx(value, abs=1e-6)
+    assert FIGURES[name](q, y, 7 * w) == pytest.approx(value, abs=1e-6)
     assert 0 <= value <= (17 if name.startswith("log_loss") else 1)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", FIGURES)
 def test_what_is_no_probability_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"found 0.5 to 1.2"):
-        METRICS[name](np.array([0.5, 1.2]), np.array([0.0, 1]))
+        FIGURES[name](np.array([0.5, 1.2]), np.array([0.0, 1]))
     with pytest.raises(InputError, match="labels are 0"):
-        METRICS[name](np.array([0.5, 0.2]), np.array([0.0, 2]))
+        FIGURES[name](np.array([0.5, 0.2]), np.array([0.0, 2]))
 
 
 @pytest.mark.parametrize("name", [*ERRORS, "ece"])
@@ -70,7 +71,7 @@ def test_a_known_distortion_raises_every_calibration_error(
     if base_rate is not None:
         w = pair_weights(y, base_rate)
         q = expit(logit(q) + logit(base_rate) - logit(y.mean()))
-    error = METRICS.get(name, ece)
+    error = FIGURES.get(name, ece)
     assert error(DISTORTIONS[distortion](q), y, w) > 2 * error(q, y, w) + 0.001
 
 
@@ -226,10 +227,10 @@ def test_a_pool_resamples_rows_and_pools_neighbours(sample) -> None:
     counts = np.arange(len(q)) % 3.0
     counts[0] = 2
     rows = np.repeat(np.arange(len(q)), counts.astype(int))
-    drawn = Pool(q, y, w).tally(counts)
+    drawn = SortedRows(q, y, w).tally(counts)
     assert drawn.mean(drawn.q, drawn.q) == pytest.approx(np.average(q[rows], weights=w[rows]))
     assert drawn.positive_squares.sum() == pytest.approx((w[rows] ** 2 * y[rows]).sum())
-    coarse = Pool(q, y, w, most=5).tally()
+    coarse = SortedRows(q, y, w, most=5).tally()
     assert len(coarse.q) <= 5
     assert (np.diff(coarse.q) >= 0).all()
     assert coarse.weight.sum() == pytest.approx(w.sum())

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from kgcore.metrics.discrimination import auroc, auroc_of, average_precision, average_precision_of
-from kgcore.metrics.tally import Pool
+from kgcore.metrics.tally import SortedRows
 from tests.core.samples import both_labels, copies
 
 
@@ -59,6 +59,6 @@ def test_of_one_label_alone_they_are_not_defined() -> None:
 def test_rows_that_a_resampling_left_out_change_nothing(rng: np.random.Generator) -> None:
     q, y = rng.random(60), (rng.random(60) < 0.5).astype(float)
     counts = rng.integers(0, 3, 60).astype(float)
-    drawn, rows = Pool(q, y).tally(counts), np.repeat(np.arange(60), counts.astype(int))
+    drawn, rows = SortedRows(q, y).tally(counts), np.repeat(np.arange(60), counts.astype(int))
     assert auroc_of(drawn) == pytest.approx(roc_auc_score(y[rows], q[rows]))
     assert average_precision_of(drawn) == pytest.approx(average_precision_score(y[rows], q[rows]))

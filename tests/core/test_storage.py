@@ -68,7 +68,7 @@ def test_every_artifact_survives_being_stored(small_graph: KnowledgeGraph, tmp_p
     measured = evaluate(back, EvaluateConfig())
     storage.write_measured(tmp_path / "measured.json", measured)
     for label, result in storage.read_measured(tmp_path / "measured.json").items():
-        assert result.metrics() == measured[label].metrics()
+        assert result.metrics == measured[label].metrics
         np.testing.assert_array_equal(result.reliability.observed, measured[label].reliability.observed)
 
     kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
@@ -87,5 +87,5 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     assert predictions.base_rate == np.average(predictions.labels, weights=predictions.weights)
     np.testing.assert_allclose(predictions.base_rate, 0.2)
     assert not graph.all_known.contains(predictions.triples[predictions.labels == 0]).any()
-    np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].brier, 0.2 * 0.8)
+    np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].metrics["brier"], 0.2 * 0.8)
     assert "weighted to the stated base rate of 0.2" in predictions.notes(0.2)[0]
