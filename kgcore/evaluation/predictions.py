@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import ClassifyConfig
 from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds

@@ -8,7 +8,7 @@ import pandas as pd
 
 from kgcore import storage
 from kgcore.arrays import Floats, Triples
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from kgcore import storage
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import fit_calibrators
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions.base import corrupt_held_out
@@ -47,7 +47,7 @@ def test_every_artifact_survives_being_stored(small_graph: KnowledgeGraph, tmp_p
     drawn = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both")
     fitted = fit_calibrators(read, CalibrateConfig(), drawn)
     told = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))).corruptions for c in fitted}
-    assert told.pop("synthetic.platt") == {"strategy": {"uniform": 1.0}, "sides": "both", "filtered": True}
+    assert told.pop("synthetic.platt") == CorruptionSettings({"uniform": 1.0}, "both", True)
     assert told.pop("synthetic.isotonic") is not None
     assert set(told.values()) == {None}
     predictions = classify(read, fitted, 3, 0.5, ClassifyConfig())
