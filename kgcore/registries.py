@@ -31,5 +31,6 @@ METRICS: "Registry[Metric]" = Registry("metric", "kgcore.metrics", "METRICS")
 
 `kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval; artifacts,
 MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. Metrics that come
-from one computation register one name each and share it by `draw.once(computation)`, as kgcore/metrics/corp.py does.
+from one computation register one name each and share it by `draw.once(computation)`: kgcore/metrics/corp_metrics.py is
+an example.
 """

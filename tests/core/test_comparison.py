@@ -1,4 +1,4 @@
-"""The paper beside ours: presets, the tidy frame, the findings, the page."""
+"""The paper's values beside ours: presets, the tidy frame, the findings, the page."""
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ def test_every_cell_of_the_grid_has_settings_that_are_valid(name: str) -> None:
         assert cell.configs.calibrate.base_rate == cell.base_rate
 
 
-def test_a_row_has_the_papers_value_and_ours(frame: pd.DataFrame) -> None:
+def test_a_row_has_the_value_of_the_paper_and_ours(frame: pd.DataFrame) -> None:
     assert list(frame.columns) == COLUMNS
     row = frame.query(
         "table == 'results' and model == 'transe' and negatives == 'synthetic' and calibrator == 'isotonic'"
@@ -96,7 +96,7 @@ def test_a_cell_that_failed_leaves_empty_rows() -> None:
     assert "failed" in page
 
 
-def test_base_rates_are_those_of_the_published_models() -> None:
+def test_every_base_rate_of_the_paper_has_its_values() -> None:
     chosen = {"base-rate": cells("base-rate", ("wn18rr",), "default")}
     frame = side_by_side(chosen, {cell: summary(0.1) for cell in chosen["base-rate"]})
     assert len(frame) == 19 * 2 * 4
@@ -105,7 +105,7 @@ def test_base_rates_are_those_of_the_published_models() -> None:
     np.testing.assert_allclose(baseline["paper"], baseline["base_rate"] * (1 - baseline["base_rate"]), atol=1e-3)
 
 
-def test_findings_count_what_they_say(frame: pd.DataFrame) -> None:
+def test_findings_state_the_counts_of_the_frame(frame: pd.DataFrame) -> None:
     said = " ".join(findings(frame))
     calibrated = frame[frame["metric"].isin(["brier", "log_loss"]) & (frame["negatives"] != "none")]
     calibrated = calibrated[calibrated["table"] != "results"].drop_duplicates(  # every result stands under losses, too
@@ -124,7 +124,7 @@ def test_findings_count_what_they_say(frame: pd.DataFrame) -> None:
     assert f"In the paper's own figures it is {theirs:+.2f} over all 16 runs" in said
 
 
-def test_the_page_has_every_table_and_the_figures_lines(frame: pd.DataFrame) -> None:
+def test_the_page_has_every_table_and_every_figure(frame: pd.DataFrame) -> None:
     figures = sweep_figures(frame)
     assert len(figures) == 4  # Brier score and log loss over eta and k
     page = comparison_page("Side by side", frame, figures, {}, ["a note"])
@@ -132,7 +132,7 @@ def test_the_page_has_every_table_and_the_figures_lines(frame: pd.DataFrame) -> 
         assert text in page
 
 
-def test_one_cell_serves_every_table_that_needs_it() -> None:
+def test_tables_share_cells() -> None:
     chosen = grid(("results", "classification", "losses", "ranks", "reliability"), ("wn11", "fb13"), "default")
     distinct = {cell for group in chosen.values() for cell in group}
     assert len(distinct) == 2 * 4 * 4

@@ -1,4 +1,4 @@
-"""The evaluation of calibrators: values, intervals by simulation, clusters, and what is not defined."""
+"""The evaluation of calibrators: values, simulated intervals, clusters, and metrics that are not defined."""
 
 import math
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.core.judged import FAST, measure, predictions
 from tests.core.samples import DISTORTIONS, calibrated, pair_weights
 
 
-def test_every_metric_is_the_one_of_its_file(rng: np.random.Generator) -> None:
+def test_evaluation_measures_the_metrics_of_kgcore_metrics(rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 6000)  # more distinct probabilities than resamplings tell apart
     judged = (q, y, pair_weights(y, 0.2))
     metrics = measure(*judged).metrics
@@ -58,7 +58,7 @@ def test_intervals_are_as_wide_as_new_samples_vary() -> None:
         values.append(found.metrics)
         widths.append({name: (high - low) / 2 / 1.96 for name, (low, high) in found.intervals.items()})
     for name in values[0]:
-        if name.endswith("_uncertainty"):  # an even share of true triples: at its largest, the first order is gone
+        if name.endswith("_uncertainty"):  # at its maximum, which equal shares give, it has no first-order variation
             continue
         spread = np.std([value[name] for value in values], ddof=1)
         assert np.mean([width[name] for width in widths]) == pytest.approx(spread, rel=0.35), name
@@ -74,13 +74,12 @@ def test_pooling_neighbours_does_not_change_an_interval(
         assert np.subtract(*pooled[name][::-1]) == pytest.approx(high - low, rel=0.02), name
 
 
-def test_the_same_seed_gives_the_same_intervals_whoever_else_is_judged(rng: np.random.Generator) -> None:
+def test_intervals_depend_on_the_seed_and_not_on_the_other_calibrators(rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 300)
     both = evaluate(predictions({"a": q, "b": q**2}, y), FAST)
     assert both["a"].intervals == measure(q, y).intervals
-    assert (
-        both["a"].intervals != measure(q, y, config=EvaluateConfig(bootstrap_replicates=50, bootstrap_seed=1)).intervals
-    )
+    other = EvaluateConfig(bootstrap_replicates=50, bootstrap_seed=1)
+    assert both["a"].intervals != measure(q, y, config=other).intervals
 
 
 def test_a_higher_level_has_a_wider_interval_inside_the_range(rng: np.random.Generator) -> None:
@@ -92,7 +91,7 @@ def test_a_higher_level_has_a_wider_interval_inside_the_range(rng: np.random.Gen
 
 
 def test_corruptions_are_drawn_with_their_positive(rng: np.random.Generator) -> None:
-    """Twenty corruptions that are judged alike tell as much as one."""
+    """Twenty equal corruptions of a positive have as much information as one."""
     positives = 100
     source = np.repeat(np.arange(positives), 20)
     shared = rng.random(positives) * 0.9
@@ -116,8 +115,8 @@ def test_sources_that_do_not_fit_are_refused(rng: np.random.Generator) -> None:
         measure(np.full(3, 0.5), y, source=np.array([0, 1]))
 
 
-def test_what_is_not_defined_is_left_out(tmp_path: Path) -> None:
-    """Without negatives there is no ROC curve; with one, most resamplings have one, and those without are left out."""
+def test_a_metric_that_is_not_defined_is_left_out(tmp_path: Path) -> None:
+    """Without negatives there is no ROC curve. With one negative, resamplings that do not draw it are left out."""
     q = np.array([0.2, 0.6, 0.7, 0.9])
     found = measure(q, np.ones(4))
     assert "auroc" not in found.metrics
@@ -131,12 +130,12 @@ def test_what_is_not_defined_is_left_out(tmp_path: Path) -> None:
     assert few.intervals["auroc"] == (1, 1)
 
 
-def test_an_estimate_leaves_out_what_is_not_a_number() -> None:
+def test_an_estimate_leaves_out_nan() -> None:
     assert estimate(1.0, [0.5, math.nan, 1.5]) == estimate(1.0, [0.5, 1.5])
     assert math.isnan(estimate(1.0, [0.5, math.nan]).low)
 
 
-def test_resampled_counts_are_drawn_as_many_as_there_are(rng: np.random.Generator) -> None:
+def test_a_resampling_draws_as_many_rows_or_clusters_as_there_are(rng: np.random.Generator) -> None:
     clusters = np.array([0, 1, 1, 2, 2, 2])
     for counts in resampled(6, rng, 20, clusters):
         assert counts[[0, 1, 3]].sum() == 3
@@ -147,7 +146,7 @@ def test_resampled_counts_are_drawn_as_many_as_there_are(rng: np.random.Generato
     assert drawn.var() == pytest.approx(1, abs=0.05)
 
 
-def test_measured_artifacts_from_before_there_were_intervals_are_read(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_measured_json_without_intervals_is_read(tmp_path: Path, rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 100)
     found = measure(q, y)
     storage.write_measured(tmp_path / "new.json", {"a": found})
@@ -161,7 +160,7 @@ def test_measured_artifacts_from_before_there_were_intervals_are_read(tmp_path: 
     assert set(storage.read_measured(tmp_path / "old.json")["a"].metrics) == main
 
 
-def test_each_relation_is_judged_by_itself() -> None:
+def test_each_relation_is_measured_separately() -> None:
     triples = np.array([[0, 0, 1], [1, 0, 2], [2, 3, 0], [3, 3, 1], [4, 3, 2]])
     predictions = Predictions(
         triples=triples,
