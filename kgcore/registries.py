@@ -1,6 +1,6 @@
-"""The registries: every kind of component that a name can choose, and the package its files are in.
+"""The registries: every kind of component that a name can choose, and the package that holds its files.
 
-This file imports no component, so that settings can list and check names before anything is loaded.
+This module imports no component, so that settings can list and check names before any component is loaded.
 """
 
 from typing import TYPE_CHECKING

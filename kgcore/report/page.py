@@ -2,8 +2,9 @@
 
 import io
 import threading
+from collections.abc import Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup
@@ -24,7 +25,7 @@ def page(
     audits: dict[str, dict[str, float]],
     figures: "dict[str, Figure]",
     counts: dict[str, int],
-    settings: dict[str, dict[str, Any]],
+    settings: Mapping[str, Mapping[str, object]],
     runs: dict[str, str],
 ) -> str:
     """The page as HTML.

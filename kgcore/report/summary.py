@@ -79,7 +79,13 @@ class Summary:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Summary":
         """Read what `to_json` gives. Other keys are ignored."""
-        return cls(**_evaluated(data))
+        return cls(
+            results=Results.from_json(data),
+            accuracy_per_relation=data["accuracy_per_relation"],
+            ranks=data["ranks"],
+            relations=tuple(RelationSummary.from_json(relation) for relation in data.get("relations", [])),
+            notes=tuple(data.get("notes", [])),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,15 +130,4 @@ class PipelineSummary(Summary):
         """Read what `to_json` gives."""
         own = {name: data[name] for name in ("dataset", "model", "loss", "seed", "runs", "seconds")}
         places = {name: data.get(name, "") for name in ("report", "pipeline")}
-        return cls(**own, reused=tuple(data["reused"]), **places, **_evaluated(data))
-
-
-def _evaluated(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `Summary`, as keyword arguments."""
-    return {
-        "results": Results.from_json(data),
-        "accuracy_per_relation": data["accuracy_per_relation"],
-        "ranks": data["ranks"],
-        "relations": tuple(RelationSummary.from_json(relation) for relation in data.get("relations", [])),
-        "notes": tuple(data.get("notes", [])),
-    }
+        return cls(**own, reused=tuple(data["reused"]), **places, **vars(Summary.from_json(data)))

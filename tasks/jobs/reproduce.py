@@ -10,14 +10,15 @@ from typing import Any
 
 from kgcore import storage
 from kgcore.evaluation.evaluate import Measured
+from kgcore.report.cells import cell_result
+from kgcore.report.comparison import comparison_page
+from kgcore.report.comparison_figures import sweep_figures
 from kgcore.report.plots import reliability_figure
 from kgcore.report.results import Results
 from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
-from kgcore.reproduction.figures import sweep_figures
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
-from kgcore.reproduction.page import comparison_page
 from tasks.jobs.compare import write_csv
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MEASURED
@@ -82,7 +83,7 @@ def finish_reproduction(
     """Log tables, figures and findings as artifacts of the run; write them to the home's reports and, as one tidy file,
     to `csv`."""
     store = open_store()
-    frame = side_by_side(grid, results)
+    frame = side_by_side(grid, {cell: cell_result(summary) for cell, summary in results.items()})
     named = {str(cell): reason for cell, reason in failures.items()}
     figures = sweep_figures(frame)
     if "reliability" in grid:

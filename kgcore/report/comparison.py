@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from kgcore.metrics.catalogue import highest_best
+from kgcore.report.comparison_names import TITLES, name
 from kgcore.report.page import svg
 from kgcore.reproduction.findings import TOLERANCE, findings, worse_than_paper
-from kgcore.reproduction.names import TITLES, name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +66,7 @@ def comparison_page(
     failures  run -> a sentence with the reason of its failure
     """
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
+    template = resources.files(__package__).joinpath("comparison.html.j2").read_text(encoding="utf-8")
     worse = worse_than_paper(frame)
     return environment.from_string(template).render(
         title=title,

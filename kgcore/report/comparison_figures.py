@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from kgcore.report.comparison_names import name
 from kgcore.report.plots import COLOURS, new_figure
-from kgcore.reproduction.names import name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
