@@ -29,4 +29,4 @@ def ensemble(
     members = tuple(resolve("calibrate", run) for run in runs)
     summary = ensemble_summary(ensemble_models(members, config, Context(force=force)))
     publish_ensemble(summary)
-    return summary
+    return summary.to_json()

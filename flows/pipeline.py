@@ -18,6 +18,7 @@ from kgcore.config import (
     TrainConfig,
 )
 from kgcore.config.presets import tuned
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.pipeline import finish_pipeline, pipeline_run
 from tasks.stages.calibrate import CALIBRATE, move_calibrators, upstream_of
 from tasks.stages.classify import CLASSIFY
@@ -61,10 +62,10 @@ def pipeline(
     flow_run = flow_run_id()
     summary = run_pipeline(configs, Context(force=force, device=device), flow_run)
     publish(summary)
-    return summary
+    return summary.to_json()
 
 
-def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | None = None) -> dict[str, Any]:
+def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | None = None) -> PipelineSummary:
     """The stages, one after the other, under one MLflow run; the summary of the results.
 
     context   its parent is the MLflow run of the grid that this is a cell of, if it is one

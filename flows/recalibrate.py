@@ -49,4 +49,4 @@ def recalibrate(
         stages = after_training(data, adopt_model(trained, data, context), configs, context, fitted)
         summary = finish_pipeline(run_id, stages)
     publish(summary)
-    return summary
+    return summary.to_json()

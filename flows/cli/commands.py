@@ -34,6 +34,8 @@ from flows.watch import watch
 from kgcore.config import Config, PipelineConfigs
 from kgcore.config.presets import NONE, PRESETS, tuned
 from kgcore.errors import InputError
+from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.jobs.compare import METRICS, NEGATIVES, comparison, write_csv
 from tasks.jobs.manifest import LATEST
@@ -97,7 +99,7 @@ def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], No
             partial = target.with_name(f".{target.name}.partial")
             partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
             partial.replace(target)
-        show_results(console, summary)
+        show_results(console, PipelineSummary.from_json(summary))
 
     return call
 
@@ -142,7 +144,7 @@ def run_tune(arguments: dict[str, Any]) -> None:
 
 def run_ensemble(arguments: dict[str, Any]) -> None:
     """Ensembles beside their members."""
-    show_ensemble(console, start(ensemble, **arguments))
+    show_ensemble(console, EnsembleSummary.from_json(start(ensemble, **arguments)))
 
 
 def add_commands() -> None:

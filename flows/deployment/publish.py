@@ -5,7 +5,6 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import pandas as pd
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
@@ -13,8 +12,11 @@ from prefect.context import FlowRunContext
 
 from flows.cli.tables.tuning import outcome, ranked
 from kgcore.errors import first_line
+from kgcore.report.columns import first_table
+from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
-from kgcore.report.summary import SHOWN, markdown, rows
+from kgcore.report.markdown import markdown
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
 from tasks.jobs.tune import Tuned
@@ -28,14 +30,15 @@ log = logging.getLogger("kgcal")
 ROWS = 48  # of a reproduction, which has hundreds: a dashboard is no place for all
 
 
-def publish(summary: dict[str, Any]) -> None:
+def publish(summary: PipelineSummary) -> None:
     """Of a pipeline: its notes and table, by calibrator."""
-    title = f"{summary['model']} on {summary['dataset']}"
     table = [
-        {"negatives": negatives, "calibrator": calibrator} | {name: round(values[name], 4) for name in SHOWN}
-        for negatives, calibrator, values in rows(summary)
+        {"negatives": row.negatives, "calibrator": row.calibrator}
+        | {name: round(row.metrics[name], 4) for name in first_table()}
+        for row in summary.results.rows
     ]
-    _publish(title, "\n\n".join([*summary["notes"], markdown(summary)]), table, summary["pipeline"])
+    text = "\n\n".join([*summary.notes, markdown(summary.results, summary.runs)])
+    _publish(f"{summary.model} on {summary.dataset}", text, table, summary.pipeline)
 
 
 def publish_stage(ref: StageRef) -> None:
@@ -75,14 +78,15 @@ def publish_decisions(decisions: Sequence[Decision]) -> None:
     _publish("Challengers at the gate", "\n".join(text), table, run_id)
 
 
-def publish_ensemble(summary: dict[str, Any]) -> None:
+def publish_ensemble(summary: EnsembleSummary) -> None:
     """Of ensembles: them beside their members, and what the members' disagreement says."""
     table = [
-        {"negatives": negatives, "model": name} | {metric: round(values[metric], 4) for metric in SHOWN}
-        for negatives, name, values in rows(summary)
+        {"negatives": row.negatives, "model": row.calibrator}
+        | {name: round(row.metrics[name], 4) for name in first_table()}
+        for row in summary.results.rows
     ]
-    text = "\n\n".join([*summary["notes"], ensemble_markdown(summary)])
-    _publish(f"Ensembles on {summary['dataset']}", text, table, summary["run"])
+    text = "\n\n".join([*summary.notes, ensemble_markdown(summary)])
+    _publish(f"Ensembles on {summary.dataset}", text, table, summary.run)
 
 
 def publish_look(seen: Seen) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 BASELINE = "none"  # what a baseline was calibrated on
 
@@ -32,22 +31,3 @@ class CellResult:
     accuracies: Mapping[str, float]
     ranks: Mapping[str, float]
     relations: tuple[RelationThresholds, ...] = field(default=())
-
-    @classmethod
-    def from_summary(cls, summary: Mapping[str, Any]) -> "CellResult":
-        """The results in a pipeline's summary, as `summary.json` has it, with the run's id under `pipeline`."""
-        metrics: dict[tuple[str, str], Mapping[str, float]] = {}
-        for name, values in summary["metrics"].items():
-            if "brier" in values:
-                metrics[BASELINE, name] = values
-            else:
-                metrics |= {(name, calibrator): own for calibrator, own in values.items()}
-        relations = tuple(
-            RelationThresholds(
-                relation["name"],
-                {rule: relation[rule]["threshold"] for rule in ("learned", "median")},
-                {rule: relation[rule]["accuracy"] for rule in ("learned", "median")},
-            )
-            for relation in summary.get("relations", [])
-        )
-        return cls(summary.get("pipeline", ""), metrics, summary["accuracy_per_relation"], summary["ranks"], relations)

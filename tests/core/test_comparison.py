@@ -6,7 +6,12 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.report.comparison import comparison_page, sweep_figures
+from kgcore.evaluation.predictions import RelationDecisions, ThresholdResult
+from kgcore.report.cells import cell_result
+from kgcore.report.comparison import comparison_page
+from kgcore.report.comparison_figures import sweep_figures
+from kgcore.report.results import Results, Row
+from kgcore.report.summary import PipelineSummary, RelationSummary
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper
 from kgcore.reproduction.grid import Cell, cells, grid
@@ -17,28 +22,35 @@ FOUR = list(MODELS)
 LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]
 
 
+def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
+    """The summary of a pipeline with that isotonic Brier score; 0.4 uncalibrated."""
+
+    def row(negatives: str, calibrator: str, value: float) -> Row:
+        metrics = {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}
+        return Row(negatives, calibrator, metrics)
+
+    rule = ThresholdResult(threshold=-1.5, accuracy=0.75)
+    rows = [row("", "uncalibrated", 0.4), row("", "base_rate", 0.25)]
+    for negatives, more in (("ground_truth", 0.0), ("synthetic", 0.001)):
+        rows += [row(negatives, "platt", brier + 0.01 + more), row(negatives, "isotonic", brier + more)]
+    return PipelineSummary(
+        results=Results(tuple(rows)),
+        accuracy_per_relation={"learned": 0.8, "median": 0.7},
+        ranks={"mr": 100.0, "mrr": mrr, "hits_at_10": 0.2},
+        relations=(RelationSummary("_has_part", RelationDecisions(0, 9, rule, rule)),),
+        dataset="wn11",
+        model="transe",
+        loss="nll",
+        seed=0,
+        runs={},
+        seconds={},
+        reused=(),
+        pipeline=f"run of {brier:.2f}",
+    )
+
+
 def result(brier: float, mrr: float = 0.1) -> CellResult:
-    """The result of a pipeline with that isotonic Brier score; 0.4 uncalibrated."""
-
-    def scores(value: float) -> dict[str, float]:
-        return {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}
-
-    fitted = {"platt": scores(brier + 0.01), "isotonic": scores(brier)}
-    rule = {"threshold": -1.5, "accuracy": 0.75}
-    summary = {
-        "metrics": {
-            "uncalibrated": scores(0.4),
-            "base_rate": scores(0.25),
-            "ground_truth": fitted,
-            "synthetic": {name: scores(v["brier"] + 0.001) for name, v in fitted.items()},
-        },
-        "accuracy_per_relation": {"learned": 0.8, "median": 0.7},
-        "relations": [{"name": "_has_part", "predicate": 0, "triples": 9, "learned": rule, "median": rule}],
-        "ranks": {"mr": 100.0, "mrr": mrr, "hits_at_10": 0.2},
-        "pipeline": f"run of {brier:.2f}",
-        "runs": {},
-    }
-    return CellResult.from_summary(summary)
+    return cell_result(summary(brier, mrr))
 
 
 @pytest.fixture

@@ -149,25 +149,13 @@ NOT_YET: dict[str, set[str]] = {
     "only_json_has_untyped_dictionaries": {
         "flows/cli/commands.py",
         "flows/cli/options.py",
-        "flows/cli/tables/ensemble.py",
-        "flows/cli/tables/results.py",
         "flows/cli/terminal.py",
-        "flows/deployment/publish.py",
         "flows/ensemble.py",
         "flows/pipeline.py",
         "flows/recalibrate.py",
-        "flows/reproduce.py",
         "kgcore/config/base.py",
         "kgcore/config/presets.py",
-        "kgcore/evaluation/by_relation.py",
-        "kgcore/evaluation/predictions.py",
-        "kgcore/report/comparison.py",
-        "kgcore/report/ensembles.py",
-        "kgcore/report/page.py",
-        "kgcore/report/summary.py",
         "kgcore/training/checkpoint.py",
-        "tasks/jobs/ensemble.py",
-        "tasks/jobs/pipeline.py",
         "tasks/jobs/reproduce.py",
     },
     "only_one_file_asks_for_the_flow_run": {
@@ -183,9 +171,6 @@ NOT_YET: dict[str, set[str]] = {
         "flows/cli/commands.py",
         "kgcore/training/loop.py",
         "tests/core/test_models.py",
-    },
-    "no_test_imports_another_test": {
-        "tests/core/test_summary.py",
     },
 }
 
