@@ -1,5 +1,6 @@
-"""The whole pipeline as a Prefect flow, and the part of it that follows a training as another."""
+"""The whole pipeline as a Prefect flow, and recalibration: the part of the pipeline that follows training."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,21 +8,23 @@ from typing import Any
 from prefect.context import FlowRunContext
 
 from flows.deployment.flow import flow
+from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, PresetOrNone, RunId
 from flows.deployment.publish import publish
 from kgcore.config import (
-    CalibrateConfig,
-    ClassifyConfig,
-    CorruptConfig,
-    EvaluateConfig,
+    CalibrateGiven,
+    ClassifyGiven,
+    CorruptGiven,
+    EvaluateGiven,
     PipelineConfigs,
-    PrepareConfig,
+    PipelineGiven,
+    PrepareGiven,
     RankConfig,
     ReportConfig,
     ScoreConfig,
-    TrainConfig,
+    TrainGiven,
+    presets,
 )
-from kgcore.config.presets import tuned
 from tasks.jobs.pipeline import LATEST, finish_pipeline, pipeline_run, resolve
 from tasks.jobs.recalibrate import earlier, recalibration_run
 from tasks.stages.base import Context, StageRef
@@ -36,46 +39,53 @@ from tasks.stages.score import score_triples
 from tasks.stages.train import adopt_model, train_model
 
 
-@flow(name="pipeline", flow_run_name="{prepare.dataset} {train.model} {train.loss}")
+@flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
-    prepare: PrepareConfig = PrepareConfig(),
-    train: TrainConfig = TrainConfig(),
-    corrupt: CorruptConfig = CorruptConfig(),
-    calibrate: CalibrateConfig = CalibrateConfig(),
-    classify: ClassifyConfig = ClassifyConfig(),
-    evaluate: EvaluateConfig = EvaluateConfig(),
+    prepare: PrepareGiven = PrepareGiven(),
+    train: TrainGiven = TrainGiven(),
+    corrupt: CorruptGiven = CorruptGiven(),
+    calibrate: CalibrateGiven = CalibrateGiven(),
+    classify: ClassifyGiven = ClassifyGiven(),
+    evaluate: EvaluateGiven = EvaluateGiven(),
     preset: PresetOrNone = "default",
     force: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
-    """From a data set to calibrated probabilities and a report; returns the summary of the results.
+    """Turn a data set into calibrated probabilities and a report; returns the summary of the results.
 
     Args:
-        prepare: which graph
-        train: the embedding model
-        corrupt: the synthetic negatives
+        prepare: the graph
+        train: the embedding model and its training
+        corrupt: the corruptions that serve as negatives in synthetic calibration
         calibrate: how scores become probabilities
-        classify: decisions
+        classify: decisions from probabilities
         evaluate: how calibration is measured
-        preset: settings of train, corrupt and calibrate for the data set, where they are left as they are: default;
-            best, which is slower and has better proper scores; paper, its protocol; or none
-        force: run every stage even where a finished run could be re-used
+        preset: values for the settings of train, corrupt and calibrate that are not given. default: good and fast;
+            best: better proper scores, slower; paper: the protocol of the paper; none: no preset
+        force: run every stage, even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    configs = tuned(preset, PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate))
-    flow_run = _flow_run_id()
-    summary = run_pipeline(configs, Context(force=force, device=device), flow_run)
+    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate)
+    resolved = presets.resolve(preset, given)
+    context = Context(force=force, device=device)
+    summary = run_pipeline(resolved.configs, context, _flow_run_id(), resolved.parameters)
     publish(summary)
     return summary
 
 
-def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | None = None) -> dict[str, Any]:
-    """The stages, one after the other, under one MLflow run; the summary of the results.
+def run_pipeline(
+    configs: PipelineConfigs,
+    context: Context,
+    flow_run: str | None = None,
+    preset: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Run the stages in their order under one MLflow run; returns the summary of the results.
 
-    context   its parent is the MLflow run of the grid that this is a cell of, if it is one
-    flow_run  id of the Prefect flow run that this is, if it is one
+    context   its parent is the MLflow run of the grid, if this pipeline is a cell of a grid
+    flow_run  id of the Prefect flow run, if there is one
+    preset    MLflow parameters that say which preset was used: see `Resolved.parameters`
     """
-    with pipeline_run(vars(configs), context.device, flow_run, context.parent) as run_id:
+    with pipeline_run(vars(configs), context.device, flow_run, context.parent, preset) as run_id:
         context = replace(context, parent=run_id)
 
         data = prepare_data(configs.prepare, context)
@@ -93,17 +103,17 @@ def recalibrate(
     force: bool = False,
     device: Device = "auto",
 ) -> dict[str, Any]:
-    """New probabilities from a trained model, for new labels or a new base rate; trains nothing.
+    """Recalibrate a trained model for new labels or a new base rate, without training.
 
-    Everything else is done as it was for the run that is named.
+    All other settings are those of the named run.
 
     Args:
-        model: run id that has the model or came from it, URI of a model or calibrator, or latest
-        labels: file of newly labelled triples (subject, predicate, object, 1 or -1), which join the validation split
-        instead: the labelled triples take the place of the validation split
-        base_rate: share of positives the probabilities are to be about; none = as before
-        refit: fit the calibrators anew without new labels, too; else the fitted ones are told about the base rate
-        force: run every stage that is not taken over even where a finished run could be re-used
+        model: run id of a training or of a run that used its model, URI of a model or calibrator, or latest
+        labels: file of newly labelled triples (subject, predicate, object, 1 or -1) to add to the validation split
+        instead: replace the validation split by the labelled triples
+        base_rate: share of positives that the probabilities assume; none = as before
+        refit: fit the calibrators again even without new labels; otherwise shift the fitted ones to the base rate
+        force: run every stage that is not taken over, even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     trained, configs = earlier(model, base_rate)
@@ -123,9 +133,9 @@ def recalibrate(
 def after_training(
     data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context, fitted: StageRef | None = None
 ) -> dict[str, StageRef]:
-    """The stages from corrupt to report; all of them by name, the two that were given among them.
+    """Run the stages from corrupt to report; returns the references of all stages by name, prepare and train included.
 
-    fitted  calibrators to be told about the base rate, in the place of new ones
+    fitted  calibrators to shift to the base rate; None = fit new ones
     """
     if fitted is None:
         corruptions = corrupt_triples(data, model, configs.corrupt, context)
@@ -143,6 +153,6 @@ def after_training(
 
 
 def _flow_run_id() -> str | None:
-    """The Prefect flow run this is, if it is one."""
+    """The id of the current Prefect flow run; None outside a flow run."""
     context = FlowRunContext.get()
     return str(context.flow_run.id) if context and context.flow_run else None

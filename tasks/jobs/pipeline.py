@@ -29,16 +29,21 @@ LATEST = "latest"  # the newest finished pipeline
 
 @contextmanager
 def pipeline_run(
-    configs: Mapping[str, Config], device: str, flow_run: str | None = None, parent: str | None = None
+    configs: Mapping[str, Config],
+    device: str,
+    flow_run: str | None = None,
+    parent: str | None = None,
+    preset: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """The MLflow run of a pipeline, with every setting as a parameter; yields its id.
 
     flow_run  id of the Prefect flow run; a retry of it goes on with the same MLflow run
     parent    MLflow run that it is nested under, as a cell of a grid is
+    preset    further parameters: which preset was used, and which settings it decided
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
-    params = all_settings(configs)
+    params = all_settings(configs) | dict(preset or {})
     params["dataset"] = find_dataset(params["dataset"]).name
     train = configs["train"]
     assert isinstance(train, TrainConfig)

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,8 +38,12 @@ BEST, TABLE = "best.json", "trials.csv"
 
 
 @contextmanager
-def tuning_run(configs: PipelineConfigs, config: TuneConfig, device: str) -> Iterator[str]:
+def tuning_run(
+    configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """The MLflow run of a search, with the settings that it is given; yields its id.
+
+    preset  further parameters: which preset was used, and which settings it decided
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
@@ -51,7 +55,9 @@ def tuning_run(configs: PipelineConfigs, config: TuneConfig, device: str) -> Ite
     store = open_store()
     store.reap()
     with store.open_run(f"tune {dataset} {configs.train.model} {configs.train.loss}", {"stage": "tune"}) as run_id:
-        store.log_params(run_id, all_settings(vars(configs) | {"tune": config}) | {"dataset": dataset})
+        store.log_params(
+            run_id, all_settings(vars(configs) | {"tune": config}) | dict(preset or {}) | {"dataset": dataset}
+        )
         yield run_id
 
 
