@@ -114,7 +114,7 @@ def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", 
     name = str(item.name)
     if isinstance(item, TyperArgument):
         return Parameter(name, "", "", True, None)
-    default = item.default if setting is None else default_of(setting)
+    default: Any = item.default if setting is None else default_of(setting)
     if item.envvar or default is None or default == {}:
         default = ""  # the environment variable decides, or nothing does
     elif isinstance(default, bool):

@@ -90,8 +90,10 @@ def _option_name(name: str) -> str:
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:
-    """The value of a setting from what Typer has read: `a,b` are two entries, as `a` and `b` are. A name without a share
-    has the whole share. Raises InputError."""
+    """The value of a setting from what Typer has read.
+
+    `a,b` are two entries, as `a` and `b` are; a single name without a share has the whole share. Raises InputError.
+    """
     default = default_of(item)
     if isinstance(default, tuple):
         return tuple(_entries(value))
