@@ -25,7 +25,7 @@ FEWEST_EPOCHS = 4  # a search measures a trial three times before its end
 
 def check_sides(name: str, sides: str) -> None:
     """Check `sides`, the value of the setting `name`. Raises InputError for a text that is not allowed."""
-    if not re.match(SIDES_PATTERN, sides):
+    if not re.fullmatch(SIDES_PATTERN, sides):
         raise InputError(f"{name} is {sides!r}: it must be one of {SIDES_TEXT}")
 
 

@@ -14,7 +14,7 @@ from flows.tune import tune
 
 
 def run_tune(arguments: dict[str, Any]) -> None:
-    """Search for settings. An interrupted search shows its best result so far and ends with an interrupt's exit code."""
+    """Search for settings. An interrupted search shows its best result so far and the exit code of an interrupt."""
     found = start(tune, **arguments)
     show_tuning(console, found)
     if found["interrupted"]:
