@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from flows.cli.commands import app
 from flows.pipeline import pipeline
+from kgcore.config import TrainGiven
+from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 from tasks.jobs.pipeline import resolve
 from tasks.stages.base import load_config
@@ -131,6 +133,13 @@ def test_every_door_can_do_without_a_preset() -> None:
         assert (found["params"]["preset"], found["params"]["preset.filled"]) == ("none", "none")
         runs.append(found["runs"])
     assert runs[0] == runs[1] == runs[2]
+
+
+def test_settings_that_cannot_work_end_in_a_named_flow_run() -> None:
+    with pytest.raises(InputError, match="the preset best has no settings for rotate with self_adversarial"):
+        pipeline(train=TrainGiven(model="rotate"), preset="best")
+    run = newest_flow_run()
+    assert (run.name, run.state_name) == ("pipeline", "Failed")
 
 
 def test_the_flow_run_shows_what_was_typed() -> None:
