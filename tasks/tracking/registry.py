@@ -22,8 +22,8 @@ _CONTENT, _MODEL = "kgcal.content", "kgcal.model_id"  # tags of a version: hash 
 
 
 def registered_name(dataset: str) -> str:
-    """The registered model of a data set."""
-    return f"kgcal-{dataset}"
+    """The registered model of a data set: its name, with a hyphen in place of a colon, which MLflow does not accept."""
+    return f"kgcal-{dataset.replace(':', '-')}"
 
 
 @dataclass(frozen=True)
