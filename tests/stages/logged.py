@@ -26,7 +26,6 @@ def log_evaluation(
     strategy: str = "uniform",
     labelled: bool = True,
     broken: bool = False,
-    drawn_by: str | None = None,
     **train: object,
 ) -> str:
     """Log a pipeline up to its evaluation; returns the id of the pipeline's run.
@@ -34,11 +33,10 @@ def log_evaluation(
     briers     label of a calibrator -> its Brier score
     labelled   whether the test split has labelled negatives; if not, corruptions take their place
     broken     whether the evaluation and the pipeline fail in the end
-    drawn_by   the train run whose model drew the corruptions
     train      settings of the training
     """
     trained = {"loss": "nll", "k": 50, "training_strategy": {"uniform": 1.0}, "seed": 0} | train
-    runs = _log_upstream(store, dataset, base_rate, strategy, labelled, drawn_by, trained)
+    runs = _log_upstream(store, dataset, base_rate, strategy, labelled, trained)
     with suppress(BrokenError), store.open_run("pipeline", RunTags(stage="pipeline")) as pipeline:
         tags = RunTags(stage="evaluate", config={"bins": 10}, inputs=runs, parent=pipeline)
         with store.open_run("evaluate", tags) as evaluation:
@@ -56,7 +54,6 @@ def _log_upstream(
     base_rate: float,
     strategy: str,
     labelled: bool,
-    drawn_by: str | None,
     train: Mapping[str, object],
 ) -> dict[str, str]:
     """Stage -> run id of what an evaluation comes from."""
@@ -73,7 +70,7 @@ def _log_upstream(
         "prepare": (prepare, {}),
         "train": (RunTags(config=train), {}),
         "corrupt": (
-            RunTags(config=corrupt, inputs={"train": drawn_by} if drawn_by else {}),
+            RunTags(config=corrupt),
             {"valid.corruptions": 9.0} | ({} if labelled else {"test.corruptions": 9.0}),
         ),
         "calibrate": (RunTags(config=calibrate), {}),

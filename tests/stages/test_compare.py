@@ -15,7 +15,6 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.stages.logged import log_evaluation
 
-
 pytestmark = pytest.mark.filterwarnings("error::UserWarning")  # nothing but the table reaches the terminal
 
 
