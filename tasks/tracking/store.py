@@ -151,8 +151,10 @@ class Store(Reader):
         tags: Mapping[str, str],
         write: Callable[[Path], object],
     ) -> str:
-        """A LoggedModel of the files that `write` puts into a folder, as the run's output of that number; its id. Its name
-        is `name` with hyphens in place of what MLflow does not accept."""
+        """A LoggedModel of the files that `write` puts into a folder, as the run's output of that number; its id.
+
+        Its name is `name`, with hyphens in place of the characters that MLflow does not accept.
+        """
         model = self.client.create_logged_model(
             self.get(run_id).experiment_id,
             name=model_name(name),
