@@ -13,6 +13,7 @@ import mlflow
 from filelock import FileLock, Timeout
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag
 
+from tasks.tracking.names import model_name
 from tasks.tracking.places import told
 from tasks.tracking.reading import Reader
 from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, RunTags
@@ -150,10 +151,13 @@ class Store(Reader):
         tags: Mapping[str, str],
         write: Callable[[Path], object],
     ) -> str:
-        """A LoggedModel of the files that `write` puts into a folder, as the run's output of that number; its id."""
+        """A LoggedModel of the files that `write` puts into a folder, as the run's output of that number; its id.
+
+        Its name is `name`, with hyphens in place of the characters that MLflow does not accept.
+        """
         model = self.client.create_logged_model(
             self.get(run_id).experiment_id,
-            name=name,
+            name=model_name(name),
             source_run_id=run_id,
             params={key: str(value) for key, value in params.items()},
             tags=dict(tags),
