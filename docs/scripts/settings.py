@@ -1,6 +1,6 @@
 """Write docs/reference/settings.md from kgcore/config: every setting with its default, range and description.
 
-    python docs/scripts/settings.py
+python docs/scripts/settings.py
 """
 
 from dataclasses import MISSING, Field, fields
@@ -31,9 +31,9 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
 HEAD = """\
 # Settings
 
-Each setting is an option of the commands that use it: `training_eta` is `--training-eta`. In Prefect forms, MLflow parameters
-and `MLproject` it keeps its underscores. A preset fills in what you do not give; the defaults here are those of
-`--preset none`. `score`, `rank` and `report` have no settings.
+Each setting is an option of the commands that use it: `training_eta` is `--training-eta`. In Prefect forms, MLflow
+parameters and `MLproject` it keeps its underscores. A preset fills in what you do not give; the defaults here are those
+of `--preset none`. `score`, `rank` and `report` have no settings.
 
 This page is generated from `kgcore/config` by `python docs/scripts/settings.py`.
 """

@@ -12,7 +12,10 @@ from tests.docs.shell import Shell, served
 
 @pytest.fixture(scope="session")
 def programs() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kgcal-") as folder, served(Path(folder)) as made:  # a socket's path is short
+    with (
+        tempfile.TemporaryDirectory(prefix="kgcal-") as folder,
+        served(Path(folder)) as made,
+    ):  # a socket's path is short
         yield made
 
 
@@ -23,6 +26,6 @@ def type_page(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
 
     def typed(page: Path) -> str:
         shell = Shell(tmp_path_factory.mktemp("pages") / page.stem, home, programs)
-        return shell.run([block for block in blocks_of(page) if block.language == "sh" and not block.mark])
+        return shell.run([block for block in blocks_of(page) if block.language in ("sh", "python") and not block.mark])
 
     return typed

@@ -18,7 +18,24 @@ PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 LANGUAGES = ("sh", "text", "python", "yaml")
 MARKS = ("run-by", "checked-by")
 PROGRAMS = frozenset(
-    "kgcal python pip make mlflow prefect docker kubectl psql createdb pg_dump pytest source export cd cp curl git".split()
+    [
+        "kgcal",
+        "python",
+        "pip",
+        "make",
+        "docker",
+        "kubectl",
+        "psql",
+        "createdb",
+        "pg_dump",
+        "pytest",
+        "source",
+        "export",
+        "cd",
+        "cp",
+        "curl",
+        "git",
+    ]
 )
 _FENCE = re.compile(r"^```(.*)$")
 
@@ -81,3 +98,23 @@ def blocks_for(file: str) -> list[Block]:
 def looks_like_a_command(text: str) -> bool:
     first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     return bool(first) and first.split()[0] in PROGRAMS
+
+
+def pages_with_commands() -> list[str]:
+    """The pages that have blocks without a mark to run."""
+    return [name_of(page) for page in PAGES if any(b.language == "sh" and not b.mark for b in blocks_of(page))]
+
+
+def _halves() -> tuple[list[str], list[str]]:
+    """The pages with commands in two parts of about equally many commands, for two workers."""
+    parts: tuple[list[str], list[str]] = ([], [])
+    counts = [0, 0]
+    sizes = {name: sum(b.text.count("kgcal ") for b in blocks_of(CHECKOUT / name)) for name in pages_with_commands()}
+    for name, size in sorted(sizes.items(), key=lambda entry: -entry[1]):
+        smaller = int(counts[1] < counts[0])
+        parts[smaller].append(name)
+        counts[smaller] += size
+    return parts
+
+
+HALVES = _halves()

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kgcore.datasets.genealogy import write_genealogy
 from tests.docs.pages import CHECKOUT, Block
 from tests.pipeline.conftest import UNSET
 from tests.pipeline.forks import Forks
 
+PEOPLE = 200
 FORKS = Forks("tests.docs.stand_ins")
 SECONDS = 120
-SHORTER = {"tune": ["--trials", "3", "--most-epochs", "4"]}  # the last of two equal options counts
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as line:
@@ -33,13 +34,39 @@ sys.exit(status)
 """
 
 
+def shorter(arguments: list[str]) -> list[str]:
+    """Options that make a command short; of two equal options the last counts."""
+    if "--help" in arguments:
+        return []
+    if arguments[0] == "tune":
+        return ["--trials", "3", "--most-epochs", "4"]
+    if arguments[0] != "run":
+        return []
+    epochs = [] if "--epochs" in arguments else ["--epochs", "15" if "best" in arguments else "40"]
+    return [*epochs, "--bootstrap-replicates", "50"]
+
+
+def run_kgcal(arguments: list[str], environment: dict[str, str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    """`kgcal ARGUMENTS`. Prefect reads its settings while it is loaded, so where they are set a new process starts."""
+    if not any(name.startswith("PREFECT") for name in environment):
+        return FORKS.run(arguments, environment, folder, SECONDS)
+    return subprocess.run(
+        [sys.executable, "-m", "flows.cli", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
+        timeout=SECONDS,
+    )
+
+
 class Answer(socketserver.StreamRequestHandler):
     """One `kgcal` command."""
 
     def handle(self) -> None:
         arguments, folder, environment = json.loads(self.rfile.readline())
-        # sizes that a reader would wait for
-        done = FORKS.run([*arguments, *SHORTER.get(arguments[0], [])], environment, Path(folder), SECONDS)
+        done = run_kgcal([*arguments, *shorter(arguments)], environment, Path(folder))
         self.wfile.write(json.dumps([done.returncode, done.stdout, done.stderr]).encode() + b"\n")
 
 
@@ -61,10 +88,13 @@ class Shell:
         (folder / ".kgcal").symlink_to(home)
         (folder / "docs" / "images").mkdir(parents=True)
         (folder / "docs" / "scripts").symlink_to(CHECKOUT / "docs" / "scripts")
+        for name in ("MLproject", "python_env.yaml"):
+            (folder / name).symlink_to(CHECKOUT / name)
+        write_example(folder / "mine", folder / "new.tsv")
 
     def run(self, blocks: list[Block]) -> str:
         """Type the blocks into one shell and return what they print. Raises AssertionError at the first failure."""
-        echo = "\n".join(f"echo '== {block.place}' >&2\n{block.text}" for block in blocks)
+        echo = "\n".join(f"echo '== {block.place}' >&2\n{typed(block)}" for block in blocks)
         done = subprocess.run(
             ["bash", "-e", "-u", "-o", "pipefail", "-c", echo],
             cwd=self.folder,
@@ -77,6 +107,20 @@ class Shell:
         last = done.stderr.rpartition("== ")[2]
         assert done.returncode == 0, f"{last}\n{done.stdout[-2000:]}"
         return done.stdout
+
+
+def typed(block: Block) -> str:
+    """The block as a reader types it into a shell."""
+    return f"python - <<'END'\n{block.text}END\n" if block.language == "python" else block.text
+
+
+def write_example(folder: Path, labels: Path) -> None:
+    """A labelled data set of a reader's own, and a file of labelled triples that it does not have."""
+    folder.mkdir()
+    write_genealogy(folder, PEOPLE, seed=1)
+    rows = (folder / "test.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "test.txt").write_text("".join(rows[::2]), encoding="utf-8")
+    labels.write_text("".join(rows[1::2]), encoding="utf-8")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Small stand-ins for the named data sets, in the process that imports this file.
 
 Each keeps its name, so presets choose as they do for the original, and its kind: with labelled negatives or without. Its
-triples are those of a generated family of 300 people.
+triples are those of a generated family of 200 people.
 """
 
 from dataclasses import replace
@@ -11,12 +11,12 @@ from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.datasets.genealogy import write_genealogy
 from kgcore.registries import DATASETS
 
-PEOPLE = 300
+PEOPLE = 200
 FILES = {split: SplitFile(f"{split}.txt") for split in ("train", "valid", "test")}
 
 
 def stand_in(original: DatasetSpec) -> DatasetSpec:
-    """The data set with 300 generated people, whatever size is asked for."""
+    """The data set with 200 generated people, whatever size is asked for."""
 
     def generate(folder: Path, size: int, seed: int) -> None:
         write_genealogy(folder, PEOPLE, seed)
