@@ -2,9 +2,9 @@
 
 A block of commands starts with ```sh. A mark after it says who runs it:
 
-    ```sh                           tests/docs runs it as written, top to bottom of the page
-    ```sh run-by=tests/FILE         that test runs it: it needs servers
-    ```sh checked-by=tests/FILE     that test checks its files, targets and options: it installs software or needs a cluster
+    ```sh                         tests/docs runs it as written, top to bottom of the page
+    ```sh run-by=tests/FILE       that test runs it: it needs servers
+    ```sh checked-by=tests/FILE   that test checks its files, targets and options: it installs or needs a cluster
 
 Output and file samples are ```text; sources have their language.
 """

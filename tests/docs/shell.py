@@ -1,7 +1,7 @@
 """Runs blocks of commands with bash, in which `kgcal` is a process forked from one that has its imports behind it.
 
-`kgcal` on the PATH is a small script. It sends its arguments, folder and environment to a socket of the test, which runs
-them by tests/pipeline/forks.py and sends back what they printed.
+`kgcal` on the PATH is a small script. It sends its arguments, folder and environment to a socket of the test. The test
+runs them by tests/pipeline/forks.py and sends back what they printed.
 """
 
 import json

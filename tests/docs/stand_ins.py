@@ -1,7 +1,7 @@
 """Small stand-ins for the named data sets, in the process that imports this file.
 
-Each keeps its name, so presets choose as they do for the original, and its kind: with labelled negatives or without. Its
-triples are those of a generated family of 200 people.
+Each keeps its name, so presets choose as they do for the original, and its kind: with labelled negatives or without.
+Its triples are those of a generated family of 200 people.
 """
 
 from dataclasses import replace

@@ -67,8 +67,8 @@ def test_pages_that_the_code_cites_are_there() -> None:
                 assert (CHECKOUT / cited).exists(), f"{name} cites {cited}"
 
 
-def test_lines_are_at_most_120_characters_but_in_tables_blocks_and_links() -> None:
-    for name in NAMES:
+def test_lines_are_at_most_120_characters_outside_tables_blocks_and_decisions() -> None:
+    for name in [name for name in NAMES if not name.startswith("docs/decisions/")]:
         text = re.sub(r"^```.*?^```", "", (CHECKOUT / name).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for line in text.splitlines():
             assert len(line) <= 120 or line.lstrip().startswith(("|", "!")), f"{name}: {line}"
