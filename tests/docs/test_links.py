@@ -67,8 +67,8 @@ def test_pages_that_the_code_cites_are_there() -> None:
                 assert (CHECKOUT / cited).exists(), f"{name} cites {cited}"
 
 
-def test_lines_are_at_most_120_characters_outside_tables_blocks_and_decisions() -> None:
-    for name in [name for name in NAMES if not name.startswith("docs/decisions/")]:
+def test_lines_of_pages_written_by_hand_are_at_most_120_characters() -> None:
+    for name in [name for name in NAMES if not name.startswith(("docs/decisions/", "docs/reference/settings.md"))]:
         text = re.sub(r"^```.*?^```", "", (CHECKOUT / name).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for line in text.splitlines():
             assert len(line) <= 120 or line.lstrip().startswith(("|", "!")), f"{name}: {line}"
