@@ -24,6 +24,7 @@ check: $(READY) ## format, lint, layer rules, types, tests
 	.ci/postgresql
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/mypy
 	$(BIN)/pytest $(TESTS)
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e

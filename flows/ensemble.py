@@ -9,8 +9,8 @@ from flows.deployment.parameters import RunId
 from flows.deployment.publish import publish_ensemble
 from kgcore.config import EnsembleConfig
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary
-from tasks.jobs.pipeline import resolve
-from tasks.stages.base import Context
+from tasks.jobs.manifest import resolve
+from tasks.stages.reference import Context
 
 
 @flow(name="ensemble", flow_run_name="ensemble by {config.member_calibrator}")
@@ -29,4 +29,4 @@ def ensemble(
     members = tuple(resolve("calibrate", run) for run in runs)
     summary = ensemble_summary(ensemble_models(members, config, Context(force=force)))
     publish_ensemble(summary)
-    return summary
+    return summary.to_json()

@@ -16,10 +16,11 @@ from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, 
 from flows.deployment.publish import publish_reproduction
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
-from tasks.jobs.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
-from tasks.stages.base import Context
+from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
+from tasks.stages.reference import Context
 from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
@@ -34,7 +35,7 @@ def reproduce(
     force: bool = False,
     device: Device = "auto",
     csv: str | None = None,
-) -> dict[str, Any]:
+) -> Reproduction:
     """The paper's tables and figures with its values, ours and the differences; runs what is missing.
 
     Args:
@@ -56,12 +57,12 @@ def reproduce(
         results, failures = run_cells(distinct, runner, context)
         made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
         if not results:
-            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made['failures'].values()))}")
+            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made.failures.values()))}")
         publish_reproduction(made)
         return made
 
 
-def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, dict[str, Any]], dict[Cell, str]]:
+def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:
     """The summaries of the cells that succeeded, and the reasons of those that failed: none takes another with it.
 
     Inside a flow run the cells are tasks of the runner; outside, where no server is, they run one after the other.
@@ -90,8 +91,8 @@ def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Ce
             except Exception as error:  # whatever it is, the other cells go on
                 log.error("%s failed: %s", cell, reason(error), exc_info=not isinstance(error, KgcalError))
                 outcomes[cell] = error
-    results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, dict)}
-    failures = {cell: reason(outcome) for cell, outcome in outcomes.items() if not isinstance(outcome, dict)}
+    results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, PipelineSummary)}
+    failures = {cell: reason(outcome) for cell, outcome in outcomes.items() if cell not in results}
     return results, failures
 
 
@@ -101,11 +102,11 @@ def reason(error: Exception) -> str:
 
 
 @task(name="cell", cache_policy=NO_CACHE)
-def run_cell(cell: Cell, context: Context, workers: int | None = None) -> dict[str, Any]:
+def run_cell(cell: Cell, context: Context, workers: int | None = None) -> PipelineSummary:
     """The summary of a cell's pipeline: of a finished one where there is one."""
     if workers is not None:
         share_cores(workers)
-    return finished_pipeline(vars(cell.configs), context) or run_pipeline(cell.configs, context)
+    return finished_pipeline(cell.configs, context) or run_pipeline(cell.configs, context)
 
 
 def worker_count(text: str) -> int | None:

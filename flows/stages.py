@@ -1,155 +1,77 @@
-"""Every stage as a flow of its own: re-triggered from the run ids of its upstream stages, or from `latest`."""
+"""Every stage as a flow of its own: re-triggered from the run ids of its upstream stages, or from `latest`.
 
-from flows.deployment.flow import flow
+The flows are made from the table of stages: an input becomes a parameter that takes a run id, the settings become
+`config`, and a stage that computes on a device takes one.
+"""
+
+import inspect
+from typing import Any
+
+from flows.deployment.flow import BeatingFlow, flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
-from kgcore.config import (
-    CalibrateConfig,
-    ClassifyConfig,
-    CorruptConfig,
-    EvaluateConfig,
-    PrepareConfig,
-    RankConfig,
-    ReportConfig,
-    ScoreConfig,
-    TrainConfig,
-)
-from tasks.jobs.pipeline import LATEST, resolve
-from tasks.stages.base import Context, StageRef
-from tasks.stages.calibrate import calibrate_scores
-from tasks.stages.classify import classify_triples
-from tasks.stages.corrupt import by_model, corrupt_triples
-from tasks.stages.evaluate import evaluate_predictions
-from tasks.stages.prepare import prepare_data
-from tasks.stages.rank import rank_triples
-from tasks.stages.report import write_report
-from tasks.stages.score import score_triples
-from tasks.stages.train import train_model
+from tasks.jobs.manifest import LATEST, resolve
+from tasks.stages.base import Stage
+from tasks.stages.reference import Context
+from tasks.stages.table import STAGES
+
+FORCE = "run even where a finished run could be re-used"
+DEVICE = "auto, cpu, cuda or cuda:N"
 
 
-def shown(ref: StageRef) -> str:
-    """The run id of a stage, which its flow run shows what came of."""
-    publish_stage(ref)
-    return ref.run_id
+def stage_flow(stage: Stage[Any]) -> BeatingFlow[..., str]:
+    """The flow of a stage. It returns the MLflow run id of the stage."""
+    signature = inspect.Signature(_parameters(stage), return_annotation=str)
+
+    def run(*args: Any, **kwargs: Any) -> str:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        config = given.get("config") or stage.config()
+        used = stage.needed(config)
+        upstream = [
+            resolve(source.name, given[name]) if name in used else None for name, source in stage.inputs.items()
+        ]
+        context = Context(force=given["force"], device=given.get("device", "auto"))
+        ref = stage(*upstream, config=config, context=context)
+        publish_stage(ref)
+        return ref.run_id
+
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    run.__annotations__["return"] = str
+    run.__name__ = run.__qualname__ = stage.name
+    run.__doc__ = _docstring(stage)
+    return flow(name=stage.name, flow_run_name=stage.title)(run)
 
 
-@flow(name="prepare", flow_run_name="prepare {config.dataset}")
-def prepare(config: PrepareConfig = PrepareConfig(), force: bool = False) -> str:
-    """Fetch, verify, validate and number a data set; returns the MLflow run id, as every stage does.
-
-    Args:
-        config: which graph
-        force: run even where a finished run could be re-used
-    """
-    return shown(prepare_data(config, Context(force=force)))
+def _parameters(stage: Stage[Any]) -> list[inspect.Parameter]:
+    parameters = [_parameter(name, RunId, LATEST) for name in stage.inputs]
+    parameters += [_parameter("config", stage.config, stage.config())] if _settings(stage) else []
+    parameters.append(_parameter("force", bool, False))
+    return parameters + ([_parameter("device", Device, "auto")] if stage.on_device else [])
 
 
-@flow(name="train", flow_run_name="train {config.model} {config.loss} on {data}")
-def train(
-    data: RunId = LATEST, config: TrainConfig = TrainConfig(), force: bool = False, device: Device = "auto"
-) -> str:
-    """Train the embeddings on the graph of a prepare run.
-
-    Args:
-        data: run id of the prepare run, or of a pipeline; latest = the newest finished pipeline
-        config: the embedding model and how it is trained
-        force: run even where a finished run could be re-used
-        device: auto, cpu, cuda or cuda:N
-    """
-    return shown(train_model(resolve("prepare", data), config, Context(force=force, device=device)))
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
 
-@flow(name="corrupt", flow_run_name="corrupt {data}")
-def corrupt(
-    data: RunId = LATEST, model: RunId = LATEST, config: CorruptConfig = CorruptConfig(), force: bool = False
-) -> str:
-    """Make synthetic negatives for the graph of a prepare run.
-
-    Args:
-        data: run id of the prepare run, or of a pipeline; latest = the newest finished pipeline
-        model: run id of the train run, or of a pipeline, for strategies that draw by a model
-        config: the synthetic negatives
-        force: run even where a finished run could be re-used
-    """
-    trained = resolve("train", model) if by_model(config) else None
-    return shown(corrupt_triples(resolve("prepare", data), trained, config, Context(force=force)))
+def _settings(stage: Stage[Any]) -> bool:
+    """Whether the stage has settings."""
+    return bool(stage.config.__dataclass_fields__)
 
 
-@flow(name="score", flow_run_name="score by {model}")
-def score(model: RunId = LATEST, corruptions: RunId = LATEST, force: bool = False, device: Device = "auto") -> str:
-    """Score the held-out triples and the corruptions of a corrupt run with the model of a train run.
-
-    Args:
-        model: run id of the train run, or of a pipeline; latest = the newest finished pipeline
-        corruptions: run id of the corrupt run, or of a pipeline; latest = the newest finished pipeline
-        force: run even where a finished run could be re-used
-        device: auto, cpu, cuda or cuda:N
-    """
-    upstream = (resolve("train", model), resolve("corrupt", corruptions))
-    return shown(score_triples(*upstream, ScoreConfig(), Context(force=force, device=device)))
+def _docstring(stage: Stage[Any]) -> str:
+    """The description of the flow and, for Prefect's form, of its parameters."""
+    lines = [stage.summary, "", "Args:"]
+    for name, source in stage.inputs.items():
+        used = " (used by strategies that draw by a model)" if name in stage.needs else ""
+        newest = f"{LATEST} = the newest finished pipeline"
+        lines.append(f"    {name}: run id of the {source.name} run, or of a pipeline; {newest}{used}")
+    lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
+    lines.append(f"    force: {FORCE}")
+    return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))
 
 
-@flow(name="calibrate", flow_run_name="calibrate {scores} to {config.base_rate}")
-def calibrate(scores: RunId = LATEST, config: CalibrateConfig = CalibrateConfig(), force: bool = False) -> str:
-    """Fit calibrators on the scores of a score run.
-
-    Args:
-        scores: run id of the score run, or of a pipeline; latest = the newest finished pipeline
-        config: how scores become probabilities
-        force: run even where a finished run could be re-used
-    """
-    return shown(calibrate_scores(resolve("score", scores), config, Context(force=force)))
-
-
-@flow(name="classify", flow_run_name="classify by {calibrators}")
-def classify(calibrators: RunId = LATEST, config: ClassifyConfig = ClassifyConfig(), force: bool = False) -> str:
-    """Decide the test triples with the calibrators of a calibrate run.
-
-    Args:
-        calibrators: run id of the calibrate run, or of a pipeline; latest = the newest finished pipeline
-        config: decisions
-        force: run even where a finished run could be re-used
-    """
-    return shown(classify_triples(resolve("calibrate", calibrators), config, Context(force=force)))
-
-
-@flow(name="rank", flow_run_name="rank by {model}")
-def rank(model: RunId = LATEST, force: bool = False, device: Device = "auto") -> str:
-    """Rank the test positives with the model of a train run.
-
-    Args:
-        model: run id of the train run, or of a pipeline; latest = the newest finished pipeline
-        force: run even where a finished run could be re-used
-        device: auto, cpu, cuda or cuda:N
-    """
-    return shown(rank_triples(resolve("train", model), RankConfig(), Context(force=force, device=device)))
-
-
-@flow(name="evaluate", flow_run_name="evaluate {predictions}")
-def evaluate(
-    predictions: RunId = LATEST, ranks: RunId = LATEST, config: EvaluateConfig = EvaluateConfig(), force: bool = False
-) -> str:
-    """Measure the predictions of a classify run, beside the ranks of a rank run.
-
-    Args:
-        predictions: run id of the classify run, or of a pipeline; latest = the newest finished pipeline
-        ranks: run id of the rank run, or of a pipeline; latest = the newest finished pipeline
-        config: how calibration is measured
-        force: run even where a finished run could be re-used
-    """
-    upstream = (resolve("classify", predictions), resolve("rank", ranks))
-    return shown(evaluate_predictions(*upstream, config, Context(force=force)))
-
-
-@flow(name="report", flow_run_name="report {evaluation}")
-def report(evaluation: RunId = LATEST, force: bool = False) -> str:
-    """Write the report of an evaluate run.
-
-    Args:
-        evaluation: run id of the evaluate run, or of a pipeline; latest = the newest finished pipeline
-        force: run even where a finished run could be re-used
-    """
-    return shown(write_report(resolve("evaluate", evaluation), ReportConfig(), Context(force=force)))
-
-
-STAGE_FLOWS = (prepare, train, corrupt, score, calibrate, classify, rank, evaluate, report)
+STAGE_FLOWS = tuple(stage_flow(stage) for stage in STAGES)
+globals().update({made.name: made for made in STAGE_FLOWS})  # prefect.yaml names them as flows/stages.py:STAGE

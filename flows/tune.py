@@ -1,16 +1,15 @@
 """The search for training settings."""
 
 from dataclasses import replace
-from typing import Any
 
 from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, PresetOrNone
 from flows.deployment.publish import publish_tuning
 from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig, TuneConfig
 from kgcore.config.presets import tuned
-from tasks.jobs.tune import search_settings, tuning_run
-from tasks.stages.base import Context
-from tasks.stages.prepare import prepare_data
+from tasks.jobs.tune import Tuned, search_settings, tuning_run
+from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import Context
 
 
 @flow(name="tune", flow_run_name="tune {prepare.dataset} {train.model} {train.loss}")
@@ -23,7 +22,7 @@ def tune(
     base_rate: float = CalibrateConfig().base_rate,
     force: bool = False,
     device: Device = "auto",
-) -> dict[str, Any]:
+) -> Tuned:
     """Search for the best training settings on validation; goes on where a search with the same options has ended.
 
     The figure is that of the probabilities that an isotonic calibrator of one half of the validation triples gives the
@@ -44,7 +43,7 @@ def tune(
     configs = replace(found, calibrate=CalibrateConfig(base_rate=base_rate))
     with tuning_run(configs, config, device) as run_id:
         context = Context(parent=run_id, device=device)
-        data = prepare_data(prepare, context)
+        data = PREPARE(config=prepare, context=context)
         best = search_settings(data, configs, config, replace(context, force=force))
     publish_tuning(best)
     return best

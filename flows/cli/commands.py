@@ -16,24 +16,29 @@ from flows.cli.options import command
 from flows.cli.project import translated
 from flows.cli.tables.comparison import show_comparison
 from flows.cli.tables.ensemble import show_ensemble
-from flows.cli.tables.results import show_look, show_results
+from flows.cli.tables.results import show_results
 from flows.cli.tables.tuning import show_tuning
+from flows.cli.tables.watch import show_look
 from flows.cli.terminal import check_target, console, fail, guarded, new_app
 from flows.deployment.parameters import THREADS
 from flows.ensemble import ensemble
 from flows.local import services as local
 from flows.local.commands import add_local_commands
-from flows.pipeline import pipeline, recalibrate
+from flows.pipeline import pipeline
+from flows.promote import promote
+from flows.recalibrate import recalibrate
 from flows.reproduce import reproduce, task_runner
 from flows.stages import STAGE_FLOWS
 from flows.tune import tune
-from flows.upkeep import promote, watch
+from flows.watch import watch
 from kgcore.config import Config, PipelineConfigs
 from kgcore.config.presets import NONE, PRESETS, tuned
 from kgcore.errors import InputError
+from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.jobs.compare import METRICS, NEGATIVES, comparison, write_csv
-from tasks.jobs.pipeline import LATEST
+from tasks.jobs.manifest import LATEST
 from tasks.tracking.ui import serve_ui
 from tasks.workspace.catalogue import catalogue
 from tasks.workspace.services import answers
@@ -94,7 +99,7 @@ def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], No
             partial = target.with_name(f".{target.name}.partial")
             partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
             partial.replace(target)
-        show_results(console, summary)
+        show_results(console, PipelineSummary.from_json(summary))
 
     return call
 
@@ -120,7 +125,7 @@ def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]
 def run_promote(arguments: dict[str, Any]) -> None:
     """The gate, and why it opened or not."""
     for decision in start(promote, **arguments):
-        console.print(decision["explanation"])
+        console.print(decision.explanation)
 
 
 def run_watch(arguments: dict[str, Any]) -> None:
@@ -133,13 +138,13 @@ def run_tune(arguments: dict[str, Any]) -> None:
     settle(arguments, arguments.pop("context"))
     found = start(tune, **arguments)
     show_tuning(console, found)
-    if found["interrupted"]:
+    if found.interrupted:
         raise typer.Exit(128 + signal.SIGINT)
 
 
 def run_ensemble(arguments: dict[str, Any]) -> None:
     """Ensembles beside their members."""
-    show_ensemble(console, start(ensemble, **arguments))
+    show_ensemble(console, EnsembleSummary.from_json(start(ensemble, **arguments)))
 
 
 def add_commands() -> None:
@@ -202,13 +207,13 @@ def reproduce_paper(
     arguments |= {"device": device} | {"csv": str(csv.absolute()) if csv else None}
     # a runner that is asked for by name is Prefect's, with a server of its own where none is named
     made = start(reproduce, direct=runner is None, runner=runner or THREADS, **arguments)
-    for finding in made["findings"]:
+    for finding in made.findings:
         console.print(f"* {finding}")
-    console.print(f"page: {made['page']}", soft_wrap=True)
-    console.print(f"table: {made['csv']}", soft_wrap=True)
-    if made["failures"]:
-        reasons = "; ".join(f"{cell}: {reason}" for cell, reason in made["failures"].items())
-        fail(f"{len(made['failures'])} of {made['succeeded'] + len(made['failures'])} runs failed: {reasons}")
+    console.print(f"page: {made.page}", soft_wrap=True)
+    console.print(f"table: {made.csv}", soft_wrap=True)
+    if made.failures:
+        reasons = "; ".join(f"{cell}: {reason}" for cell, reason in made.failures.items())
+        fail(f"{len(made.failures)} of {made.succeeded + len(made.failures)} runs failed: {reasons}")
 
 
 @guarded

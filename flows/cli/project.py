@@ -16,18 +16,17 @@ import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
-from flows.ensemble import ensemble
-from flows.pipeline import recalibrate
-from flows.stages import STAGE_FLOWS
-from flows.tune import tune
-from flows.upkeep import promote, watch
 from kgcore.errors import InputError
+from tasks.stages.table import STAGES
 
 SAME_AS_MODEL = "run"  # an argument of `kgcal recalibrate`
 # entry point -> command of kgcal
 ENTRIES = {
     "main": "run",
-    **{function.name: function.name for function in (*STAGE_FLOWS, recalibrate, promote, watch, tune, ensemble)},
+    **{
+        name: name
+        for name in (*(stage.name for stage in STAGES), "recalibrate", "promote", "watch", "tune", "ensemble")
+    },
 }
 HEAD = """\
 # Made by `make mlproject` from the options of the commands: `kgcal ENTRY --help` says what each is.

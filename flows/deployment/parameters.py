@@ -9,7 +9,7 @@ from pydantic import Field
 
 from kgcore.config.presets import NONE, PRESETS
 from kgcore.reproduction.grid import LABELLED, TABLES, UNLABELLED
-from tasks.jobs.pipeline import LATEST
+from tasks.jobs.manifest import LATEST
 
 THREADS = "threads"
 DEVICES = r"auto|cpu|cuda(?::[0-9]+)?"

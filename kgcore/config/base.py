@@ -77,8 +77,12 @@ def _names(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Base of the stages' settings: checks every field against its range on creation. Raises InputError."""
+    """Base of all settings: checks every field against its range on creation. Raises InputError.
 
+    stage  the stage whose settings these are; '' for a job
+    """
+
+    stage: ClassVar[str] = ""
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # a misspelt setting is refused, not left out
 
     def __post_init__(self) -> None:

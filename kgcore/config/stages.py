@@ -1,6 +1,7 @@
 """The settings of each stage, and of a whole pipeline."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import TAUGHT, check_sides, object_share
@@ -12,6 +13,8 @@ from kgcore.registries import CALIBRATORS, LOSSES, MODELS, STRATEGIES
 class PrepareConfig(Config):
     """Which graph. `size` and `graph_seed` concern the generated family graph alone."""
 
+    stage: ClassVar[str] = "prepare"
+
     dataset: str = setting(
         "family", "data set: a name that `kgcal datasets` lists, or a folder with train.txt, valid.txt, test.txt"
     )
@@ -22,6 +25,8 @@ class PrepareConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Config):
     """The embedding model and how it is trained. The defaults were chosen on the validation split of WN11."""
+
+    stage: ClassVar[str] = "train"
 
     model: str = setting("transe", "scoring function", choices=MODELS)
     model_options: dict[str, float | bool] = setting({}, "options of the scoring function", options_of=MODELS)
@@ -77,6 +82,8 @@ class CorruptConfig(Config):
 
     Reasons for the defaults: docs/explanation/corruptions.md."""
 
+    stage: ClassVar[str] = "corrupt"
+
     calibration_strategy: dict[str, float] = setting(
         {"typed": 0.9, "uniform": 0.1},
         "corruption strategies in calibration and their shares",
@@ -99,10 +106,14 @@ class CorruptConfig(Config):
 class ScoreConfig(Config):
     """Scoring has no settings: it is determined by the model and the triples."""
 
+    stage: ClassVar[str] = "score"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateConfig(Config):
     """How scores become probabilities."""
+
+    stage: ClassVar[str] = "calibrate"
 
     calibrators: tuple[str, ...] = setting(("platt", "isotonic"), "calibrators to fit", choices=CALIBRATORS)
     base_rate: float = setting(0.5, "share of positives the probabilities are to be about (alpha)", gt=0, lt=1)
@@ -113,6 +124,8 @@ class CalibrateConfig(Config):
 class ClassifyConfig(Config):
     """Decisions."""
 
+    stage: ClassVar[str] = "classify"
+
     tau: float = setting(0.5, "a triple is called true when its probability is above this", gt=0, lt=1)
 
 
@@ -120,10 +133,14 @@ class ClassifyConfig(Config):
 class RankConfig(Config):
     """Filtered ranks have no settings."""
 
+    stage: ClassVar[str] = "rank"
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(Config):
     """How calibration is measured."""
+
+    stage: ClassVar[str] = "evaluate"
 
     bins: int = setting(10, "bins of the calibration errors and the diagrams", ge=2)
     bootstrap_replicates: int = setting(200, "resamplings of the test triples that intervals are made from", ge=50)
@@ -134,6 +151,8 @@ class EvaluateConfig(Config):
 @dataclass(frozen=True, kw_only=True)
 class ReportConfig(Config):
     """The report has no settings."""
+
+    stage: ClassVar[str] = "report"
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,22 @@
 """Every evaluated calibrator of the store as one tidy table: which model, loss, negatives and calibrator did best."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from mlflow.entities import Run
 
 from kgcore.errors import InputError
+from kgcore.metrics.catalogue import highest_best, metric_names
 from kgcore.registries import DATASETS
-from kgcore.report.summary import HIGHEST_BEST, RANKED
-from kgcore.report.summary import METRICS as SCORES
 from tasks.tracking.names import shares_text
+from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 
-FURTHER = tuple(name for name in RANKED if name not in SCORES)
+SCORES, FURTHER = metric_names("headline"), metric_names("calibration", "discrimination")
+UNRANKED = metric_names("sharpness")  # shown, but neither low nor high values are better
 METRICS = (*SCORES, "mrr", *FURTHER)
-HIGHEST_FIRST = ("mrr", *HIGHEST_BEST)
+HIGHEST_FIRST = ("mrr", *highest_best())
 NEGATIVES = ("ground_truth", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows that share these were measured on the same triples
 LABELLED = "labelled"
@@ -47,7 +45,7 @@ COLUMNS = [
         "calibrator",
         "base_rate",
     ),
-    *(*SCORES, *FURTHER, "sharpness", *_RANKS, "when", "run", "evaluate"),
+    *(*SCORES, *FURTHER, *UNRANKED, *_RANKS, "when", "run", "evaluate"),
 ]
 
 
@@ -127,7 +125,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
     partial.replace(path)
 
 
-def _only(frame: pd.DataFrame, column: str, wanted: Any, what: str) -> pd.DataFrame:
+def _only(frame: pd.DataFrame, column: str, wanted: object, what: str) -> pd.DataFrame:
     chosen: pd.DataFrame = frame[frame[column] == wanted]
     if chosen.empty:
         there = [str(value) for value in sorted(frame[column].dropna().unique()) if value != "none"]
@@ -135,77 +133,76 @@ def _only(frame: pd.DataFrame, column: str, wanted: Any, what: str) -> pd.DataFr
     return chosen
 
 
-def _rows() -> list[dict[str, Any]]:
-    """A row for each measurement whose evaluation is finished: one search a stage, however many runs there are."""
+def _rows() -> list[dict[str, object]]:
+    """A row for each measurement whose evaluation is finished. The store is searched once per stage."""
     store = open_store()
-    stages = {stage: {run.info.run_id: run for run in store.search_all(stage=stage)} for stage in (*_STAGES, "rank")}
-    finished = {run.info.run_id for run in store.search_all(stage="pipeline")}
+    stages = {name: {run.run_id: run for run in store.find_all(RunTags(stage=name))} for name in (*_STAGES, "rank")}
+    finished = {run.run_id for run in store.find_all(RunTags(stage="pipeline"))}
     rows = []
-    for measured in store.search_all(stage="measurement"):
-        parent_id = measured.data.tags.get("mlflow.parentRunId", "")
-        kind = ENSEMBLE if parent_id in stages[ENSEMBLE] else "evaluate"
-        evaluated = stages[kind].get(parent_id)
+    for measured in store.find_all(RunTags(stage="measurement")):
+        parent = measured.tags.parent or ""
+        kind = ENSEMBLE if parent in stages[ENSEMBLE] else "evaluate"
+        evaluated = stages[kind].get(parent)
         if evaluated is not None:
-            tags = evaluated.data.tags  # of an ensemble, the first member: all are calibrated alike
-            named = {
-                stage: tags.get(f"kgcal.input.{stage}", tags.get(f"kgcal.input.{stage}.1", "")) for stage in stages
-            }
+            came_from = evaluated.tags.inputs  # of an ensemble, the first member: all are calibrated alike
+            named = {stage: came_from.get(stage, came_from.get(f"{stage}.1", "")) for stage in stages}
             inputs = {kind: evaluated} | {
                 stage: run for stage, runs in stages.items() if (run := runs.get(named[stage])) is not None
             }
-            parent = evaluated.data.tags.get("mlflow.parentRunId")
-            run_id = parent if parent in finished else evaluated.info.run_id
-            rows.append(_row(measured, inputs) | {"run": run_id, "evaluate": evaluated.info.run_id})
+            outer = evaluated.tags.parent
+            run_id = outer if outer in finished else evaluated.run_id
+            rows.append(_row(measured, inputs) | {"run": run_id, "evaluate": evaluated.run_id})
     return rows
 
 
-def _row(measured: Run, inputs: Mapping[str, Run]) -> dict[str, Any]:
+def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, object]:
     """What was measured and with which settings; `inputs` lacks the stages whose runs were deleted."""
     settings = {
         f"{stage}.{name}": value
         for stage in _STAGES
         if stage in inputs
-        for name, value in json.loads(inputs[stage].data.tags["kgcal.config"]).items()
+        for name, value in (inputs[stage].tags.config or {}).items()
     }
-    settings |= {"ensemble.members": measured.data.params["members"]} if "members" in measured.data.params else {}
+    params, metrics = measured.params, measured.metrics
+    settings |= {"ensemble.members": params["members"]} if "members" in params else {}
     test = _test_sample(inputs.get("corrupt"), settings)
-    params, metrics = measured.data.params, measured.data.metrics
-    ranks = inputs["rank"].data.metrics if "rank" in inputs else {}
-    row: dict[str, Any] = {
+    ranks = inputs["rank"].metrics if "rank" in inputs else {}
+    row: dict[str, object] = {
         "dataset": params.get("dataset", ""),
-        "digest": _digest(inputs["prepare"].data.tags, test) if "prepare" in inputs else "",
+        "digest": _digest(inputs["prepare"], test) if "prepare" in inputs else "",
         "test": test,
         "model": params.get("model", ""),
         "loss": params.get("loss", ""),
         "k": settings.get("train.k"),
-        "training_strategy": shares_text(settings.get("train.training_strategy", {"": 1})),
-        "calibration_strategy": shares_text(settings.get("corrupt.calibration_strategy", {"": 1})),
+        "training_strategy": _shares(settings, "train.training_strategy"),
+        "calibration_strategy": _shares(settings, "corrupt.calibration_strategy"),
         "negatives": params.get("negatives", ""),
         "calibrator": params.get("calibrator", ""),
         "base_rate": float(params.get("base_rate", "nan")),
-        "when": pd.Timestamp(measured.info.end_time, unit="ms", tz="UTC"),
+        "when": pd.Timestamp(measured.ended or 0.0, unit="s", tz="UTC"),
     }
-    row |= {name: metrics.get(name, float("nan")) for name in (*SCORES, *FURTHER, "sharpness")}
+    row |= {name: metrics.get(name, float("nan")) for name in (*SCORES, *FURTHER, *UNRANKED)}
     row |= {name: ranks.get(name, float("nan")) for name in _RANKS}
     return row | {name: _text(value) for name, value in settings.items() if name not in _NO_SETTING}
 
 
-def _digest(prepared: Mapping[str, str], test: str) -> str:
-    whole = prepared.get("kgcal.digest", "")
-    return prepared.get("kgcal.test", whole) if test == LABELLED else whole
+def _digest(prepared: RunRecord, test: str) -> str:
+    whole = prepared.tags.digest or ""
+    return (prepared.tags.test or whole) if test == LABELLED else whole
 
 
-def _test_sample(corrupt: Run | None, settings: Mapping[str, Any]) -> str:
+def _test_sample(corrupt: RunRecord | None, settings: Mapping[str, object]) -> str:
+    """The sample that stands for the test: figures of different samples cannot be compared."""
     if corrupt is None:
         return "unknown"
-    if "test.corruptions" not in corrupt.data.metrics:
+    if "test.corruptions" not in corrupt.metrics:
         return LABELLED
     words = {"calibration_sides": "sides", "calibration_eta": "eta", "calibration_seed": "seed"}
-    told = ", ".join(f"{word} {settings[f'corrupt.{name}']}" for name, word in words.items())
-    strategy, rate = shares_text(settings["corrupt.calibration_strategy"]), settings.get("calibrate.base_rate")
-    model = corrupt.data.tags.get("input.train")  # where a model drew them
-    drawn = f", drawn by the model of {model[:8]}" if model else ""
-    return f"{strategy} corruptions, {told}, base rate {rate}{drawn}"
+    parts = [f"{word} {settings.get(f'corrupt.{name}', 'unknown')}" for name, word in words.items()]
+    parts.append(f"base rate {settings.get('calibrate.base_rate')}")
+    model = corrupt.tags.inputs.get("train")  # where a model drew them
+    parts += [f"drawn by the model of {model[:8]}"] if model else []
+    return f"{_shares(settings, 'corrupt.calibration_strategy')} corruptions, {', '.join(parts)}"
 
 
 def _once(frame: pd.DataFrame) -> pd.DataFrame:
@@ -217,11 +214,20 @@ def _once(frame: pd.DataFrame) -> pd.DataFrame:
     synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
     frame.loc[apart, synthetic] = None
     frame.loc[apart, "calibration_strategy"] = ""
-    result = (*FURTHER, "sharpness", "when", "run", "evaluate")  # the further metrics follow from the rest
+    result = (*FURTHER, *UNRANKED, "when", "run", "evaluate")  # the further metrics follow from the rest
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 
 
-def _text(value: Any) -> Any:
-    """A setting that is a table of options as `--option` takes it; numbers and words as they are."""
-    return " ".join(f"{name}={number:g}" for name, number in value.items()) if isinstance(value, dict) else value
+def _text(value: object) -> object:
+    """A setting as a table shows it: a mapping as `norm=2 log_odds=true`, numbers and words as they are."""
+    if not isinstance(value, dict):
+        return value
+    texts = {name: str(item).lower() if isinstance(item, bool) else f"{item:g}" for name, item in value.items()}
+    return " ".join(f"{name}={text}" for name, text in texts.items())
+
+
+def _shares(settings: Mapping[str, object], name: str) -> str:
+    """Corruption strategies and their shares; '' where the stage had no part."""
+    shares = settings.get(name)
+    return shares_text(shares) if isinstance(shares, dict) else ""

@@ -1,12 +1,10 @@
 """The best calibrated model of a data set as challenger, and the gate through which it becomes the champion."""
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
 from filelock import FileLock
 
-from kgcore import storage
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import GateConfig
 from kgcore.errors import InputError
@@ -14,7 +12,8 @@ from kgcore.evaluation.predictions import Predictions
 from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.gate import Verdict, gate
 from tasks.jobs.compare import ENSEMBLE, TEST_SAMPLE, comparison, dataset_name
-from tasks.stages.base import inputs
+from tasks.tracking.artifacts import GRAPH, PREDICTIONS
+from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
 from tasks.tracking.store import Store, open_store
 
@@ -26,22 +25,39 @@ def datasets_with_results() -> list[str]:
     return sorted(set(comparison()["dataset"]))
 
 
-def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> dict[str, Any]:
-    """Register the calibrator with the best Brier score as challenger and let it through the gate or not.
+@dataclass(frozen=True)
+class Decision:
+    """What the gate decided about a challenger.
 
-    Candidates are the calibrators measured on the test sample that was measured last. The champion, whatever it was
-    measured on before, judges the very triples that the challenger was measured on; where there is none, the base rate
-    of those triples stands for it. The gate moves the alias `champion`.
+    challenger, champion  model URIs; `champion` after the decision, None where the data set has none
+    passed                whether the challenger became the champion
+    explanation           why, in a sentence
+    run                   MLflow run with the figures; None where the challenger was the champion before
+    """
 
-    {dataset, challenger, champion, passed, explanation, run}: model URIs; `run` is the MLflow run that holds the
-    figures, None where the challenger is the champion already. Raises InputError where nothing was measured.
+    dataset: str
+    challenger: str
+    champion: str | None
+    passed: bool
+    explanation: str
+    run: str | None
+
+
+def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> Decision:
+    """Register the calibrator with the best Brier score as challenger, and decide at the gate.
+
+    Candidates are the calibrators that were measured on the newest test sample. The champion, whatever it was measured
+    on before, judges the same triples; where the data set has no champion, the base rate of the triples takes its
+    place. The alias `champion` moves to a challenger that passes.
+
+    Raises InputError where nothing was measured.
     """
     store, dataset = open_store(), dataset_name(dataset)
     with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
         return _promote(store, dataset, base_rate, config)
 
 
-def _promote(store: Store, dataset: str, base_rate: float | None, config: GateConfig) -> dict[str, Any]:
+def _promote(store: Store, dataset: str, base_rate: float | None, config: GateConfig) -> Decision:
     candidates = _candidates(dataset, base_rate)
     best = candidates.iloc[0]
     label = f"{best['negatives']}.{best['calibrator']}"
@@ -52,32 +68,36 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
     version = register(store, dataset, model_id, words)
     set_alias(store, dataset, CHALLENGER, version)
     champion = aliased(store, dataset, CHAMPION)
-    told: dict[str, Any] = {"dataset": dataset, "challenger": version.uri, "passed": False}
-    told["champion"] = champion.uri if champion else None
     if champion is not None and champion.number == version.number:
-        said = f"{dataset}: version {version.number} ({words}) is the champion already, the best of {len(candidates)}"
-        return told | {"explanation": said, "run": None}
+        why = f"{dataset}: version {version.number} ({words}) is the champion already, the best of {len(candidates)}"
+        return Decision(dataset, version.uri, champion.uri, False, why, None)
 
     verdict = _judge(store, best["evaluate"], label, champion.model_id if champion else None, config, len(candidates))
     against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"
-    said = (
+    why = (
         f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, against {against}: "
         f"{verdict.reason()}. {'It is the champion now.' if verdict.passed else 'It does not become the champion.'}"
     )
-    with store.open_run(f"promote {dataset}", {"stage": "promote"}) as run_id:
-        params = {name: value for name, value in told.items() if name != "passed"} | asdict(config)
-        store.log_params(run_id, params | {"candidates": len(candidates)})
-        figures = {"brier_gain": verdict.brier} | ({"ece_increase": verdict.ece} if verdict.ece else {})
-        metrics = {name: estimate.value for name, estimate in figures.items()}
-        metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
-        metrics |= {f"{name}_high": estimate.high for name, estimate in figures.items()}
-        sample = (dataset, str(best["digest"]))
-        store.log_metrics(run_id, metrics | {"passed": float(verdict.passed)}, model_id=model_id, dataset=sample)
-        store.log_tags(run_id, {"mlflow.note.content": said})
+    decision = Decision(dataset, version.uri, champion.uri if champion else None, verdict.passed, why, None)
+    with store.open_run(f"promote {dataset}", RunTags(stage="promote")) as run_id:
+        named = {"dataset": dataset, "challenger": version.uri, "champion": decision.champion}
+        store.log_params(run_id, named | asdict(config) | {"candidates": len(candidates)})
+        sample = DatasetId(dataset, str(best["digest"]))
+        store.log_metrics(run_id, _metrics(verdict), model_id=model_id, dataset=sample)
+        store.log_tags(run_id, RunTags(note=why))
         if verdict.passed:
             set_alias(store, dataset, CHAMPION, version)
-            told["champion"] = version.uri
-    return told | {"passed": verdict.passed, "explanation": said, "run": run_id}
+            decision = replace(decision, champion=version.uri)
+    return replace(decision, run=run_id)
+
+
+def _metrics(verdict: Verdict) -> dict[str, float]:
+    """The gate's figures with their intervals, as MLflow gets them."""
+    figures = {"brier_gain": verdict.brier} | ({"ece_increase": verdict.ece} if verdict.ece else {})
+    metrics = {name: estimate.value for name, estimate in figures.items()}
+    metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
+    metrics |= {f"{name}_high": estimate.high for name, estimate in figures.items()}
+    return metrics | {"passed": float(verdict.passed)}
 
 
 def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
@@ -93,18 +113,18 @@ def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
 
 def _calibrator_id(store: Store, evaluate: str, label: str) -> str:
     """The LoggedModel of the calibrator of that label that an evaluate run measured."""
-    made = store.model_ids(inputs(store.run(evaluate))["calibrate"])
-    return next(model_id for model_id in made if store.client.get_logged_model(model_id).tags["label"] == label)
+    made = store.get(store.get(evaluate).tags.inputs["calibrate"]).model_ids
+    return next(model_id for model_id in made if store.model(model_id).label == label)
 
 
 def _judge(
     store: Store, evaluate: str, label: str, champion: str | None, config: GateConfig, candidates: int
 ) -> Verdict:
-    came_from = inputs(store.run(evaluate))
-    judged: Predictions = store.load(came_from["classify"], "predictions.parquet", storage.read_predictions)
+    came_from = store.get(evaluate).tags.inputs
+    judged = store.load(came_from["classify"], PREDICTIONS)
     if champion is None:
         return gate(judged.probabilities[label], None, judged.labels, judged.weights, config, candidates)
-    graph: KnowledgeGraph = store.load(came_from["prepare"], "graph", storage.read_graph)
+    graph = store.load(came_from["prepare"], GRAPH)
     other = load_calibrated(store, champion)
     _check_comparable(graph, other, judged)
     names = graph.names_of(judged.triples)

@@ -1,50 +1,62 @@
 """Recalibration: what it takes over from an earlier run, and the MLflow run that its stages are nested under.
 
-The stages that it alone has are `add_labels` of prepare.py and `adopt_model` of train.py.
+The stages that it alone has are `add_labels` in stages/prepare.py, `adopt_model` in stages/train.py and
+`move_calibrators` in stages/calibrate.py.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from kgcore.config import CalibrateConfig, ClassifyConfig, Config, CorruptConfig, EvaluateConfig, PipelineConfigs
+from kgcore.config import (
+    CalibrateConfig,
+    ClassifyConfig,
+    CorruptConfig,
+    EvaluateConfig,
+    PipelineConfigs,
+    PrepareConfig,
+    TrainConfig,
+)
 from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
-from tasks.jobs.pipeline import all_settings, open_pipeline, resolve
-from tasks.stages.base import StageRef, checked, config_of, inputs, load_config
-from tasks.tracking.store import open_store
+from tasks.jobs.manifest import resolve
+from tasks.jobs.pipeline import all_settings, open_pipeline
+from tasks.stages.reference import StageRef
+from tasks.stages.running import config_of
+from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import find_device
-
-KINDS: dict[str, type[Config]] = {  # the stages after the model that have settings
-    "corrupt": CorruptConfig,
-    "calibrate": CalibrateConfig,
-    "classify": ClassifyConfig,
-    "evaluate": EvaluateConfig,
-}
 
 
 def earlier(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:
     """The model that a person names (see `resolve`), and the settings of the newest evaluation of what was named, or
-    else of that model, with another base rate where one is given; the defaults where it was never evaluated.
+    else of that model; the defaults where it was never evaluated.
 
-    Raises InputError as `resolve` does, and for a base rate that cannot be.
+    base_rate  another base rate, where one is given
+
+    Raises InputError as `resolve` does, and for a base rate out of range.
     """
     store, trained = open_store(), resolve("train", text)
-    wanted = [{"input.train": trained.run_id}]
+    wanted = [RunTags(stage="evaluate", inputs={"train": trained.run_id})]
     with suppress(InputError):  # a run that no calibrators came before
-        wanted.insert(0, {"input.calibrate": resolve("calibrate", text).run_id})
-    configs: dict[str, Any] = {}
-    for tags in wanted:
-        if found := store.search(stage="evaluate", **tags):  # type: ignore[arg-type]
-            came_from = inputs(found[0]) | {"evaluate": found[0].info.run_id}
-            configs = {stage: config_of(kind, StageRef(stage, came_from[stage])) for stage, kind in KINDS.items()}
-            break
-    settings = PipelineConfigs(**configs)
+        wanted.insert(0, RunTags(stage="evaluate", inputs={"calibrate": resolve("calibrate", text).run_id}))
+    found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
+    settings = _settings(store, found) if found else PipelineConfigs()
     if base_rate is not None:
         settings = replace(settings, calibrate=replace(settings.calibrate, base_rate=base_rate))
     return trained, settings
+
+
+def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
+    """The settings of the stages after the model, as an evaluation had them."""
+    runs = {stage: store.get(run_id) for stage, run_id in evaluation.line.items()}
+    return PipelineConfigs(
+        corrupt=config_of(CorruptConfig, runs["corrupt"]),
+        calibrate=config_of(CalibrateConfig, runs["calibrate"]),
+        classify=config_of(ClassifyConfig, runs["classify"]),
+        evaluate=config_of(EvaluateConfig, evaluation),
+    )
 
 
 @contextmanager
@@ -61,14 +73,16 @@ def recalibration_run(
     Raises InputError for labels or a device that cannot be used, before any run is opened.
     """
     if instead and labels is None:
-        raise InputError("instead of the validation split what is to stand: name a file with --labels")
+        raise InputError("--instead needs --labels FILE: the labelled triples that replace the validation split")
     if labels is not None:
         read_labels(labels)
     find_device(device)
-    run = checked(open_store(), model)
-    settings = load_config(StageRef("prepare", inputs(run)["prepare"])) | load_config(model)
-    own = {name: config for name, config in vars(configs).items() if name not in ("prepare", "train")}
-    params = settings | all_settings(own) | ({"labels": labels.name} if labels else {})
-    title = f"recalibrate {settings['dataset']} {settings['model']} {settings['loss']}"
-    with open_pipeline(title, {"model": model.run_id}, params, flow_run) as run_id:
+    store = open_store()
+    trained = store.finished("train", model.run_id)
+    prepare = config_of(PrepareConfig, store.get(trained.tags.inputs["prepare"]))
+    train = config_of(TrainConfig, trained)
+    settings = vars(configs) | {"prepare": prepare, "train": train}
+    params = all_settings(settings) | ({"labels": labels.name} if labels else {})
+    title = f"recalibrate {prepare.dataset} {train.model} {train.loss}"
+    with open_pipeline(title, RunTags(model=model.run_id), params, flow_run) as run_id:
         yield run_id

@@ -4,23 +4,48 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgcore import storage
 from kgcore.evaluation.evaluate import Measured
-from kgcore.report.comparison import comparison_page, sweep_figures
+from kgcore.report.cells import cell_result
+from kgcore.report.comparison import comparison_page
+from kgcore.report.comparison_figures import sweep_figures
 from kgcore.report.plots import reliability_figure
+from kgcore.report.results import Results
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
 from tasks.jobs.compare import write_csv
 from tasks.stages.train import check_training
+from tasks.tracking.artifacts import MEASURED
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import cores
 from tasks.workspace.settings import ensure_home
 
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a reproduction made.
+
+    page, csv  the HTML page, and the table of all figures
+    findings   what the figures say of the paper's findings, in sentences
+    succeeded  how many cells have results
+    failures   cell -> why it failed
+    """
+
+    page: Path
+    csv: Path
+    findings: tuple[str, ...]
+    succeeded: int
+    failures: Mapping[str, str]
+    run_id: str
 
 
 def check_cells(cells: Iterable[Cell], device: str) -> None:
@@ -41,7 +66,7 @@ def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Ite
     """The MLflow run of a reproduction; yields its id."""
     store = open_store()
     store.reap()
-    with store.open_run(f"reproduce {' '.join(tables)}", {"stage": "reproduction"}) as run_id:
+    with store.open_run(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction")) as run_id:
         params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
         store.log_params(run_id, params)
         yield run_id
@@ -50,15 +75,15 @@ def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Ite
 def finish_reproduction(
     run_id: str,
     grid: Mapping[str, list[Cell]],
-    results: Mapping[Cell, Mapping[str, Any]],
+    results: Mapping[Cell, PipelineSummary],
     failures: Mapping[Cell, str],
     preset: str,
     csv: Path | None,
-) -> dict[str, Any]:
-    """Tables, figures and findings as artifacts of the run, in the home's reports and, as one tidy file, at `csv`;
-    {page, csv, findings, succeeded, failures, run_id}."""
+) -> Reproduction:
+    """Log tables, figures and findings as artifacts of the run; write them to the home's reports and, as one tidy file,
+    to `csv`."""
     store = open_store()
-    frame = side_by_side(grid, results)
+    frame = side_by_side(grid, {cell: cell_result(summary) for cell, summary in results.items()})
     named = {str(cell): reason for cell, reason in failures.items()}
     figures = sweep_figures(frame)
     if "reliability" in grid:
@@ -75,43 +100,43 @@ def finish_reproduction(
         (Path(folder) / PAGE).write_text(page, encoding="utf-8")
         frame.to_csv(Path(folder) / TABLE, index=False)
         storage.write_json(Path(folder) / "failures.json", named)
-        pipelines = {str(cell): summary["pipeline"] for cell, summary in results.items()}
+        pipelines = {str(cell): summary.pipeline for cell, summary in results.items()}
         storage.write_json(Path(folder) / "pipelines.json", pipelines)
         (Path(folder) / "figures").mkdir()
         for title, figure in figures.items():
             figure.savefig(Path(folder) / "figures" / f"{_file_name(title)}.png", dpi=120)
-        store.log_artifacts(run_id, Path(folder))
+        store.log_files(run_id, Path(folder))
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
         if csv is not None:
             write_csv(frame, csv)
-    said = findings(frame)
+    found = findings(frame)
     store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
-    store.log_tags(run_id, {"mlflow.note.content": "\n".join(f"* {line}" for line in said)})
-    return {
-        "page": str(place / PAGE),
-        "csv": str(csv or place / TABLE),
-        "findings": said,
-        "succeeded": len(results),
-        "failures": named,
-        "run_id": run_id,
-    }
+    store.log_tags(run_id, RunTags(note="\n".join(f"* {line}" for line in found)))
+    return Reproduction(
+        page=place / PAGE,
+        csv=csv or place / TABLE,
+        findings=tuple(found),
+        succeeded=len(results),
+        failures=named,
+        run_id=run_id,
+    )
 
 
-def _reliability_figures(store: Store, results: Mapping[Cell, Mapping[str, Any]]) -> dict[str, Any]:
+def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, Any]:
     """By data set: the uncalibrated diagrams of every loss, and the calibrated ones of the loss with the best Brier
     score, each above the share of triples a bin."""
     figures = {}
     for dataset in dict.fromkeys(cell.dataset for cell in results):
         measured: dict[Cell, dict[str, Measured]] = {
-            cell: store.load(summary["runs"]["evaluate"], "measured.json", storage.read_measured)
+            cell: store.load(summary.runs["evaluate"], MEASURED)
             for cell, summary in results.items()
             if cell.dataset == dataset
         }
         raw = {cell.loss.replace("_", " "): shown["uncalibrated"] for cell, shown in measured.items()}
         title = f"{dataset}: uncalibrated, by loss"
         figures[title] = reliability_figure(title, raw)
-        best = min(measured, key=lambda cell: min(m.brier for label, m in measured[cell].items() if "." in label))
+        best = min(measured, key=lambda cell: Results.of(measured[cell]).best()["brier"])
         fitted = {label.replace(".", " ").replace("_", " "): m for label, m in measured[best].items() if "." in label}
         title = f"{dataset}: best calibrated, {best.loss.replace('_', ' ')}"
         figures[title] = reliability_figure(title, fitted)

@@ -1,31 +1,35 @@
-"""The search for training settings: its MLflow run, and a study in a file that is gone on with."""
+"""The search for training settings: its MLflow run, and a study in a file that later calls resume."""
 
-import json
+import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
 
-from kgcore import storage
-from kgcore.config import PipelineConfigs, TuneConfig
+from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
 from kgcore.tuning.space import Space
+from tasks.jobs.command import run_command
 from tasks.jobs.pipeline import all_settings
 from tasks.jobs.trials import TrialRecords
-from tasks.stages.base import Context, StageRef, digest, log, stage_task
 from tasks.stages.corrupt import by_model
+from tasks.stages.reference import Context, StageRef
+from tasks.stages.task import as_task
 from tasks.stages.train import check_training
+from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS
 from tasks.tracking.fingerprint import code_fingerprint
-from tasks.tracking.names import run_command
-from tasks.tracking.store import RUNNING, Store, open_store
+from tasks.tracking.handles import save
+from tasks.tracking.keys import digest
+from tasks.tracking.record import RUNNING, RunTags
+from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import ensure_home
@@ -34,85 +38,132 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-BEST, TABLE = "best.json", "trials.csv"
+log = logging.getLogger("kgcal")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial of a search.
+
+    state   complete, pruned, failed or running
+    value   the figure that the search improves; None where it was not measured
+    config  its settings; None before they are drawn
+    """
+
+    number: int
+    state: str
+    value: float | None
+    epochs_done: int
+    seconds: float | None
+    config: TrainConfig | None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found.
+
+    metric       the figure that it improves; `value` is its best value, of the trial of that number
+    searched     the settings that were searched for
+    settings     the best ones
+    command      the command that trains with them
+    trials       every trial, in order
+    interrupted  whether Ctrl-C ended the search
+    run          its MLflow run
+    """
+
+    dataset: str
+    metric: str
+    searched: tuple[str, ...]
+    value: float
+    trial: int
+    settings: TrainConfig
+    command: str
+    trials: tuple[Trial, ...]
+    interrupted: bool
+    run: str
 
 
 @contextmanager
 def tuning_run(configs: PipelineConfigs, config: TuneConfig, device: str) -> Iterator[str]:
-    """The MLflow run of a search, with the settings that it is given; yields its id.
+    """The MLflow run of a search, with its settings; yields its id.
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
     check_training(configs.train, device)
     if by_model(configs.corrupt):
         drawn = ", ".join(configs.corrupt.calibration_strategy)
-        raise InputError(f"a search needs corruptions that no model draws, the same in every trial: {drawn} are not")
+        raise InputError(f"calibration_strategy is {drawn}: a search needs strategies that draw without a model")
     dataset = find_dataset(configs.prepare.dataset).name
     store = open_store()
     store.reap()
-    with store.open_run(f"tune {dataset} {configs.train.model} {configs.train.loss}", {"stage": "tune"}) as run_id:
+    title = f"tune {dataset} {configs.train.model} {configs.train.loss}"
+    with store.open_run(title, RunTags(stage="tune")) as run_id:
         store.log_params(run_id, all_settings(vars(configs) | {"tune": config}) | {"dataset": dataset})
         yield run_id
 
 
-@stage_task
-def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> dict[str, Any]:
-    """Search the training settings on the train and valid splits of a prepare run, under the run `context.parent`. The
-    study of these settings and triples is gone on with, and shared with other processes; anew with `context.force`.
+@as_task("search_settings")
+def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> Tuned:
+    """Search the training settings on the train and valid splits of a prepare run, under the run `context.parent`.
 
-    Artifacts of the run: best.json, a TrainConfig; trials.csv. Its parameters `best.NAME` are the best settings.
+    A study of the same settings and triples is resumed, and shared with other processes; `context.force` begins it
+    anew. Artifacts: best.json, a TrainConfig; trials.csv. Parameters `best.NAME`: the best settings.
 
-    {dataset, model, loss, metric, searched, value, trial, settings, command, trials, interrupted, run}: the best value
-    and its trial, its settings, the command that trains with them, every trial as a row of `trials_table`, and whether
-    Ctrl-C ended the search.
-
-    Raises FitError where no trial was trained to its end, InputError as `Objective` does, and where the search is to
-    begin anew that another process is at.
+    Raises FitError where no trial was trained to its end, InputError as `Objective` does, and where `force` is given
+    while another process runs the search.
     """
     from kgcore.tuning.objective import Objective  # this and the next load torch and Optuna
     from kgcore.tuning.search import Plan, search
-    from kgcore.tuning.study import begun, open_study, running
 
     store, parent = open_store(), context.parent
     assert parent is not None
-    graph = store.load(data.run_id, "graph", lambda folder: storage.read_graph(folder, test=False))
+    prepared = store.get(data.run_id)
+    graph = store.load(data.run_id, GRAPH_WITHOUT_TEST)
     rng = np.random.default_rng(config.tune_seed)
     objective = Objective(graph, config.metric, configs.corrupt, configs.calibrate.base_rate, rng)
-    space = Space(configs.train, config.search, config.most_epochs)
-    key, starts = _key(graph, configs, config), space.starts()
+    space, key = Space(configs.train, config.search, config.most_epochs), _key(graph, configs, config)
     path = ensure_home() / "tuning" / f"{graph.name}-{configs.train.model}-{configs.train.loss}-{key[:12]}.db"
     path.parent.mkdir(exist_ok=True)
-    store.log_tags(parent, {"kgcal.key": key, "kgcal.input.prepare": data.run_id, "kgcal.study": path.name})
+    store.log_tags(parent, RunTags(key=key, inputs={"prepare": data.run_id}, study=path.name))
     lock = FileLock(path.with_suffix(".lock"))
 
     def lives(trial: "FrozenTrial") -> bool:
         run_id = trial.user_attrs.get("run")
-        return run_id is not None and store.run(run_id).info.status == RUNNING
+        return run_id is not None and store.get(run_id).status == RUNNING
 
     with lock:
-        study = open_study(path, config.metric, starts)
-        if context.force:
-            if any(map(lives, running(study))):
-                raise InputError("another process is at this search: it cannot begin anew before that has ended")
-            study = open_study(path, config.metric, starts, anew=True)
-    if before := len(begun(study)):
-        log.info("%d of %d trials were run before", before, config.trials)
+        study = _open(path, config, space, context.force, lives)
     title = f"tune {configs.train.model} {configs.train.loss}"
     with gpu_slot(find_device(context.device)) as device, progress_bar(title, config.trials) as bar:
-        records = TrialRecords(
-            store,
-            parent,
-            config.metric,
-            _dataset(store, data),
-            lambda number, word: bar(number, f"trial {number}, {word}"),
-        )
+
+        def show(number: int, word: str) -> None:
+            bar(number, f"trial {number}, {word}")
+
+        records = TrialRecords(store, parent, config.metric, prepared.dataset, show)
         plan = Plan(config.trials, 60 * config.minutes, config.tune_seed)
         interrupted = search(study, graph, objective, space, plan, device, records, lock, lives)
-    return _finish(store, parent, study, graph.name, configs, config) | {"interrupted": interrupted}
+    found = _found(study, graph.name, configs, config, parent)
+    _log(store, study, found)
+    return replace(found, interrupted=interrupted)
+
+
+def _open(path: Path, config: TuneConfig, space: Space, force: bool, lives: Callable[["FrozenTrial"], bool]) -> "Study":
+    """The study in that file, begun anew with `force`."""
+    from kgcore.tuning.study import begun, open_study, running
+
+    starts = space.starts()
+    study = open_study(path, config.metric, starts)
+    if force:
+        if any(map(lives, running(study))):
+            raise InputError("another process runs this search: wait for its end before you begin it anew")
+        study = open_study(path, config.metric, starts, anew=True)
+    if before := len(begun(study)):
+        log.info("%d of %d trials were run before", before, config.trials)
+    return study
 
 
 def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) -> str:
-    """What the values of a study's trials depend on: neither how many there are to be, nor the test split."""
+    """What the values of a study's trials depend on: neither the number of trials nor the test split."""
     strategies = {"uniform", "typed", *configs.train.training_strategy, *configs.corrupt.calibration_strategy}
     code = (
         "kgcore.tuning.search",
@@ -125,39 +176,52 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
     return digest(["tune", settings, graph.fingerprint(), code_fingerprint(code)])
 
 
-def _dataset(store: Store, data: StageRef) -> tuple[str, str]:
-    tags = store.run(data.run_id).data.tags
-    return tags["kgcal.dataset"], tags["kgcal.digest"]
+def _found(study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str) -> Tuned:
+    from kgcore.tuning.study import begun, best, config_of
 
-
-def _finish(
-    store: Store, parent: str, study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig
-) -> dict[str, Any]:
-    """Log what was found, and return it."""
-    from kgcore.tuning.study import best, config_of, trials_table
-
-    table, found = trials_table(study), best(study)
+    found = best(study)
     settings = config_of(found)
-    command = run_command(vars(replace(configs, train=settings)).values())
+    trials = tuple(_trial(trial) for trial in begun(study))
+    return Tuned(
+        dataset=dataset,
+        metric=config.metric,
+        searched=config.search,
+        value=float(found.value or 0.0),
+        trial=found.number,
+        settings=settings,
+        command=run_command(vars(replace(configs, train=settings)).values()),
+        trials=trials,
+        interrupted=False,
+        run=run,
+    )
+
+
+def _trial(trial: "FrozenTrial") -> Trial:
+    from kgcore.tuning.study import config_of
+
+    attrs, duration, state = trial.user_attrs, trial.duration, trial.state.name.lower()
+    return Trial(
+        number=trial.number,
+        state="failed" if state == "fail" else state,
+        value=trial.value,
+        epochs_done=attrs.get("epochs", 0),
+        seconds=round(duration.total_seconds(), 1) if duration else None,
+        config=config_of(trial) if "config" in attrs else None,
+    )
+
+
+def _log(store: Store, study: "Study", found: Tuned) -> None:
+    """Log the best settings, the trials, and what the UI shows."""
+    from kgcore.tuning.study import best, trials_table
+
+    table, trial = trials_table(study), best(study)
     with tempfile.TemporaryDirectory() as folder:
-        storage.write_json(Path(folder) / BEST, asdict(settings))
-        table.to_csv(Path(folder) / TABLE, index=False)
-        store.log_artifacts(parent, Path(folder))
-    store.log_params(parent, {f"best.{name}": value for name, value in asdict(settings).items()})
-    store.log_metrics(parent, found.user_attrs["figures"] | {"trials": len(table)})
-    states = {f"kgcal.{state}": str(count) for state, count in table["state"].value_counts().items()}
-    note = f"Trial {found.number}, run `{found.user_attrs['run']}`, is the best by {config.metric}:\n\n    {command}"
-    store.log_tags(parent, states | {"kgcal.best": found.user_attrs["run"], "mlflow.note.content": note})
-    return {
-        "dataset": dataset,
-        "model": settings.model,
-        "loss": settings.loss,
-        "metric": config.metric,
-        "searched": list(config.search),
-        "value": found.value,
-        "trial": found.number,
-        "settings": asdict(settings),
-        "command": command,
-        "trials": json.loads(table.to_json(orient="records", double_precision=15)),
-        "run": parent,
-    }
+        save(Path(folder), BEST_SETTINGS, asdict(found.settings))
+        save(Path(folder), TRIALS, table)
+        store.log_files(found.run, Path(folder))
+    store.log_params(found.run, {f"best.{name}": value for name, value in asdict(found.settings).items()})
+    store.log_metrics(found.run, trial.user_attrs["figures"] | {"trials": len(table)})
+    counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}
+    run_id = trial.user_attrs["run"]
+    note = f"Trial {found.trial}, run `{run_id}`, is the best by {found.metric}:\n\n    {found.command}"
+    store.log_tags(found.run, RunTags(counts=counts, best=run_id, note=note))

@@ -1,9 +1,9 @@
 """The champion on newly labelled triples: a look at a time, as one MLflow run whose metrics are the series."""
 
-import json
-from dataclasses import asdict, replace
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
@@ -14,22 +14,44 @@ from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from kgcore.monitoring.drift import Look, look
 from tasks.jobs.compare import dataset_name
-from tasks.stages.base import digest, log
+from tasks.tracking.artifacts import PREDICTIONS
+from tasks.tracking.handles import Artifact
+from tasks.tracking.keys import digest
+from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHAMPION, aliased, calibrator_inputs, load_calibrated
-from tasks.tracking.store import FINISHED, Store, open_store
+from tasks.tracking.store import Store, open_store
 
-_RECALIBRATED = "kgcal.recalibrated"  # the pipeline run that the newest look has led to, or nothing
+log = logging.getLogger("kgcal")
 
 
-def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> dict[str, Any]:
-    """Measure the champion of a data set on newly labelled triples, and say whether it still fits.
+@dataclass(frozen=True)
+class Seen:
+    """What a look at a champion found.
 
-    Triples of the champion's train, valid and test are left out: they are not new to it.
-    {dataset, model, metrics, findings, number, run}: the champion's URI, the figures of `Look.metrics`, what is wrong,
-    the number of the look, and its MLflow run; `recalibrated` where that was done about this look before. The same file
-    and champion again make no new look.
+    model         the champion's URI
+    metrics       the figures of `Look.metrics`
+    findings      what is wrong, in sentences; empty where the champion fits
+    number        number of the look, from 1
+    run           MLflow run of all looks
+    recalibrated  the pipeline that the look led to; '' = none
+    """
 
-    Raises InputError where there is no champion or there are too few labels.
+    dataset: str
+    model: str
+    metrics: Mapping[str, float]
+    findings: tuple[str, ...]
+    number: int
+    run: str
+    recalibrated: str = ""
+
+
+def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> Seen:
+    """Measure the champion of a data set on newly labelled triples, and find whether it still fits.
+
+    Triples of the champion's train, valid and test are left out: they are not new to it. The same file and champion
+    again make no new look.
+
+    Raises InputError where the data set has no champion, or the labels are too few.
     """
     store, dataset = open_store(), dataset_name(dataset)
     champion = aliased(store, dataset, CHAMPION)
@@ -39,32 +61,32 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> dict[str,
     identity = digest([md5_of(labels), model_id, asdict(replace(config, on_drift="warn"))])
     with FileLock(store.home / "watch.lock"):
         store.reap()
-        history = store.search(status=None, stage="watch", dataset=dataset)
-        resume, tags = (str(history[0].info.run_id), history[0].data.tags) if history else (None, {})
-        number = int(history[0].data.metrics.get("look", 0)) if history else 0
-        if resume and tags.get("kgcal.look") == identity:
+        history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
+        before = history[0] if history else None
+        number = int(before.metrics.get("look", 0)) if before else 0
+        if before and before.tags.look == identity:
             log.info("%s was looked at with these labels already", dataset)
-            found: dict[str, Any] = store.load(resume, _file(number), storage.read_json)
-            done = {"recalibrated": tags[_RECALIBRATED]} if tags.get(_RECALIBRATED) else {}
-            return found | {"number": number, "run": resume} | done
+            found = store.load(before.run_id, _look_artifact(number))
+            return replace(found, number=number, run=before.run_id, recalibrated=before.tags.recalibrated or "")
 
-        seen, came_from = _look(store, model_id, labels, config), calibrator_inputs(store, model_id)
+        measured = _look(store, model_id, labels, config)
         number += 1
-        found = {"dataset": dataset, "model": champion.uri}
-        found |= {"metrics": seen.metrics(), "findings": list(seen.findings)}
-        with store.open_run(f"watch {dataset}", {"stage": "watch", "dataset": dataset}, resume=resume) as run_id:
-            store.client.log_text(run_id, json.dumps(found, indent=1), _file(number))
-            measured_on = (dataset, store.run(came_from["prepare"]).data.tags["kgcal.digest"])
-            metrics = found["metrics"] | {"look": float(number), "champion": float(champion.number)}
-            store.log_metrics(run_id, metrics, number, model_id, measured_on)
-            tags = {"kgcal.look": identity, _RECALIBRATED: "", "mlflow.note.content": markdown(found, number)}
-            store.log_tags(run_id, tags)
-    return found | {"number": number, "run": run_id}
+        found = Seen(dataset, champion.uri, measured.metrics(), tuple(measured.findings), number, "")
+        with store.open_run(
+            f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
+        ) as run_id:
+            store.log_json(run_id, _to_json(found), _look_artifact(number).path)
+            measured_on = store.get(calibrator_inputs(store, model_id)["prepare"]).dataset
+            metrics = {**found.metrics, "look": float(number), "champion": float(champion.number)}
+            store.log_metrics(run_id, metrics, number, model_id, replace(measured_on, name=dataset))
+            store.log_tags(run_id, RunTags(look=identity, recalibrated="", note=markdown(found)))
+    return replace(found, run=run_id)
 
 
-def mark_recalibrated(seen: dict[str, Any], pipeline: str) -> None:
-    """Remember the pipeline run that a look has led to: the same look leads to no other."""
-    open_store().log_tags(seen["run"], {_RECALIBRATED: pipeline})
+def mark_recalibrated(seen: Seen, pipeline: str) -> Seen:
+    """Note the pipeline run that a look led to: the same look leads to no other."""
+    open_store().log_tags(seen.run, RunTags(recalibrated=pipeline))
+    return replace(seen, recalibrated=pipeline)
 
 
 def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Look:
@@ -78,18 +100,27 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
     new = frame[known][~old]
     scores, probabilities, _ = model.predict(new)
     made_by = calibrator_inputs(store, model_id)["calibrate"]
-    for classified in store.search(1, FINISHED, **{"stage": "classify", "input.calibrate": made_by}):
-        test = store.load(classified.info.run_id, "predictions.parquet", storage.read_predictions)
+    for classified in store.find(RunTags(stage="classify", inputs={"calibrate": made_by})):
+        test = store.load(classified.run_id, PREDICTIONS)
         return look(probabilities, scores, new["label"].to_numpy(), test.scores, test.weights, config)
     raise InputError(f"the test predictions by calibrate run {made_by} are gone: there is nothing to compare with")
 
 
-def markdown(found: dict[str, Any], number: int) -> str:
+def markdown(found: Seen) -> str:
     """What a look found, for people."""
-    lines = [f"Look {number} at {found['model']}: " + ("; ".join(found["findings"]) or "it fits."), ""]
+    lines = [f"Look {found.number} at {found.model}: " + ("; ".join(found.findings) or "it fits."), ""]
     lines += ["| | |", "|---|---|"]
-    return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found["metrics"].items())])
+    return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])
 
 
-def _file(number: int) -> str:
-    return f"looks/{number}.json"
+def _to_json(found: Seen) -> dict[str, object]:
+    return {name: getattr(found, name) for name in ("dataset", "model", "metrics", "findings")}
+
+
+def _read_look(path: Path) -> Seen:
+    data = storage.read_json(path)
+    return Seen(data["dataset"], data["model"], data["metrics"], tuple(data["findings"]), 0, "")
+
+
+def _look_artifact(number: int) -> Artifact[Seen]:
+    return Artifact("watch", f"looks/{number}.json", _read_look)

@@ -1,105 +1,101 @@
 """calibrate: from scores to probabilities."""
 
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any
 
-from kgcore import storage
 from kgcore.calibration.audit import score_audit
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
-from kgcore.config import CalibrateConfig, CorruptConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
 from kgcore.registries import CALIBRATORS
-from tasks.stages.base import Context, StageRef, StageRun, checked, config_of, inputs, run_stage, stage_task
+from tasks.stages.base import Stage
+from tasks.stages.reference import Context, StageRef
+from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.score import SCORE
+from tasks.stages.task import as_task
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, SCORES
 from tasks.tracking.names import shares_text, short_label
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
-FILE = "calibrator.json"
+
+def _code(config: CalibrateConfig) -> tuple[str, ...]:
+    return ("kgcore.calibration.fit", "kgcore.calibration.audit", *map(CALIBRATORS.module, config.calibrators))
 
 
-@stage_task
-def calibrate_scores(scores: StageRef, config: CalibrateConfig, context: Context = Context()) -> StageRef:
-    """Fit every calibrator by ground truth and synthetic negatives. LoggedModels: one calibrator.json each.
-    Artifact: audit.json."""
-    code = ("kgcore.calibration.fit", "kgcore.calibration.audit", *map(CALIBRATORS.module, config.calibrators))
+def _body(run: StageRun, config: CalibrateConfig) -> None:
+    """Each fitted calibrator is a LoggedModel of its own."""
+    table = run.load(SCORES)
+    for number, bound in enumerate(fit_calibrators(table, config, run.config(CorruptConfig))):
+        log_calibrator(run, number, bound)
+    audits = {name: score_audit(sample).to_json() for name, sample in calibration_samples(table, config).items()}
+    run.save(CALIBRATION_AUDIT, audits)
+    for name, figures in audits.items():
+        run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
 
-    def body(run: StageRun) -> None:
-        table = run.load("score", "scores.parquet", storage.read_scores)
-        drawn = config_of(CorruptConfig, StageRef("corrupt", run.inputs["corrupt"]))
-        for number, bound in enumerate(fit_calibrators(table, config, drawn)):
-            log_calibrator(run, number, bound)
-        audits = {name: score_audit(sample) for name, sample in calibration_samples(table, config).items()}
-        storage.write_json(run.folder / "audit.json", audits)
-        for name, figures in audits.items():
-            run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
 
-    return run_stage("calibrate", config, (scores,), code, body, context)
+CALIBRATE = Stage(
+    name="calibrate",
+    summary="Fit calibrators on the scores of a score run.",
+    title="calibrate {scores} to {config.base_rate}",
+    config=CalibrateConfig,
+    body=_body,
+    code=_code,
+    inputs={"scores": SCORE},
+)
 
 
 def upstream_of(calibrators: StageRef) -> tuple[StageRef, StageRef]:
     """The corruptions and the scores that calibrators were fitted on."""
-    came_from = inputs(checked(open_store(), calibrators))
-    return StageRef("corrupt", came_from["corrupt"]), StageRef("score", came_from["score"])
+    inputs = open_store().finished(calibrators.stage, calibrators.run_id).tags.inputs
+    return StageRef("corrupt", inputs["corrupt"]), StageRef("score", inputs["score"])
 
 
-@stage_task
+@as_task("move_calibrators")
 def move_calibrators(calibrators: StageRef, base_rate: float, context: Context = Context()) -> StageRef:
-    """The calibrators of a run, told about another base rate and not fitted anew, as a run of the stage."""
+    """The calibrators of a run, moved to another base rate without a fit, as a calibrate run."""
     store = open_store()
-    before = checked(store, calibrators)
-    config = replace(config_of(CalibrateConfig, calibrators), base_rate=base_rate)
+    before = store.finished(calibrators.stage, calibrators.run_id)
+    config = replace(config_of(CalibrateConfig, before), base_rate=base_rate)
     _, scores = upstream_of(calibrators)
 
     def body(run: StageRun) -> None:
-        for number, model_id in enumerate(store.model_ids(calibrators.run_id)):
-            log_calibrator(run, number, store.load_model(model_id, read_calibrator).at(base_rate))
-        audits = store.load(calibrators.run_id, "audit.json", storage.read_json)
-        storage.write_json(run.folder / "audit.json", audits)
-        run.store.log_tags(run.run_id, {"kgcal.moved": calibrators.run_id})
+        for number, model_id in enumerate(before.model_ids):
+            log_calibrator(run, number, store.load_model(model_id, CALIBRATOR).at(base_rate))
+        run.save(CALIBRATION_AUDIT, store.load(before.run_id, CALIBRATION_AUDIT))
+        run.tag(RunTags(moved=before.run_id))
 
-    identity = f"moved {before.data.tags['kgcal.key']}"
-    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.base",), body, context, identity)
+    identity = f"moved {before.tags.key}"
+    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.bound",), body, context, identity)
 
 
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
-    """A calibrator as a LoggedModel of its own over the base model it belongs to."""
+    """A calibrator as a LoggedModel, tagged with the embedding model it belongs to."""
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label.replace('.', '-')}"
-    write = partial(_write, data=bound.to_json())
-    run.log_model(number, name, write, params, {"label": bound.label, "base_model": base})
+    run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
 
 
-def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, Any]:
-    """What calibrators are compared by."""
-    settings = run.config("train")
+def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:
+    """The parameters by which people compare calibrators."""
+    train = run.config(TrainConfig)
     params = {
         "calibrator": bound.name,
         "negatives": bound.negatives,
         "base_rate": bound.base_rate,
-        "model": settings["model"],
-        "loss": settings["loss"],
-        "dataset": run.dataset[0],
-        "k": settings["k"],
-        "training_strategy": shares_text(settings["training_strategy"]),
+        "model": train.model,
+        "loss": train.loss,
+        "dataset": run.dataset.name,
+        "k": train.k,
+        "training_strategy": shares_text(train.training_strategy),
     }
     return params | corruption_params(run) if bound.negatives == "synthetic" else params
 
 
-def corruption_params(run: StageRun) -> dict[str, Any]:
-    """What synthetic negatives were drawn from, as it is compared by."""
-    drawn = run.config("corrupt")
+def corruption_params(run: StageRun) -> dict[str, object]:
+    """The parameters that say how the corruptions in calibration were drawn."""
+    drawn = run.config(CorruptConfig)
     return {
-        "calibration_strategy": shares_text(drawn["calibration_strategy"]),
-        "calibration_sides": drawn["calibration_sides"],
-        "calibration_filtered": drawn["calibration_filtered"],
+        "calibration_strategy": shares_text(drawn.calibration_strategy),
+        "calibration_sides": drawn.calibration_sides,
+        "calibration_filtered": drawn.calibration_filtered,
     }
-
-
-def _write(folder: Path, data: dict[str, object]) -> None:
-    storage.write_json(folder / FILE, data)
-
-
-def read_calibrator(folder: Path) -> BoundCalibrator:
-    """The calibrator in a LoggedModel's folder."""
-    return BoundCalibrator.from_json(storage.read_json(folder / FILE))

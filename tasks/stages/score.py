@@ -1,26 +1,30 @@
 """score: f(t) of every held-out triple and corruption."""
 
-from kgcore import storage
 from kgcore.config import ScoreConfig
 from kgcore.score_table import score_table
-from tasks.stages.base import Context, StageRef, StageRun, run_stage, stage_task
+from tasks.stages.base import Stage
+from tasks.stages.corrupt import CORRUPT
+from tasks.stages.running import StageRun
+from tasks.stages.train import TRAIN
+from tasks.tracking.artifacts import CORRUPTIONS, EMBEDDINGS, GRAPH, SCORES
 from tasks.workspace.resources import find_device, gpu_slot
 
 
-@stage_task
-def score_triples(
-    model: StageRef, corruptions: StageRef, config: ScoreConfig = ScoreConfig(), context: Context = Context()
-) -> StageRef:
-    """Score the held-out splits and the corruptions. Artifact: scores.parquet."""
+def _body(run: StageRun, config: ScoreConfig) -> None:
+    graph, made, trained = run.load(GRAPH), run.load(CORRUPTIONS), run.load_model(EMBEDDINGS)
+    with gpu_slot(find_device(run.context.device)) as device:
+        table = score_table(graph, made, trained.to(device))
+    run.save(SCORES, table)
+    run.log_metrics({"scored": len(table)})
 
-    def body(run: StageRun) -> None:
-        graph = run.load("prepare", "graph", storage.read_graph)
-        made = run.load("corrupt", "corruptions.parquet", storage.read_corruptions)
-        [trained] = run.load_models("train", storage.read_model)
-        with gpu_slot(find_device(context.device)) as device:
-            table = score_table(graph, made, trained.to(device))
-        storage.write_scores(run.folder / "scores.parquet", table)
-        run.log_metrics({"scored": len(table)})
 
-    code = ("kgcore.score_table",)  # the scoring function's own code is in the key of the train run
-    return run_stage("score", config, (model, corruptions), code, body, context)
+SCORE = Stage(
+    name="score",
+    summary="Score the held-out triples and the corruptions with a trained model.",
+    title="score by {model}",
+    config=ScoreConfig,
+    body=_body,
+    code=lambda config: ("kgcore.score_table",),  # the scoring function's own code is in the key of the train run
+    inputs={"model": TRAIN, "corruptions": CORRUPT},
+    on_device=True,
+)

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from kgcore import storage
 from kgcore.calibrated import CalibratedModel
 from kgcore.errors import InputError, first_line
-from tasks.stages.base import digest, inputs
-from tasks.stages.calibrate import read_calibrator
+from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, GRAPH
+from tasks.tracking.keys import digest
 from tasks.tracking.store import Store
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 _MISSING = "RESOURCE_DOES_NOT_EXIST"
-_CONTENT, _MODEL = "kgcal.content", "kgcal.model_id"  # tags of a version: digest of its calibrator, its LoggedModel
+_CONTENT, _MODEL = "kgcal.content", "kgcal.model_id"  # tags of a version: hash of its calibrator, its LoggedModel
 
 
 def registered_name(dataset: str) -> str:
@@ -40,21 +39,21 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
 
     One that was fitted to the same before has its version already: a pipeline that was run twice makes no second one.
     """
-    name, made = registered_name(dataset), store.client.get_logged_model(model_id)
+    name, made = registered_name(dataset), store.model(model_id)
     try:
         store.client.get_registered_model(name)
     except MlflowException as error:
         if error.error_code != _MISSING:
             raise InputError(f"{name} cannot be had from {store.place}: {first_line(error)}") from error
         store.client.create_registered_model(name, description=f"Calibrated models of {dataset}, by `kgcal promote`.")
-    content = digest(store.load_model(model_id, read_calibrator).to_json())
+    content = digest(store.load_model(model_id, CALIBRATOR).to_json())
     for version in store.client.search_model_versions(f"name = '{name}'"):
         if version.tags.get(_CONTENT) == content:
             return _version(version)
     created = store.client.create_model_version(
         name,
         f"models:/{model_id}",
-        made.source_run_id,
+        made.run_id,
         tags={_CONTENT: content, _MODEL: model_id},
         description=description,
         model_id=model_id,
@@ -95,11 +94,11 @@ def set_alias(store: Store, dataset: str, alias: str, version: Version) -> None:
 def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
     """The calibrator of that LoggedModel with its embedding model and graph. Raises InputError where one is gone."""
     came_from = calibrator_inputs(store, model_id)
-    [base] = store.model_ids(came_from["train"])
+    [base] = store.get(came_from["train"]).model_ids
     return CalibratedModel(
-        store.load_model(base, storage.read_model),
-        store.load_model(model_id, read_calibrator),
-        store.load(came_from["prepare"], "graph", storage.read_graph),
+        store.load_model(base, EMBEDDINGS),
+        store.load_model(model_id, CALIBRATOR),
+        store.load(came_from["prepare"], GRAPH),
     )
 
 
@@ -109,7 +108,7 @@ def calibrator_inputs(store: Store, model_id: str) -> dict[str, str]:
     Raises InputError where the calibrator or that run is gone.
     """
     made_by = run_of_model(store, f"models:/{model_id}")
-    return inputs(store.run(made_by)) | {"calibrate": made_by}
+    return {**store.get(made_by).tags.inputs, "calibrate": made_by}
 
 
 def run_of_model(store: Store, uri: str) -> str:

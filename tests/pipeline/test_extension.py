@@ -18,7 +18,8 @@ FILES = {
     "models/bilinear_diagonal.py": '''
 """f(s, p, o) = 2 <s, p, o>."""
 from kgcore.registries import MODELS
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
 
 @MODELS.register("bilinear_diagonal")
 class BilinearDiagonal(QueryModel):

@@ -26,9 +26,9 @@ def folder(place: Path, **texts: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "--dataset", "wn12"), "there is no dataset 'wn12': known are"),
-        (("run", "--model", "transx"), "there is no model 'transx': known are"),
-        (("run", "--loss", "hinge"), "there is no loss 'hinge': known are"),
+        (("run", "--dataset", "wn12"), "unknown data set 'wn12': the known ones are"),
+        (("run", "--model", "transx"), "unknown model 'transx': the known ones are"),
+        (("run", "--loss", "hinge"), "unknown loss 'hinge': the known ones are"),
         (("run", "--base-rate", "0"), "base_rate is 0.0: it must be above 0 and below 1"),
         (("run", "--base-rate", "1"), "base_rate is 1.0"),
         (("run", "--base-rate", "1.5"), "base_rate is 1.5"),
@@ -75,8 +75,8 @@ def written(kgcal: Kgcal) -> list[Path]:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"train": "a\tb\n"}, "train.txt, line 1: 2 tab-separated columns, 3 are needed"),
-        ({"valid": "a\tr\tb\tmaybe\n"}, "valid.txt, line 1: label is 'maybe', it must be 1 or -1"),
+        ({"train": "a\tb\n"}, "train.txt, line 1: 2 tab-separated columns: it must have 3"),
+        ({"valid": "a\tr\tb\tmaybe\n"}, "valid.txt, line 1: label is 'maybe': it must be 1 or -1"),
         ({"test": ""}, "test.txt is empty"),
     ],
 )

@@ -188,7 +188,7 @@ def test_a_deployment_refuses_what_cannot_work_before_it_is_scheduled(parameters
 
 
 def test_a_mistake_in_a_call_is_told_in_our_words() -> None:
-    with pytest.raises(InputError, match="there is no table 'result': known are all, results"):
+    with pytest.raises(InputError, match="unknown table 'result': the known ones are all, results"):
         reproduce.reproduce(tables=["result"])
     with pytest.raises(InputError, match="there is no device 'gpu'"):
         pipeline(device="gpu")

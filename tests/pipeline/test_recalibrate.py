@@ -6,7 +6,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, all_runs, client_of
 

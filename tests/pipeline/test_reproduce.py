@@ -59,11 +59,11 @@ def test_the_grid_is_the_papers_and_names_what_it_does_not_know() -> None:
         "reliability": 12,
     }
     assert set(every["results"]) <= set(every["losses"])  # one run serves both
-    with pytest.raises(InputError, match="there is no table 'result'"):
+    with pytest.raises(InputError, match="unknown table 'result': the known ones are all"):
         grid_module.grid(("result",), (), "default")
     with pytest.raises(InputError, match="the paper has no data set 'family'"):
         grid_module.grid(("results",), ("family",), "default")
-    with pytest.raises(InputError, match="base-rate has nothing on wn11"):
+    with pytest.raises(InputError, match="base-rate covers no run on wn11"):
         grid_module.grid(("base-rate",), ("wn11",), "default")
 
 

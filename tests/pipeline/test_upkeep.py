@@ -68,7 +68,7 @@ def test_a_better_model_takes_the_champion_s_place_and_a_worse_one_does_not() ->
 
     client.set_registered_model_alias("kgcal-family", "champion", "2")
     [fourth] = promote.fn(dataset="family", config=GateConfig(level=1 - 1e-16))  # an interval as wide as can be
-    assert "is not better beyond the interval" in fourth["explanation"]
+    assert "is not significantly lower" in fourth["explanation"]
     assert not fourth["passed"]
     assert champion(client) == "2"
 
@@ -125,14 +125,14 @@ def test_a_champion_is_watched_and_recalibrated(home: Path, rng: np.random.Gener
         calibrate=CalibrateConfig(base_rate=0.4),
     )
     promote.fn(dataset="family")
-    with pytest.raises(InputError, match="0 triples can be judged: at least 50 are needed"):
+    with pytest.raises(InputError, match="0 new triples have labels and known names: at least 50 are needed"):
         watch.fn(dataset="family", labels=str(labels))
 
     nonsense = labelled(home, rng, 150, wrong=False)  # the world calls true what the model finds absurd
     seen = watch.fn(dataset="family", labels=str(nonsense))
     assert seen["number"] == 1
     assert "recalibrated" not in seen
-    assert any("the probabilities are off" in finding for finding in seen["findings"])
+    assert any("the probabilities are miscalibrated" in finding for finding in seen["findings"])
     assert watch.fn(dataset="family", labels=str(nonsense)) == seen  # nothing new to look at
 
     config = WatchConfig(on_drift="recalibrate", alpha=0.02)

@@ -1,0 +1,31 @@
+"""The gate as a Prefect flow: the best calibrated model of a data set challenges the champion."""
+
+from flows.deployment.flow import flow
+from flows.deployment.publish import publish_decisions
+from kgcore.config import GateConfig
+from kgcore.errors import InputError, KgcalError
+from tasks.jobs.promote import Decision, datasets_with_results, promote_best
+
+
+@flow(name="promote", flow_run_name="promote {dataset}")
+def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
+    """Make the best calibrated model of a data set its champion where it passes the gate.
+
+    The gate: a better Brier score beyond its bootstrap interval, and a calibration error that is not worse.
+
+    Args:
+        dataset: a data set that has results; none = each of them
+        base_rate: only calibrators of runs that stated this base rate; none = all
+        config: the gate
+    """
+    decisions, mistakes = [], []
+    for name in [dataset] if dataset else datasets_with_results():
+        try:
+            decisions.append(promote_best(name, base_rate, config))
+        except KgcalError as error:  # the other data sets are decided all the same
+            mistakes.append(str(error))
+    publish_decisions(decisions)
+    if mistakes:
+        done = [decision.explanation for decision in decisions]
+        raise InputError("; ".join([*mistakes, *done]))
+    return decisions

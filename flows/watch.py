@@ -1,0 +1,28 @@
+"""The watch over a champion as a Prefect flow."""
+
+from pathlib import Path
+
+from prefect.context import FlowRunContext
+
+from flows.deployment.flow import flow
+from flows.deployment.publish import publish_look
+from flows.recalibrate import recalibrate
+from kgcore.config import WatchConfig
+from tasks.jobs.watch import Seen, mark_recalibrated, watch_champion
+
+
+@flow(name="watch", flow_run_name="watch {dataset}")
+def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> Seen:
+    """See whether a data set's champion still fits newly labelled triples; warn, or recalibrate.
+
+    Args:
+        dataset: a data set with a champion
+        labels: file of newly labelled triples: subject, predicate, object, 1 or -1
+        config: what counts as drift, and what is done about it
+    """
+    seen = watch_champion(dataset, Path(labels), config)
+    if seen.findings and config.on_drift == "recalibrate" and not seen.recalibrated:
+        again = recalibrate if FlowRunContext.get() else recalibrate.fn
+        seen = mark_recalibrated(seen, again(model=seen.model, labels=labels)["pipeline"])
+    publish_look(seen)
+    return seen

@@ -1,0 +1,38 @@
+"""The formats of artifacts: parquet for tables, safetensors for tensors, JSON for parameters. Never a pickle.
+
+One file per kind of artifact. Each has a `write_` function, which takes a path, and a `read_` function, which returns
+an equal object.
+"""
+
+from kgcore.storage.corruptions import read_corruptions, write_corruptions
+from kgcore.storage.disagreement import read_disagreement, write_disagreement
+from kgcore.storage.graph import read_graph, read_names, write_graph
+from kgcore.storage.json_file import FORMAT, read_json, write_json
+from kgcore.storage.measured import read_measured, write_measured
+from kgcore.storage.model import read_model, write_model
+from kgcore.storage.predictions import read_predictions, write_predictions
+from kgcore.storage.ranks import read_ranks, write_ranks
+from kgcore.storage.scores import read_scores, write_scores
+
+__all__ = [
+    "FORMAT",
+    "read_corruptions",
+    "read_disagreement",
+    "read_graph",
+    "read_json",
+    "read_measured",
+    "read_model",
+    "read_names",
+    "read_predictions",
+    "read_ranks",
+    "read_scores",
+    "write_corruptions",
+    "write_disagreement",
+    "write_graph",
+    "write_json",
+    "write_measured",
+    "write_model",
+    "write_predictions",
+    "write_ranks",
+    "write_scores",
+]

@@ -1,0 +1,46 @@
+"""A knowledge graph as a folder of parquet tables."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgcore.graph import SPLITS, KnowledgeGraph, Split
+from kgcore.storage.json_file import read_json, write_json
+from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
+
+
+def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
+    """Write entities.parquet, predicates.parquet (name; the row is the number), and a table for each split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):
+        pq.write_table(pa.table({"name": pa.array(names, pa.string())}), folder / f"{name}.parquet")
+    for name in SPLITS:
+        split: Split = getattr(graph, name)
+        write_table(folder / f"{name}.parquet", spo_columns(split.triples) | {"label": split.labels.astype(np.int8)})
+    if len(graph.other_facts):
+        write_table(folder / "other_facts.parquet", spo_columns(graph.other_facts))
+    write_json(folder / "graph.json", {"name": graph.name})
+
+
+def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
+    """Read what `write_graph` wrote; test=False: leave the test split empty and its file unread."""
+    names = {n: read_names(folder / f"{n}.parquet") for n in ("entities", "predicates")}
+    splits: dict[str, Any] = {}
+    for name in SPLITS:
+        if name == "test" and not test:
+            splits[name] = Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+            continue
+        table, _ = read_table(folder / f"{name}.parquet")
+        splits[name] = Split(triples_of(table), table["label"].astype(np.float64))
+    name, others = read_json(folder / "graph.json")["name"], folder / "other_facts.parquet"
+    facts: dict[str, Any] = {"other_facts": triples_of(read_table(others)[0])} if others.is_file() else {}
+    return KnowledgeGraph(name, names["entities"], names["predicates"], **splits, **facts)
+
+
+def read_names(path: Path) -> list[str]:
+    """Read the names of entities or of predicates, from one of the two files that `write_graph` wrote for them."""
+    names: list[str] = pq.read_table(path)["name"].to_pylist()
+    return names

@@ -1,0 +1,49 @@
+"""A trained model: safetensors for its tables, JSON for its parameters.
+
+Torch takes more than a second to load, so only these functions import it.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgcore.storage.json_file import read_json, write_json
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
+
+
+def write_model(folder: Path, trained: "TrainedModel") -> None:
+    """Write embeddings.safetensors and model.json."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {"entities": trained.embeddings.entities, "predicates": trained.embeddings.predicates}
+    tables |= {f"shared.{name}": tensor for name, tensor in trained.embeddings.shared.items()}
+    parameters = {"model": trained.name, "k": trained.k, "options": dict(trained.options)}
+    parameters |= {"inverse": True} if trained.inverse else {}
+    if cohort := trained.cohort:
+        tables |= {f"cohort.{name}": torch.from_numpy(getattr(cohort, name)) for name in ("members", "starts")}
+        parameters["cohort"] = {"weight": cohort.weight, "temperature": cohort.temperature}
+    save_file({name: table.contiguous() for name, table in tables.items()}, folder / "embeddings.safetensors")
+    write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
+
+
+def read_model(folder: Path) -> "TrainedModel":
+    """Read what `write_model` wrote."""
+    from safetensors.torch import load_file
+
+    from kgcore.models.base import Embeddings
+    from kgcore.models.cohort import Cohort
+    from kgcore.models.trained import TrainedModel
+
+    parameters, tables = read_json(folder / "model.json"), load_file(folder / "embeddings.safetensors")
+    entities, predicates = tables.pop("entities"), tables.pop("predicates")
+    cohort = None
+    if weights := parameters.get("cohort"):
+        members, starts = (tables.pop(f"cohort.{name}").numpy() for name in ("members", "starts"))
+        cohort = Cohort(weights["weight"], weights["temperature"], members, starts)
+    shared = {name.removeprefix("shared."): tensor for name, tensor in tables.items()}
+    embeddings = Embeddings(entities, predicates, shared)
+    name, k, options = (parameters[key] for key in ("model", "k", "options"))
+    return TrainedModel(name, k, embeddings, options, parameters.get("inverse", False), cohort)

@@ -1,0 +1,19 @@
+"""Filtered ranks as a parquet table."""
+
+from pathlib import Path
+
+import numpy as np
+
+from kgcore.arrays import Floats, Triples
+from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
+
+
+def write_ranks(path: Path, triples: Triples, ranks: Floats) -> None:
+    """Write s, p, o, and the filtered ranks of the subject and the object."""
+    write_table(path, spo_columns(triples) | {"subject_rank": ranks[:, 0], "object_rank": ranks[:, 1]})
+
+
+def read_ranks(path: Path) -> tuple[Triples, Floats]:
+    """The ranked triples (n, 3) and their ranks (n, 2), subject first, that `write_ranks` wrote."""
+    table, _ = read_table(path)
+    return triples_of(table), np.stack([table["subject_rank"], table["object_rank"]], axis=1)

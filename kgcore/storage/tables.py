@@ -1,0 +1,38 @@
+"""Parquet tables: the columns of triples, and what else an artifact needs as JSON in the file's metadata."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgcore.arrays import Triples
+
+
+def spo_columns(triples: Triples) -> dict[str, Any]:
+    """Triples (n, 3) as the columns s, p and o."""
+    return {"s": triples[:, 0], "p": triples[:, 1], "o": triples[:, 2]}
+
+
+def triples_of(table: dict[str, Any]) -> Triples:
+    """The columns s, p and o as triples (n, 3)."""
+    return np.stack([table["s"], table["p"], table["o"]], axis=1).astype(np.int64)
+
+
+def write_table(path: Path, columns: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
+    """Write columns of equal length, and the metadata as JSON under the key `kgcal`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({name: pa.array(column) for name, column in columns.items()})
+    pq.write_table(table.replace_schema_metadata({"kgcal": json.dumps(metadata or {})}), path)
+
+
+def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Columns by name, and the metadata that `write_table` wrote."""
+    table = pq.read_table(path)
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    for name, column in columns.items():
+        if column.dtype == object:
+            columns[name] = column.astype(str)
+    return columns, json.loads((table.schema.metadata or {}).get(b"kgcal", b"{}"))

@@ -1,0 +1,183 @@
+"""Running a stage: its key, its lock, the re-use of a finished run, and what its body works with."""
+
+import functools
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from filelock import FileLock
+
+from kgcore.config import Config
+from kgcore.errors import InputError, MismatchError
+from kgcore.storage import FORMAT
+from tasks.stages.reference import Context, StageRef
+from tasks.tracking.fingerprint import code_fingerprint
+from tasks.tracking.handles import Artifact, ModelFiles, save
+from tasks.tracking.keys import digest
+from tasks.tracking.record import DatasetId, RunRecord, RunTags
+from tasks.tracking.store import Store, open_store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Config)
+log = logging.getLogger("kgcal")
+
+
+def run_stage(
+    stage: str,
+    config: Config,
+    upstream: Sequence[StageRef],
+    code: Sequence[str],
+    body: Callable[["StageRun"], None],
+    context: Context,
+    identity: str = "",
+    members: Sequence[StageRef] = (),
+) -> StageRef:
+    """Re-use the finished run of the same key and the same upstream runs, or run the stage under the key's lock.
+
+    key = sha256(stage, settings, upstream keys, fingerprint of the modules in `code`, identity of outside data)
+
+    members  runs of one stage side by side, as an ensemble has them: STAGE.1, STAGE.2, ... among the inputs. Their own
+             upstream runs may differ
+
+    Raises MismatchError when the other upstream runs do not belong together.
+    """
+    store = open_store()
+    runs, beside = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
+    ancestors = _ancestors(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
+    upstream_keys = sorted(run.tags.key or "" for run in [*runs, *beside])
+    key = digest([stage, FORMAT, asdict(config), upstream_keys, code_fingerprint(code), identity])
+    with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
+        for found in store.find(RunTags(stage=stage, key=key), newest=10):
+            if context.may_reuse(found) and found.tags.inputs == ancestors and store.complete(found):
+                log.info("%-9s re-used   run %s", stage, found.run_id)
+                if context.parent is None:
+                    store.log_reuse(found.run_id)
+                return StageRef(stage, found.run_id)
+        store.reap()
+        tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=ancestors, parent=context.parent)
+        return _run(store, tags, body, context)
+
+
+def _run(store: Store, tags: RunTags, body: Callable[["StageRun"], None], context: Context) -> StageRef:
+    stage, started = tags.stage or "", time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags) as run_id:
+        store.log_params(run_id, tags.config or {})
+        run = StageRun(store, run_id, tags, Path(folder), context)
+        body(run)
+        store.log_files(run_id, Path(folder))
+        seconds = time.monotonic() - started
+        run.log_metrics({"seconds": seconds})
+        run.tag(RunTags(artifacts=store.sizes(run_id)))
+    log.info("%-9s %6.1f s  run %s", stage, seconds, run_id)
+    return StageRef(stage, run_id)
+
+
+class StageRun:
+    """What a stage's body works with: the runs that came before it, and its own MLflow run.
+
+    inputs   upstream stage -> run id
+    folder   files that are put here become the run's artifacts when the body ends
+    context  how the stage runs: device, force
+    """
+
+    def __init__(self, store: Store, run_id: str, tags: RunTags, folder: Path, context: Context) -> None:
+        self.store, self.run_id, self.folder, self.context = store, run_id, folder, context
+        self.key, self.inputs = tags.key or "", tags.inputs
+
+    def load(self, artifact: Artifact[T]) -> T:
+        """An artifact of an upstream stage."""
+        return self.store.load(self.inputs[artifact.stage], artifact)
+
+    def save(self, artifact: Artifact[T], value: T) -> None:
+        """An artifact of this stage."""
+        save(self.folder, artifact, value)
+
+    def model_ids(self, stage: str) -> tuple[str, ...]:
+        """The LoggedModels of an upstream stage, in the order they were logged."""
+        return self.store.get(self.inputs[stage]).model_ids
+
+    def load_models(self, files: ModelFiles[T]) -> list[T]:
+        """Each LoggedModel of an upstream stage."""
+        return [self.store.load_model(model_id, files) for model_id in self.model_ids(files.stage)]
+
+    def load_model(self, files: ModelFiles[T]) -> T:
+        """The only LoggedModel of an upstream stage."""
+        [model] = self.load_models(files)
+        return model
+
+    def config(self, kind: type[C]) -> C:
+        """The settings of an upstream stage."""
+        return config_of(kind, self.store.get(self.inputs[kind.stage]))
+
+    @functools.cached_property
+    def dataset(self) -> DatasetId:
+        """The data set of this run."""
+        return self.store.get(self.inputs["prepare"]).dataset
+
+    def tag(self, tags: RunTags) -> None:
+        """Add tags to this run."""
+        self.store.log_tags(self.run_id, tags)
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int = 0, model_id: str | None = None) -> None:
+        """Metrics of this stage about the data set, and about a LoggedModel where one is given."""
+        dataset = self.dataset if "prepare" in self.inputs else None
+        self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
+
+    def log_measurement(
+        self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str
+    ) -> None:
+        """The metrics of one LoggedModel as a run of its own under this one: the UI can then sort models as rows."""
+        with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id)) as run_id:
+            self.store.log_params(run_id, params)
+            self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
+            self.store.log_metrics(run_id, metrics, model_id=model_id, dataset=self.dataset)
+
+    def log_model(
+        self,
+        files: ModelFiles[T],
+        value: T,
+        name: str,
+        params: Mapping[str, object],
+        number: int = 0,
+        **tags: str,
+    ) -> str:
+        """A LoggedModel, as this run's output of that number; its id."""
+        return self.store.log_model(self.run_id, number, name, params, tags, lambda folder: files.write(folder, value))
+
+    def log_figure(self, name: str, figure: "Figure") -> None:
+        """A figure as PNG, which the MLflow UI shows."""
+        figure.savefig(_folder(self.folder / "figures") / f"{name}.png", dpi=150)
+
+
+def config_of(kind: type[C], run: RunRecord) -> C:
+    """The settings of a run, typed. Raises InputError for settings that this version does not know."""
+    settings = run.tags.config or {}
+    if unknown := settings.keys() - {item.name for item in fields(kind)}:
+        raise InputError(f"run {run.run_id} has settings that this version does not know: {', '.join(sorted(unknown))}")
+    # JSON has no tuples
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
+
+
+def _ancestors(runs: Sequence[RunRecord]) -> dict[str, str]:
+    """Stage -> run id of the runs and of everything they came from. Raises MismatchError where two differ."""
+    found: dict[str, str] = {}
+    for run in runs:
+        for name, run_id in run.line.items():
+            if found.setdefault(name, run_id) != run_id:
+                raise MismatchError(
+                    f"run {run.run_id} comes from {name} run {run_id}, the other input from {name} run {found[name]}: "
+                    "they do not belong together"
+                )
+    return found
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path

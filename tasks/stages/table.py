@@ -1,0 +1,29 @@
+"""The table of stages, in the order of the pipeline. Flows, deployments, MLproject and tests are made from it."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from tasks.stages.base import Stage
+from tasks.stages.calibrate import CALIBRATE
+from tasks.stages.classify import CLASSIFY
+from tasks.stages.corrupt import CORRUPT
+from tasks.stages.evaluate import EVALUATE
+from tasks.stages.prepare import PREPARE
+from tasks.stages.rank import RANK
+from tasks.stages.report import REPORT
+from tasks.stages.score import SCORE
+from tasks.stages.train import TRAIN
+
+T = TypeVar("T")
+STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, CORRUPT, SCORE, CALIBRATE, CLASSIFY, RANK, EVALUATE, REPORT)
+_NAMES = [stage.name for stage in STAGES]
+
+
+def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:
+    """The same mapping in the order of the pipeline. Keys are stages, or STAGE.NUMBER for members of an ensemble."""
+
+    def place(name: str) -> tuple[int, int]:
+        stage, _, number = name.partition(".")
+        return _NAMES.index(stage), int(number or 0)
+
+    return {name: by_stage[name] for name in sorted(by_stage, key=place)}

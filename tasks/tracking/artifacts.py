@@ -1,0 +1,125 @@
+"""Every artifact of every stage, as a typed handle: a stage says `run.save(GRAPH, graph)`, a later one
+`run.load(GRAPH)`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pandas as pd
+
+from kgcore import storage
+from kgcore.arrays import Floats, Triples
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.corruptions.base import Corruptions
+from kgcore.ensembles.ensemble import Ensemble
+from kgcore.evaluation.evaluate import Measured
+from kgcore.evaluation.predictions import Predictions
+from kgcore.graph import KnowledgeGraph
+from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.summary import PipelineSummary, Summary
+from kgcore.score_table import ScoreTable
+from tasks.tracking.handles import Artifact, ModelFiles
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
+
+S = TypeVar("S", Summary, PipelineSummary, EnsembleSummary)
+CALIBRATOR_FILE, ENSEMBLE_FILE = "calibrator.json", "ensemble.json"
+
+
+def _read_graph_without_test(path: Path) -> KnowledgeGraph:
+    return storage.read_graph(path, test=False)
+
+
+def _write_calibrator(folder: Path, bound: BoundCalibrator) -> None:
+    storage.write_json(folder / CALIBRATOR_FILE, bound.to_json())
+
+
+def _read_calibrator(folder: Path) -> BoundCalibrator:
+    return BoundCalibrator.from_json(storage.read_json(folder / CALIBRATOR_FILE))
+
+
+def _write_ensemble(folder: Path, logged: tuple[list[str], Ensemble]) -> None:
+    models, ensemble = logged
+    storage.write_json(folder / ENSEMBLE_FILE, {"models": models, "ensemble": ensemble.to_json()})
+
+
+def _read_ensemble(folder: Path) -> tuple[list[str], Ensemble]:
+    data = storage.read_json(folder / ENSEMBLE_FILE)
+    return data["models"], Ensemble.from_json(data["ensemble"])
+
+
+def _json(stage: str, path: str) -> "Artifact[Any]":
+    return Artifact(stage, path, storage.read_json, storage.write_json)
+
+
+def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
+    def read(file: Path) -> S:
+        return kind.from_json(storage.read_json(file))
+
+    def write(file: Path, value: S) -> None:
+        storage.write_json(file, value.to_json())
+
+    return Artifact(stage, path, read, write)
+
+
+def _write_ranks(path: Path, ranked: tuple[Triples, Floats]) -> None:
+    storage.write_ranks(path, *ranked)
+
+
+def _write_disagreement(path: Path, found: tuple[Triples, dict[str, Floats]]) -> None:
+    storage.write_disagreement(path, *found)
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+GRAPH: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", storage.read_graph, storage.write_graph)
+GRAPH_WITHOUT_TEST: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", _read_graph_without_test)
+PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", storage.read_names)
+COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
+EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
+CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
+    "corrupt", "corruptions.parquet", storage.read_corruptions, storage.write_corruptions
+)
+CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audit.json")
+SCORES: Artifact[ScoreTable] = Artifact("score", "scores.parquet", storage.read_scores, storage.write_scores)
+CALIBRATOR: ModelFiles[BoundCalibrator] = ModelFiles("calibrate", _read_calibrator, _write_calibrator)
+CALIBRATION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("calibrate", "audit.json")
+PREDICTIONS: Artifact[Predictions] = Artifact(
+    "classify", "predictions.parquet", storage.read_predictions, storage.write_predictions
+)
+RANKS: Artifact[tuple[Triples, Floats]] = Artifact("rank", "ranks.parquet", storage.read_ranks, _write_ranks)
+RANK_METRICS: Artifact[dict[str, float]] = _json("rank", "ranks.json")
+MEASURED: Artifact[dict[str, Measured]] = Artifact(
+    "evaluate", "measured.json", storage.read_measured, storage.write_measured
+)
+SUMMARY: Artifact[Summary] = _typed_json("evaluate", "summary.json", Summary)
+REPORT: Artifact[str] = Artifact("report", "report.html", _read_text, _write_text)
+
+ENSEMBLE: ModelFiles[tuple[list[str], Ensemble]] = ModelFiles("ensemble", _read_ensemble, _write_ensemble)
+ENSEMBLE_PREDICTIONS: Artifact[Predictions] = Artifact(
+    "ensemble", "predictions.parquet", storage.read_predictions, storage.write_predictions
+)
+ENSEMBLE_MEASURED: Artifact[dict[str, Measured]] = Artifact(
+    "ensemble", "measured.json", storage.read_measured, storage.write_measured
+)
+ENSEMBLE_SUMMARY: Artifact[EnsembleSummary] = _typed_json("ensemble", "summary.json", EnsembleSummary)
+DISAGREEMENT: Artifact[tuple[Triples, dict[str, Floats]]] = Artifact(
+    "ensemble", "disagreement.parquet", storage.read_disagreement, _write_disagreement
+)
+
+MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
+PIPELINE_SUMMARY: Artifact[PipelineSummary] = _typed_json("pipeline", "summary.json", PipelineSummary)
+BEST_SETTINGS: Artifact[dict[str, Any]] = _json("tune", "best.json")
+
+
+def _write_csv(path: Path, table: pd.DataFrame) -> None:
+    table.to_csv(path, index=False)
+
+
+TRIALS: Artifact[pd.DataFrame] = Artifact("tune", "trials.csv", pd.read_csv, _write_csv)

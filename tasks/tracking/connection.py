@@ -1,0 +1,81 @@
+"""The connection to an MLflow store: opened once a process, and created where it does not exist."""
+
+import hashlib
+import logging
+import os
+import socket
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # a dead server is reported after seconds, not minutes
+
+from filelock import FileLock
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from sqlalchemy.exc import SQLAlchemyError
+
+from kgcore.errors import InputError, first_line
+from tasks.tracking.places import check_artifacts, check_place, check_store, hint, is_database
+from tasks.workspace.settings import artifact_place, ensure_home, experiment_name, masked, project_run_id
+
+logging.getLogger("mlflow").setLevel(logging.WARNING)
+_MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+
+
+class Connection:
+    """A tracking store that answers, with the experiment that new runs go to.
+
+    uri, place  its address, and the address as it may be printed, without a password
+    home        the home whose process this is
+    owner       hash of host and home: which runs this home's processes own
+    client      MLflow's client
+    """
+
+    def __init__(self, uri: str) -> None:
+        """Open the store; create it where it does not exist. Raises InputError where that fails."""
+        self.uri, self.place, self.home = uri, masked(uri), ensure_home()
+        self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
+        self.database = is_database(uri)
+        check_store(uri)
+        try:
+            with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
+                self.client = MlflowClient(tracking_uri=uri)
+                self.experiment_id = self._experiment()
+        except (MlflowException, SQLAlchemyError, OSError) as error:
+            raise InputError(f"the MLflow store {self.place} cannot be opened: {masked(first_line(error))}") from error
+
+    def _experiment(self) -> str:
+        if (run_id := project_run_id()) is not None:
+            return str(self._run(run_id).info.experiment_id)
+        found = self.client.get_experiment_by_name(experiment_name())
+        if found is not None:
+            if found.lifecycle_stage != "active":
+                raise InputError(
+                    f"the MLflow experiment {found.name} is deleted: restore it, or name another in "
+                    "MLFLOW_EXPERIMENT_NAME"
+                )
+            if self.database:
+                check_place(str(found.artifact_location))
+            return str(found.experiment_id)
+        place = artifact_place() if self.database else None  # a server has its own
+        if place:
+            check_artifacts(place)
+        kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs and models
+        return str(self.client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
+
+    def _run(self, run_id: str) -> Run:
+        """The MLflow run of that id. Raises InputError where it does not exist or is deleted."""
+        try:
+            run = self.client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code not in _MISSING_RUN:
+                raise self.unreachable(error) from error
+            raise InputError(f"the run {run_id!r} does not exist in {self.place}{hint(self.uri)}") from None
+        if run.info.lifecycle_stage != "active":
+            raise InputError(f"the MLflow run {run_id} is deleted: restore it, or name another")
+        return run
+
+    def unreachable(self, error: Exception) -> InputError:
+        """The error for a user where the store stops answering."""
+        return InputError(f"the MLflow store {self.place} does not answer: {masked(first_line(error))}")

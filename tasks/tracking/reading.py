@@ -1,0 +1,129 @@
+"""Reading a store: runs by id and by their tags, artifacts, models, series of metrics."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import mlflow.artifacts
+from mlflow.entities import FileInfo, Run, ViewType
+from mlflow.exceptions import MlflowException
+from mlflow.store.entities import PagedList
+from safetensors import SafetensorError
+from sqlalchemy.exc import SQLAlchemyError
+
+from kgcore.errors import InputError, KgcalError, first_line
+from tasks.tracking.connection import Connection
+from tasks.tracking.handles import Artifact, LoggedModel, ModelFiles
+from tasks.tracking.places import told
+from tasks.tracking.record import FINISHED, RunRecord, RunTags
+
+T = TypeVar("T")
+
+
+class Reader(Connection):
+    """A store to be read."""
+
+    def get(self, run_id: str) -> RunRecord:
+        """The run of that id. Raises InputError where it does not exist or is deleted."""
+        return RunRecord.of(self._run(run_id))
+
+    def find(self, tags: RunTags, newest: int = 1, status: str | None = FINISHED) -> list[RunRecord]:
+        """The newest runs of that status (None = any) that have these tags, newest first."""
+        return [RunRecord.of(run) for run in self._page(newest, None, status, tags)]
+
+    def find_all(self, tags: RunTags, page: int = 1000) -> list[RunRecord]:
+        """Every finished run that has these tags, newest first, read in pages of that size."""
+        found = self._page(page, None, FINISHED, tags)
+        runs = list(found)
+        while found.token:
+            found = self._page(page, found.token, FINISHED, tags)
+            runs += found
+        return [RunRecord.of(run) for run in runs]
+
+    def _page(self, size: int, token: str | None, status: str | None, tags: RunTags) -> PagedList[Run]:
+        order = ["attributes.start_time DESC"]
+        try:
+            experiments = [e.experiment_id for e in self.client.search_experiments()]
+            return self.client.search_runs(experiments, tags.where(status), ViewType.ACTIVE_ONLY, size, order, token)
+        except (MlflowException, SQLAlchemyError) as error:
+            raise self.unreachable(error) from error
+
+    def finished(self, stage: str, run_id: str) -> RunRecord:
+        """The finished run of that stage. Raises InputError when it is of another stage or not finished."""
+        run = self.get(run_id)
+        if run.tags.stage != stage:
+            raise InputError(f"run {run_id} is of stage {run.tags.stage or 'none'}: a run of stage {stage} is needed")
+        if run.status != FINISHED:
+            raise InputError(f"run {run_id} of stage {stage} is {run.status}: a FINISHED one is needed")
+        return run
+
+    def load(self, run_id: str, artifact: Artifact[T]) -> T:
+        """The artifact of a run. Raises InputError where it is missing or damaged."""
+        return self._load(artifact.read, run_id=run_id, artifact_path=artifact.path)
+
+    def load_model(self, model_id: str, files: ModelFiles[T]) -> T:
+        """The object that the files of a LoggedModel hold. Raises InputError where they are missing or damaged."""
+        return self._load(files.read, artifact_uri=f"models:/{model_id}")
+
+    def copy(self, target: Path, run_id: str, path: str) -> None:
+        """Copy a file or folder of a run's artifacts into a folder."""
+        with told(f"the artifact {run_id} {path} cannot be had"):
+            mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=path, dst_path=str(target))
+
+    def copy_model(self, target: Path, model_id: str) -> None:
+        """Copy the files of a LoggedModel into a folder."""
+        with told(f"the model {model_id} cannot be had"):
+            mlflow.artifacts.download_artifacts(artifact_uri=f"models:/{model_id}", dst_path=str(target))
+
+    def _load(self, read: Callable[[Path], T], **what: str) -> T:
+        with tempfile.TemporaryDirectory() as folder:
+            missing = f"the artifact {' '.join(what.values())} cannot be had"
+            with told(missing):
+                fetched = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
+            try:
+                return read(Path(fetched))
+            except KgcalError:
+                raise
+            except (SafetensorError, OSError, ValueError, KeyError) as error:
+                raise InputError(f"{missing}: {first_line(error)}") from error
+
+    def model(self, model_id: str) -> LoggedModel:
+        """A LoggedModel's record. Raises InputError where it does not exist."""
+        try:
+            found = self.client.get_logged_model(model_id)
+        except MlflowException as error:
+            raise InputError(f"the model {model_id} does not exist in {self.place}: {first_line(error)}") from error
+        tags = found.tags
+        labels = (tags.get("label", ""), tags.get("base_model", ""), tags.get("fingerprint", ""))
+        return LoggedModel(str(found.model_id), str(found.name), found.source_run_id, dict(found.params), *labels)
+
+    def series(self, run_id: str, metric: str) -> list[float]:
+        """The values of a run's metric, by step."""
+        points = self.client.get_metric_history(run_id, metric)
+        return [point.value for point in sorted(points, key=lambda point: point.step)]
+
+    def sizes(self, run_id: str) -> dict[str, int]:
+        """Path -> size of every file that a run logged; files of its models are under models/ID/."""
+        sizes = dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
+        for model_id in self.get(run_id).model_ids:
+            files = _walk(partial(self.client.list_logged_model_artifacts, model_id))
+            sizes |= {f"models/{model_id}/{path}": size for path, size in files}
+        return sizes
+
+    def complete(self, run: RunRecord) -> bool:
+        """Whether every file that the run logged is still there, with its size."""
+        expected = run.tags.artifacts
+        try:
+            return expected is not None and expected.items() <= self.sizes(run.run_id).items()
+        except MlflowException:
+            return False
+
+
+def _walk(listing: Callable[[str | None], list[FileInfo]], path: str | None = None) -> Iterator[tuple[str, int]]:
+    for entry in listing(path):
+        if entry.is_dir:
+            yield from _walk(listing, entry.path)
+        else:
+            yield entry.path, entry.file_size or 0
