@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 # The slow ones first, so that neither core is left with one of them at the end.
-TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/stages tests/core
+TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 
 .PHONY: run test test-e2e check ui bench clean constraints mlproject
 .DEFAULT_GOAL := run

@@ -1,6 +1,6 @@
-"""Makes the table of docs/beyond-the-paper.md about presets: the mean of several seeds, and how far they spread.
+"""Makes the table of docs/explanation/corruptions.md about presets: the mean of several seeds, and how far they spread.
 
-    python docs/seeds.py wn11 fb13 > table.md
+    python docs/scripts/seeds.py wn11 fb13 > table.md
 
 Each is `kgcal run --dataset DATASET --preset PRESET --seed SEED --calibrators platt,isotonic,per_relation`; what is
 finished is re-used.

@@ -1,7 +1,7 @@
-"""Makes the tables of docs/beyond-the-paper.md: what corruptions are worth, in training and in calibration.
+"""Makes the tables of docs/explanation/corruptions.md: what corruptions are worth, in training and in calibration.
 
-    python docs/ablation.py wn11 fb13 > tables.md      # models trained both ways
-    python docs/ablation.py wn11:uniform fb13:typed    # as the presets train them
+    python docs/scripts/ablation.py wn11 fb13 > tables.md      # models trained both ways
+    python docs/scripts/ablation.py wn11:uniform fb13:typed    # as the presets train them
 
 Each cell is what `kgcal run --strategy S --sides SIDE --filtered` (or `--no-filtered`) does, with as few resamplings as
 there may be. The gap is isotonic regression's to labelled negatives, the accuracy its at 0.5. What is finished is

@@ -1,6 +1,6 @@
-"""Takes the pictures of the README anew: servers, a few small runs, and headless Chromium on their pages.
+"""Takes the pictures of the documentation anew: servers, a few small runs, and headless Chromium on their pages.
 
-    pip install playwright && python docs/screenshots.py
+    pip install playwright && python docs/scripts/screenshots.py
 
 Chromium is the system's (`chromium` on the PATH). Everything runs in a home of its own, on free ports of 127.0.0.1, and
 is ended again.
@@ -20,7 +20,7 @@ from pathlib import Path
 import requests
 from playwright.sync_api import Page, sync_playwright
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).parents[1] / "images"
 SMALL = ["--size", "600", "--k", "32", "--epochs", "40", "--batch-size", "256"]
 RUNS = [[], ["--loss", "pairwise"], ["--model", "distmult"], ["--model", "complex", "--loss", "nll"]]
 
