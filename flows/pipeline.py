@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from prefect.context import FlowRunContext
-
 from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, PresetOrNone, RunId
 from flows.deployment.publish import publish
@@ -34,6 +32,7 @@ from tasks.stages.rank import rank_triples
 from tasks.stages.report import write_report
 from tasks.stages.score import score_triples
 from tasks.stages.train import adopt_model, train_model
+from tasks.workspace.flow_run import current_flow_run
 
 
 @flow(name="pipeline", flow_run_name="{prepare.dataset} {train.model} {train.loss}")
@@ -144,5 +143,5 @@ def after_training(
 
 def _flow_run_id() -> str | None:
     """The Prefect flow run this is, if it is one."""
-    context = FlowRunContext.get()
-    return str(context.flow_run.id) if context and context.flow_run else None
+    run = current_flow_run()
+    return run.id if run else None

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from prefect.context import FlowRunContext
-
 from flows.deployment.flow import flow
 from flows.deployment.publish import publish_decisions, publish_look
 from flows.pipeline import recalibrate
@@ -12,6 +10,7 @@ from kgcore.config import GateConfig, WatchConfig
 from kgcore.errors import InputError, KgcalError
 from tasks.jobs.promote import datasets_with_results, promote_best
 from tasks.jobs.watch import mark_recalibrated, watch_champion
+from tasks.workspace.flow_run import current_flow_run
 
 
 @flow(name="promote", flow_run_name="promote {dataset}")
@@ -51,7 +50,7 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> dic
     """
     seen = watch_champion(dataset, Path(labels), config)
     if seen["findings"] and config.on_drift == "recalibrate" and "recalibrated" not in seen:
-        again = recalibrate if FlowRunContext.get() else recalibrate.fn
+        again = recalibrate if current_flow_run() else recalibrate.fn
         seen["recalibrated"] = again(model=seen["model"], labels=labels)["pipeline"]
         mark_recalibrated(seen, seen["recalibrated"])
     publish_look(seen)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
-from prefect.context import FlowRunContext
 
 from flows.cli.tables.tuning import outcome, ranked
 from kgcore.errors import first_line
@@ -16,6 +15,7 @@ from kgcore.report.summary import SHOWN, markdown, rows
 from tasks.stages.base import StageRef, inputs, log
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import run_page
+from tasks.workspace.flow_run import current_flow_run
 
 ROWS = 48  # of a reproduction, which has hundreds: a dashboard is no place for all
 
@@ -32,12 +32,12 @@ def publish(summary: dict[str, Any]) -> None:
 
 def publish_stage(ref: StageRef) -> None:
     """Of a single stage: what it made or re-used, from which settings and runs; the table is its metrics."""
-    context = FlowRunContext.get()
-    if context is None:
+    flow_run = current_flow_run()
+    if flow_run is None:
         return
     run = open_store().run(ref.run_id)
     settings = json.loads(run.data.tags["kgcal.config"])
-    reused = run.info.start_time < context.start_time.timestamp() * 1000
+    reused = run.info.start_time < flow_run.started * 1000
     done = "was there already and is re-used" if reused else f"took {run.data.metrics['seconds']:.1f} seconds"
     text = [f"MLflow run `{ref.run_id}` {done}.", _table("setting", settings), _table("from", inputs(run))]
     table = [{"metric": name, "value": round(value, 6)} for name, value in sorted(run.data.metrics.items())]
@@ -46,7 +46,7 @@ def publish_stage(ref: StageRef) -> None:
 
 def publish_reproduction(made: Mapping[str, Any]) -> None:
     """Of a reproduction: its findings and failures; the table is ours beside the paper's, the first ROWS of it."""
-    if FlowRunContext.get() is None:  # there is nothing to read the table for
+    if current_flow_run() is None:  # there is nothing to read the table for
         return
     frame = pd.read_csv(made["csv"], keep_default_na=False, na_values={"paper": [""], "ours": [""]})
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
@@ -95,7 +95,7 @@ def publish_tuning(found: dict[str, Any]) -> None:
 
 def _publish(title: str, text: str, table: list[dict[str, Any]], run_id: str | None) -> None:
     """The three artifacts, where this is called in a flow run; with a warning where the server takes none."""
-    if FlowRunContext.get() is None:
+    if current_flow_run() is None:
         return
     try:
         create_markdown_artifact(f"# {title}\n\n{text}", key="summary", description=title)

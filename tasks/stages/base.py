@@ -15,13 +15,13 @@ from filelock import FileLock
 from mlflow.entities import Run
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext, TaskRunContext
 
 from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, MismatchError
 from kgcore.storage import FORMAT
 from tasks.tracking.fingerprint import code_fingerprint
 from tasks.tracking.store import FINISHED, Store, open_store
+from tasks.workspace.flow_run import current_flow_run, in_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,7 +88,7 @@ def stage_task(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        own = FlowRunContext.get() and not TaskRunContext.get()
+        own = current_flow_run() and not in_task()
         return (prefect_task if own else function)(*args, **kwargs)
 
     return call

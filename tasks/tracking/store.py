@@ -39,6 +39,7 @@ from safetensors import SafetensorError
 from sqlalchemy.exc import SQLAlchemyError
 
 from kgcore.errors import InputError, KgcalError, first_line
+from tasks.tracking.creation import create_database
 from tasks.tracking.places import check_artifacts, check_place, check_store, hint, is_database, told
 from tasks.workspace.settings import (
     artifact_place,
@@ -66,6 +67,7 @@ class Store:
         check_store(uri)
         try:
             with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
+                create_database(uri)
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()
         except (MlflowException, SQLAlchemyError, OSError) as error:
