@@ -21,17 +21,29 @@ _NAME = "tune"
 
 
 def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = (), anew: bool = False) -> Study:
-    """The study of that file, made if need be.
+    """Return the study in a SQLite file, and create both if they do not exist. The caller holds the study's lock.
 
-    starts  what the first trials draw
-    anew    leave nothing of the study that is there
+    metric  the objective of `kgcore.config.choices.OBJECTIVES`: it decides the direction of the search
+    starts  settings of the first trials of a new study
+    anew    replace the study that exists by a new one
+
+    A new file gets its name when it is complete: a process that is killed while it creates the study leaves none.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path.parent.mkdir(parents=True, exist_ok=True)
-    patience = {"connect_args": {"timeout": LOCKED_SECONDS}}
-    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs=patience)
-    if anew and _NAME in optuna.get_all_study_names(storage):
-        optuna.delete_study(study_name=_NAME, storage=storage)
+    if anew or not path.exists():
+        partial = path.with_name(f".{path.name}.partial")
+        _remove_database(partial)  # of a process that was killed
+        _load_study(partial, metric, starts, keep_open=False)
+        _remove_database(path)  # with its journal, which SQLite would otherwise apply to the new file
+        partial.rename(path)
+    return _load_study(path, metric, starts)
+
+
+def _load_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]], keep_open: bool = True) -> Study:
+    storage = optuna.storages.RDBStorage(
+        f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": LOCKED_SECONDS}}
+    )
     study = optuna.create_study(
         storage=storage,
         study_name=_NAME,
@@ -42,7 +54,15 @@ def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = ()
     if not study.get_trials(deepcopy=False):
         for values in starts:
             study.enqueue_trial(dict(values))
+    if not keep_open:
+        storage.remove_session()
+        storage.engine.dispose()
     return study
+
+
+def _remove_database(path: Path) -> None:
+    for companion in ("", "-journal"):
+        Path(f"{path}{companion}").unlink(missing_ok=True)
 
 
 def begun(study: Study) -> list[FrozenTrial]:

@@ -5,19 +5,18 @@ commits leaves a database that no later process can open. kgcal therefore runs t
 result to a partial file in the database's folder, and gives the file its name as the last step.
 """
 
-import glob
 import logging
-import os
 import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
 
-import psutil
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import StaticPool
+
+from tasks.workspace.sqlite_file import new_sqlite_file, remove_partial_files
 
 QUIET_SECONDS = 5.0  # a running migration writes several times a second
 SEEDED_TABLES = frozenset({"alembic_version", "workspaces"})  # migrations themselves insert rows here
@@ -36,17 +35,13 @@ def create_database(uri: str) -> None:
     path = _database_file(uri)
     if path is None:
         return
-    _remove_partial_files(path)
     if is_unfinished(path):
         _set_aside(path)
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
+    if path.exists():
+        remove_partial_files(path)
+    else:
+        with new_sqlite_file(path) as partial:
             _write_database(partial)
-            _give_name(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
 
 
 def is_unfinished(path: Path) -> bool:
@@ -78,39 +73,18 @@ def _database_file(uri: str) -> Path | None:
     return Path(url.database) if named and url.database else None
 
 
-def _remove_partial_files(path: Path) -> None:
-    """Remove the partial files of processes that have ended, and SQLite's journals of them."""
-    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial*"):
-        process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
-        if not (process.isdecimal() and psutil.pid_exists(int(process))):
-            partial.unlink(missing_ok=True)
-
-
 def _write_database(file: Path) -> None:
-    """Write a database with MLflow's latest schema to a file that does not exist, and flush it to the disk."""
+    """Write a database with MLflow's latest schema to a file that does not exist."""
     from mlflow.store.db.utils import _initialize_tables  # takes a while to load, and is needed once a store
 
     # one connection: a database in memory exists for the connection that made it
     engine = create_engine("sqlite://", poolclass=StaticPool)
     try:
-        _initialize_tables(engine)
+        _initialize_tables(engine)  # type: ignore[no-untyped-call]
         with engine.connect() as connection:
             connection.exec_driver_sql("VACUUM INTO ?", (str(file),))
     finally:
         engine.dispose()
-    with file.open("rb+") as written:
-        os.fsync(written.fileno())
-
-
-def _give_name(partial: Path, path: Path) -> None:
-    """Give the complete file its name. A file that another program has created there meanwhile is kept."""
-    try:
-        os.link(partial, path)  # fails if the name exists, unlike a rename
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            partial.rename(path)
 
 
 def _set_aside(path: Path) -> None:
@@ -157,4 +131,4 @@ def _schema_version(database: sqlite3.Connection) -> str | None:
 def _latest_schema_version() -> str:
     from mlflow.store.db.utils import _get_latest_schema_revision
 
-    return str(_get_latest_schema_revision())
+    return str(_get_latest_schema_revision())  # type: ignore[no-untyped-call]

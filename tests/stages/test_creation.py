@@ -87,6 +87,14 @@ def test_partial_files_of_ended_processes_are_removed(created: Path) -> None:
     current.unlink()
 
 
+@pytest.mark.parametrize("companion", ["-journal", "-wal", "-shm"])
+def test_a_journal_of_a_deleted_database_is_not_applied_to_the_new_one(home: Path, companion: str) -> None:
+    left = home / f"mlflow.db{companion}"
+    left.write_bytes(b"left over")
+    create_database(f"sqlite:///{home}/mlflow.db")
+    assert [path.name for path in home.iterdir()] == ["mlflow.db"]
+
+
 def test_an_unfinished_database_is_renamed_with_a_warning(
     home: Path, created: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
