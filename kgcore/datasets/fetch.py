@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
@@ -92,7 +92,7 @@ def _collect(
 
     Files of a `plain` data set are taken one by one; those that a mirror does not have so come from an archive there.
     """
-    place = _place(mirror, spec.archives[0]) if mirror else str(spec.url)
+    place = _place(mirror, _archives(spec)) if mirror else str(spec.url)
     came_from: dict[str, Path | str] = {}
     wanted = [file.path for file in spec.files.values()]
     for path in wanted if spec.plain else ():
@@ -125,28 +125,48 @@ def _obtain_archive(
     work: Path,
     progress: Callable[[str], Progress] | None,
 ) -> Path:
-    """The first of the data set's archives that is there. Raises InputError where none is."""
+    """Return the first archive of the data set that exists. Raises InputError if none exists."""
+    archives = _archives(spec)
     if mirror is None:
-        return _obtain(spec.archives[0], place, work, progress)
-    for name in spec.archives:
+        return _obtain(archives[0], place, work, progress)
+    for name in archives:
         try:
             return _obtain(name, _inside(place, name), work, progress)
         except _AbsentError:
             if not spec.plain and not isinstance(place, Path):
                 raise
-    archives = " or ".join(spec.archives)
-    more = f" and {len(missing) - 1} other files" if len(missing) > 1 else ""
-    lacking = f"{missing[0]}{more}, nor {archives}" if spec.plain else archives
-    raise InputError(f"the mirror {mirror} has no {lacking}, which {spec.name} needs")
+    either = " or ".join(archives)
+    more = len(missing) - 1
+    others = f" and {more} other file{'s' if more > 1 else ''}" if more else ""
+    plain = f"{missing[0]}{others}{', nor ' if archives else ''}" if spec.plain else ""
+    raise InputError(f"the mirror {mirror} has no {plain}{either}, which {spec.name} needs")
 
 
-def _place(mirror: str, example: str) -> Path | str:
-    """The mirror as a folder or an http(s) URL."""
+def _archives(spec: DatasetSpec) -> tuple[str, ...]:
+    """Return the names that the archive may have in a mirror; none if a data set of plain files states none.
+
+    Without `archives` the archive of other data sets has the name that their public URL ends with. Raises InputError if
+    the data set has no URL either.
+    """
+    if spec.archives or spec.plain:
+        return spec.archives
+    name = unquote(urlparse(spec.url or "").path).rpartition("/")[2]
+    if not name:
+        raise InputError(
+            f"the data set {spec.name} names no place for its files: its DatasetSpec needs `archives`, a `url` that "
+            "ends with the name of an archive, `plain`, `generate` or `folder`"
+        )
+    return (name,)
+
+
+def _place(mirror: str, archives: Sequence[str]) -> Path | str:
+    """Return the mirror as a folder or an http(s) URL. `archives`: names to mention in the error."""
     parsed = urlparse(mirror)
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
-            raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL with {example}")
+            with_archive = f" with {archives[0]}" if archives else ""
+            raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL{with_archive}")
         return folder
     if parsed.scheme not in ("http", "https"):
         raise InputError(f"the mirror {mirror} is not a folder, a file:// or an http(s):// URL")
