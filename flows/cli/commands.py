@@ -21,8 +21,8 @@ from flows.cli.tables.tuning import show_tuning
 from flows.cli.terminal import check_target, console, fail, guarded, new_app
 from flows.deployment.parameters import THREADS
 from flows.ensemble import ensemble
-from flows.local import services as local
 from flows.local.commands import add_local_commands
+from flows.local.status import local_api
 from flows.pipeline import pipeline, recalibrate
 from flows.reproduce import reproduce, task_runner
 from flows.stages import STAGE_FLOWS
@@ -36,7 +36,7 @@ from tasks.jobs.compare import METRICS, NEGATIVES, comparison, write_csv
 from tasks.jobs.pipeline import LATEST
 from tasks.tracking.ui import serve_ui
 from tasks.workspace.catalogue import catalogue
-from tasks.workspace.services import answers
+from tasks.workspace.network import answers
 
 app: typer.Typer = new_app()
 
@@ -66,7 +66,7 @@ def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> 
     """Call a flow: as a Prefect flow run where PREFECT_API_URL names a server or `kgcal up` has started one, else
     directly, starting none; or, not `direct`, with one of its own for as long as it takes."""
     named = PREFECT_API_URL.value()
-    url = named or local.local_api()
+    url = named or local_api()
     if not url:
         return function.fn(**arguments) if direct else function(**arguments)
     if named and not answers(f"{named.removesuffix('/')}/health"):

@@ -40,7 +40,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from kgcore.errors import InputError, KgcalError, first_line
 from tasks.tracking.creation import create_database
-from tasks.tracking.places import check_artifacts, check_place, check_store, hint, is_database, told
+from tasks.tracking.places import check_artifacts, check_place, check_store, hint, input_error, is_database
 from tasks.workspace.settings import (
     artifact_place,
     ensure_home,
@@ -186,7 +186,7 @@ class Store:
 
     def log_artifacts(self, run_id: str, folder: Path) -> None:
         """The folder's files as the run's artifacts."""
-        with told(f"the artifacts of run {run_id} cannot be written"):
+        with input_error(f"the artifacts of run {run_id} cannot be written"):
             self.client.log_artifacts(run_id, str(folder))
 
     def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
@@ -252,7 +252,7 @@ class Store:
             params={key: str(value) for key, value in params.items()},
             tags=dict(tags),
         )
-        with told(f"the artifacts of run {run_id} cannot be written"):
+        with input_error(f"the artifacts of run {run_id} cannot be written"):
             self.client.log_model_artifacts(model.model_id, str(folder))
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])
@@ -275,7 +275,7 @@ class Store:
     def _load(self, read: Callable[[Path], T], **what: str) -> T:
         with tempfile.TemporaryDirectory() as folder:
             lacking = f"the artifact {' '.join(what.values())} cannot be had"
-            with told(lacking):
+            with input_error(lacking):
                 fetched = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
             try:
                 return read(Path(fetched))

@@ -34,7 +34,7 @@ from flows import reproduce, stages
 from flows.deployment import flow as runs
 from flows.deployment.flow import BeatingFlow
 from flows.deployment.publish import publish
-from flows.local.prefect_server import SILENCE
+from flows.local.prefect_setup import SILENT_SECONDS
 from flows.pipeline import pipeline
 from flows.tune import tune
 from kgcore.config import PrepareConfig, TrainConfig, TuneConfig
@@ -125,7 +125,7 @@ def test_a_server_that_is_gone_ends_nothing(caplog: pytest.LogCaptureFixture) ->
     assert cut_off() == 3
     said = [record.message for record in caplog.records if record.name == "kgcal"]
     assert len(said) == 2
-    assert said[0].startswith("the flow run in Prefect does not show how far it is: ")
+    assert said[0].startswith("the progress cannot be shown on the Prefect flow run: ")
     assert said[1].startswith("the flow run in Prefect does not show its results: ")
 
 
@@ -166,7 +166,7 @@ def test_a_flow_is_silent_for_less_than_makes_it_a_zombie() -> None:
         return PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value()
 
     for seconds in (by_a_worker, by_hand()):
-        assert 2 * seconds < SILENCE
+        assert 2 * seconds < SILENT_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Places outside the home: what is told of an address that cannot be, and never of a password."""
+"""Databases outside the home: errors name the address and the reason, and no password."""
 
 import pytest
 
@@ -27,16 +27,16 @@ def test_a_password_in_an_address_is_masked(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "place", "reason"),
     [
-        ("postgresql+asyncpg", "127.0.0.1:9", "postgresql+asyncpg is no driver for it"),
+        ("postgresql+asyncpg", "127.0.0.1:9", "postgresql+asyncpg is an asynchronous driver"),
         ("postgresql+oracle", "127.0.0.1:9", "Can't load plugin"),
         ("postgresql", "127.0.0.1:port", "invalid literal"),
         ("postgresql", "127.0.0.1:9", "Connection refused"),
         ("mysql", "127.0.0.1:9", "No module named 'MySQLdb'"),
     ],
 )
-def test_a_database_that_cannot_be_is_told_at_once(scheme: str, place: str, reason: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_a_database_that_cannot_be_opened_is_reported_at_once(scheme: str, place: str, reason: str) -> None:
+    with pytest.raises(InputError) as error:
         check_database(f"{scheme}://me:geheim@{place}/db", "the store")
-    assert str(told.value).startswith(f"the store {scheme}://me:***@{place}/db cannot be opened: ")
-    assert reason in str(told.value)
-    assert "geheim" not in str(told.value)
+    assert str(error.value).startswith(f"the store {scheme}://me:***@{place}/db cannot be opened: ")
+    assert reason in str(error.value)
+    assert "geheim" not in str(error.value)
