@@ -1,10 +1,9 @@
 """Kill processes while they create the MLflow store, and open the store again after each kill.
 
-`python -m tests.stages.interrupted_creation FOLDER KILLS` loads the imports once and forks for each store, so that
-a kill costs about a second. KILLS processes are killed at moments spread over the whole creation, and KILLS more within
-the milliseconds in which the database is written to the disk. Prints one line of JSON: for each kill its moment in
-seconds, whether the process was still running, whether the database existed, and the next run's error ("" = none) and
-files.
+`python -m tests.stages.interrupted_creation FOLDER` loads the imports once and forks for each store, so that a kill
+costs about a second. Ten processes are killed at moments spread over the whole creation, six while the database is
+written to the disk, and four after the file has its name. Prints one line of JSON: for each kill its moment, whether
+the process was still running, whether the database existed, and the next run's error ("" = none) and files.
 """
 
 import json
@@ -46,23 +45,23 @@ def seconds_undisturbed(home: Path) -> float:
     return time.perf_counter() - start
 
 
-def wait_for_a_database_file(home: Path) -> None:
-    """Return when there is a database file in the home, complete or partial."""
+def wait_for_file(home: Path, pattern: str) -> None:
+    """Return when the home has a file that matches the pattern."""
     end = time.monotonic() + 60
-    while not any("mlflow.db" in path.name for path in home.iterdir()):
-        assert time.monotonic() < end, "no database file after 60 seconds"
+    while not any(home.glob(pattern)):
+        assert time.monotonic() < end, f"no {pattern} after 60 seconds"
         time.sleep(0.0002)
 
 
-def kill_after(seconds: float, home: Path, written: bool) -> dict[str, Any]:
-    """Kill the creation of a store after that many seconds, and open the store again.
+def kill_after(seconds: float, home: Path, pattern: str) -> dict[str, Any]:
+    """Kill the creation of a store, and open the store again.
 
-    written  count the seconds from the first byte on the disk, not from the start of the process
+    seconds  time until the kill, from the start of the process or from the first file that matches the pattern
     """
     home.mkdir()
     child = fork_and_open(home, home / "killed.log")
-    if written:
-        wait_for_a_database_file(home)
+    if pattern:
+        wait_for_file(home, pattern)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -70,6 +69,7 @@ def kill_after(seconds: float, home: Path, written: bool) -> dict[str, Any]:
     log = home.with_suffix(".log")
     _, again = os.waitpid(fork_and_open(home, log), 0)
     return {
+        "after": pattern or "start",
         "seconds": seconds,
         "killed": os.WIFSIGNALED(status),
         "database_existed": database_existed,
@@ -79,12 +79,13 @@ def kill_after(seconds: float, home: Path, written: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    folder, kills = Path(sys.argv[1]), int(sys.argv[2])
+    folder = Path(sys.argv[1])
     duration = seconds_undisturbed(folder / "undisturbed")
-    moments = [(duration * number / kills, False) for number in range(kills)]
-    moments += [(0.003 * number, True) for number in range(kills)]
+    moments = [(duration * number / 10, "") for number in range(10)]
+    moments += [(0.002 * number, "*mlflow.db*") for number in range(6)]
+    moments += [(0.005 * number, "mlflow.db") for number in range(4)]
     homes = [folder / f"home{number}" for number in range(len(moments))]
-    results = [kill_after(seconds, home, written) for (seconds, written), home in zip(moments, homes, strict=True)]
+    results = [kill_after(seconds, home, pattern) for (seconds, pattern), home in zip(moments, homes, strict=True)]
     print(json.dumps(results))
 
 

