@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from prefect.context import FlowRunContext
-
 from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, PresetOrNone
@@ -33,6 +31,7 @@ from tasks.stages.reference import Context, StageRef
 from tasks.stages.report import REPORT
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
+from tasks.workspace.flow_run import FlowRun, current_flow_run
 
 
 @flow(name="pipeline", flow_run_name=resolved_name())
@@ -64,7 +63,7 @@ def pipeline(
     given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate)
     resolved = presets.resolve(preset, given)
     context = Context(force=force, device=device)
-    summary = run_pipeline(resolved.configs, context, flow_run_id(), resolved.parameters)
+    summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
     publish(summary)
     return summary.to_json()
 
@@ -72,16 +71,16 @@ def pipeline(
 def run_pipeline(
     configs: PipelineConfigs,
     context: Context,
-    flow_run: str | None = None,
+    flow_run: FlowRun | None = None,
     preset: Mapping[str, str] | None = None,
 ) -> PipelineSummary:
     """Run the stages in their order under one MLflow run; returns the summary of the results.
 
     context   its parent is the MLflow run of the grid, if this pipeline is a cell of a grid
-    flow_run  id of the Prefect flow run, if there is one
+    flow_run  the Prefect flow run, if there is one
     preset    MLflow parameters that say which preset was used: see `Resolved.parameters`
     """
-    with pipeline_run(configs, context.device, flow_run, context.parent, preset) as run_id:
+    with pipeline_run(configs, context.device, flow_run.id if flow_run else None, context.parent, preset) as run_id:
         context = replace(context, parent=run_id)
         data = PREPARE(config=configs.prepare, context=context)
         model = TRAIN(data, config=configs.train, context=context)
@@ -108,9 +107,3 @@ def after_training(
     report = REPORT(evaluation, context=context)
     stages = (data, model, corruptions, scores, calibrators, predictions, ranks, evaluation, report)
     return {ref.stage: ref for ref in stages}
-
-
-def flow_run_id() -> str | None:
-    """The id of the current Prefect flow run; None outside a flow run."""
-    context = FlowRunContext.get()
-    return str(context.flow_run.id) if context and context.flow_run else None

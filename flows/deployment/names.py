@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from prefect.context import FlowRunContext
-
 from kgcore.config import PipelineGiven
 from kgcore.config.presets import resolve
 from kgcore.errors import InputError
+from tasks.workspace.flow_run import current_flow_run
 
 
 def resolved_name(*words: str) -> Callable[[], str]:
@@ -17,9 +16,9 @@ def resolved_name(*words: str) -> Callable[[], str]:
     """
 
     def name() -> str:
-        context = FlowRunContext.get()
-        assert context is not None
-        parameters = context.parameters or {}
+        run = current_flow_run()
+        assert run is not None
+        parameters = run.parameters
         try:
             given = PipelineGiven(prepare=parameters["prepare"], train=parameters["train"])
             configs = resolve(parameters["preset"], given).configs

@@ -11,12 +11,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.cli.options import Settings, command, component_options
 from flows.cli.terminal import guarded
-from flows.local import services as local
+from flows.local.status import local_api
 from kgcore.config import Config, Given
 from kgcore.config.presets import NONE, PRESETS
 from kgcore.errors import InputError
 from tasks.jobs.manifest import LATEST
-from tasks.workspace.services import answers
+from tasks.workspace.network import answers
 
 FORCE = Annotated[bool, typer.Option("--force", help="run even if a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
@@ -55,7 +55,7 @@ def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> 
     server. Raises InputError if the server that PREFECT_API_URL names does not answer.
     """
     named = PREFECT_API_URL.value()
-    url = named or local.local_api()
+    url = named or local_api()
     if not url and direct:
         return function.fn(**arguments)
     arguments = {name: value.given() if isinstance(value, Given) else value for name, value in arguments.items()}
