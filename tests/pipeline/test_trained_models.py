@@ -37,10 +37,10 @@ def test_what_is_stored_scores_as_what_was_measured(tmp_path: Path, strategy: st
     [
         (("--dropout", "1"), "dropout is 1.0: it must be at least 0 and below 1"),
         (("--dropout", "0.1", "--model", "toruse"), "dropout is 0.1: it must be 0 for toruse"),
-        (("--inverse-relations", "--training-sides", "1"), "object_share is 1: with inverse relations"),
+        (("--inverse-relations", "--training-sides", "object=1"), "training_sides is object=1: with inverse relations"),
         (("--cohort-weight", "2"), "cohort_weight is 2.0: it must be at least 0 and at most 1"),
         (("--cohort-temperature", "0"), "cohort_temperature is 0.0: it must be above 0"),
-        (("--calibration-strategy", "kbgan"), "strategy is 'kbgan': it learns while a model is trained"),
+        (("--calibration-strategy", "kbgan"), "calibration_strategy is 'kbgan': this strategy exists in training"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_runs(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
