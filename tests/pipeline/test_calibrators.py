@@ -1,6 +1,5 @@
 """Every calibrator through the real pipeline, and back from a real store."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
