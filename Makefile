@@ -53,7 +53,7 @@ constraints: ## pin anew what a fresh environment resolves to
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
 
 mlproject: $(READY) ## MLproject anew, after a setting or a command has changed
-	$(BIN)/python -m flows.project > MLproject.new
+	$(BIN)/python -m flows.cli.project > MLproject.new
 	mv MLproject.new MLproject
 
 clean: ## everything that make made, results included

@@ -8,7 +8,6 @@ from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.deployment.flow import flow
@@ -21,6 +20,7 @@ from kgcore.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
 from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
 from tasks.stages.reference import Context
+from tasks.workspace.flow_run import current_flow_run
 from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
@@ -69,7 +69,7 @@ def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Ce
     """
     outcomes: dict[Cell, Any] = {}
     workers = worker_count(runner)
-    if FlowRunContext.get():
+    if current_flow_run():
         with task_runner(runner) as tasks:
             futures = {
                 cell: tasks.submit(

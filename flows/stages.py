@@ -5,6 +5,7 @@ The flows are made from the table of stages: an input becomes a parameter that t
 """
 
 import inspect
+from dataclasses import fields
 from typing import Any
 
 from flows.deployment.flow import BeatingFlow, flow
@@ -58,7 +59,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _settings(stage: Stage[Any]) -> bool:
     """Whether the stage has settings."""
-    return bool(stage.config.__dataclass_fields__)
+    return bool(fields(stage.config))
 
 
 def _docstring(stage: Stage[Any]) -> str:

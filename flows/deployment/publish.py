@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 import pandas as pd
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
-from prefect.context import FlowRunContext
 
 from flows.cli.tables.tuning import outcome, ranked
 from kgcore.errors import first_line
@@ -25,6 +24,7 @@ from tasks.stages.reference import StageRef
 from tasks.stages.table import in_order
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import run_page
+from tasks.workspace.flow_run import current_flow_run
 
 log = logging.getLogger("kgcal")
 ROWS = 48  # of a reproduction, which has hundreds: a dashboard is no place for all
@@ -43,11 +43,11 @@ def publish(summary: PipelineSummary) -> None:
 
 def publish_stage(ref: StageRef) -> None:
     """Of a single stage: what it made or re-used, from which settings and runs. The table holds its metrics."""
-    context = FlowRunContext.get()
-    if context is None:
+    flow_run = current_flow_run()
+    if flow_run is None:
         return
     run = open_store().get(ref.run_id)
-    reused = run.started < context.start_time.timestamp()
+    reused = run.started < flow_run.started
     done = "existed already and is re-used" if reused else f"took {run.metrics['seconds']:.1f} seconds"
     inputs = _table("from", in_order(run.tags.inputs))
     text = [f"MLflow run `{ref.run_id}` {done}.", _table("setting", run.tags.config or {}), inputs]
@@ -57,7 +57,7 @@ def publish_stage(ref: StageRef) -> None:
 
 def publish_reproduction(made: Reproduction) -> None:
     """Of a reproduction: its findings and failures. The table holds our figures beside the paper's, the first ROWS."""
-    if FlowRunContext.get() is None:  # nobody would see the table
+    if current_flow_run() is None:  # nobody would see the table
         return
     frame = pd.read_csv(made.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
@@ -110,7 +110,7 @@ def publish_tuning(found: Tuned) -> None:
 
 def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_id: str | None) -> None:
     """The three artifacts, where this is called in a flow run; with a warning where the server takes none."""
-    if FlowRunContext.get() is None:
+    if current_flow_run() is None:
         return
     try:
         create_markdown_artifact(f"# {title}\n\n{text}", key="summary", description=title)

@@ -1,39 +1,37 @@
-"""`kgcal up`, `kgcal down`, `kgcal status`."""
+"""The commands `kgcal up`, `kgcal down` and `kgcal status`."""
 
 from typing import Annotated
 
 import typer
 
 from flows.cli.terminal import console, guarded
-from flows.local import services as local
+from flows.local.down import down
+from flows.local.status import status
+from flows.local.up import MLFLOW_PORT, PREFECT_PORT, up
+
+MlflowPort = Annotated[int | None, typer.Option(help=f"port on 127.0.0.1 [{MLFLOW_PORT}]", min=1024, max=65535)]
+PrefectPort = Annotated[int | None, typer.Option(help=f"port on 127.0.0.1 [{PREFECT_PORT}]", min=1024, max=65535)]
 
 
-def up(
-    mlflow_port: Annotated[int | None, typer.Option(help="port on 127.0.0.1 [5000]", min=1024, max=65535)] = None,
-    prefect_port: Annotated[int | None, typer.Option(help="port on 127.0.0.1 [4200]", min=1024, max=65535)] = None,
-) -> None:
-    """Start MLflow and Prefect, a worker and the deployments on this machine: what is missing of them."""
-    show_services(local.up(mlflow_port, prefect_port))
+def run_up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
+    """Start MLflow, Prefect, a worker and the deployments on this machine, as far as they do not run yet."""
+    up(mlflow_port, prefect_port)
+    run_status()
 
 
-def down() -> None:
-    """Cancel what the worker runs, and end what `kgcal up` started."""
-    ended = local.down()
-    console.print(f"ended: {', '.join(ended)}" if ended else "nothing was up")
+def run_down() -> None:
+    """Cancel the worker's runs, and stop what `kgcal up` has started."""
+    stopped = down()
+    console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
-def status() -> None:
-    """Tell what `kgcal up` has started, and what the worker is at."""
-    show_services(local.status())
-
-
-def show_services(seen: list[local.Seen]) -> None:
-    """A line each."""
-    for service in seen:
-        console.print(f"{service.name:<8} {service.state:<12} {service.place}", soft_wrap=True)
+def run_status() -> None:
+    """Show the services of `kgcal up`, and the active flow runs of the worker."""
+    for line in status():
+        console.print(f"{line.name:<8} {line.state:<12} {line.place}", soft_wrap=True)
 
 
 def add_local_commands(app: typer.Typer) -> None:
-    """The three of them."""
-    for function in (up, down, status):
-        app.command(function.__name__)(guarded(function))
+    """Add the three commands to the command line."""
+    for name, function in (("up", run_up), ("down", run_down), ("status", run_status)):
+        app.command(name)(guarded(function))

@@ -1,4 +1,5 @@
-"""The formats of artifacts: parquet for tables, safetensors for tensors, JSON for parameters. Never a pickle.
+"""The formats of artifacts: parquet for tables, safetensors for tensors, JSON for parameters, CSV for the trials of a
+search. Never a pickle.
 
 One file per kind of artifact. Each has a `write_` function, which takes a path, and a `read_` function, which returns
 an equal object.
@@ -13,6 +14,7 @@ from kgcore.storage.model import read_model, write_model
 from kgcore.storage.predictions import read_predictions, write_predictions
 from kgcore.storage.ranks import read_ranks, write_ranks
 from kgcore.storage.scores import read_scores, write_scores
+from kgcore.storage.trials import read_trials, write_trials
 
 __all__ = [
     "FORMAT",
@@ -26,6 +28,7 @@ __all__ = [
     "read_predictions",
     "read_ranks",
     "read_scores",
+    "read_trials",
     "write_corruptions",
     "write_disagreement",
     "write_graph",
@@ -35,4 +38,5 @@ __all__ = [
     "write_predictions",
     "write_ranks",
     "write_scores",
+    "write_trials",
 ]

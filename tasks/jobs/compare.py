@@ -179,7 +179,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
         "negatives": params.get("negatives", ""),
         "calibrator": params.get("calibrator", ""),
         "base_rate": float(params.get("base_rate", "nan")),
-        "when": pd.Timestamp(measured.ended or 0.0, unit="s", tz="UTC"),
+        "when": pd.Timestamp(round(1000 * (measured.ended or 0.0)), unit="ms", tz="UTC"),
     }
     row |= {name: metrics.get(name, float("nan")) for name in (*SCORES, *FURTHER, *UNRANKED)}
     row |= {name: ranks.get(name, float("nan")) for name in _RANKS}

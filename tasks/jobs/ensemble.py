@@ -134,7 +134,7 @@ def _log_models(
             models.setdefault(f"{ensemble.negatives}.{name}", member.calibrators().get(fitted, member.model_id))
     for number, ensemble in enumerate(ensembles):
         params = _params(run, ensemble, members, names)
-        name = f"{params['dataset']}-{STAGE}-{ensemble.label.replace('.', '-')}"
+        name = f"{params['dataset']}-{STAGE}-{ensemble.label}"
         logged = ([member.model_id for member in members], ensemble)
         models[ensemble.label] = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
     return models

@@ -31,16 +31,22 @@ FIGURES = "figures"  # the folder of a report run that holds its pictures
 
 @contextmanager
 def pipeline_run(
-    configs: PipelineConfigs, device: str, flow_run: str | None = None, parent: str | None = None
+    configs: PipelineConfigs,
+    device: str,
+    flow_run: str | None = None,
+    parent: str | None = None,
+    preset: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """The MLflow run of a pipeline, with every setting as a parameter; yields its id.
 
     flow_run  id of the Prefect flow run; a retry of it resumes the same MLflow run
     parent    MLflow run that it is nested under, as a cell of a grid is
+    preset    further parameters: which preset was used, and which settings it decided
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
-    params = all_settings(vars(configs)) | {"dataset": find_dataset(configs.prepare.dataset).name}
+    params = all_settings(vars(configs)) | dict(preset or {})
+    params["dataset"] = find_dataset(configs.prepare.dataset).name
     check_training(configs.train, device)
     title = f"{params['dataset']} {configs.train.model} {configs.train.loss}"
     with open_pipeline(title, RunTags(key=_key(configs), parent=parent), params, flow_run) as run_id:

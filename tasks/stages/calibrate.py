@@ -71,7 +71,7 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
     """A calibrator as a LoggedModel, tagged with the embedding model it belongs to."""
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
-    name = f"{params['dataset']}-{params['model']}-{bound.label.replace('.', '-')}"
+    name = f"{params['dataset']}-{params['model']}-{bound.label}"
     run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
 
 

@@ -116,10 +116,4 @@ DISAGREEMENT: Artifact[tuple[Triples, dict[str, Floats]]] = Artifact(
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
 PIPELINE_SUMMARY: Artifact[PipelineSummary] = _typed_json("pipeline", "summary.json", PipelineSummary)
 BEST_SETTINGS: Artifact[dict[str, Any]] = _json("tune", "best.json")
-
-
-def _write_csv(path: Path, table: pd.DataFrame) -> None:
-    table.to_csv(path, index=False)
-
-
-TRIALS: Artifact[pd.DataFrame] = Artifact("tune", "trials.csv", pd.read_csv, _write_csv)
+TRIALS: Artifact[pd.DataFrame] = Artifact("tune", "trials.csv", storage.read_trials, storage.write_trials)

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from mlflow.entities import Run
 
+from kgcore.errors import InputError
+
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
 _PREFIX = "kgcal."
 _INPUT = f"{_PREFIX}input."
@@ -21,6 +23,14 @@ _NOTE = "mlflow.note.content"  # the description that the UI shows
 def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str) -> Any:
     """A field that is the tag of that name; None where a run does not have it."""
     return field(default=None, metadata={"tag": name, "write": write, "read": read})
+
+
+def quoted(text: str) -> str:
+    """The text as a string of MLflow's filters. Raises InputError for a text with both kinds of quotes, which MLflow
+    cannot spell."""
+    if "'" in text and '"' in text:
+        raise InputError(f"MLflow cannot search for {text}: a name must not contain both ' and \"")
+    return f'"{text}"' if "'" in text else f"'{text}'"
 
 
 @dataclass(frozen=True)
@@ -103,8 +113,8 @@ class RunTags:
         return cls(**values, inputs=inputs)
 
     def where(self, status: str | None) -> str:
-        """MLflow's filter for runs of that status (None = any) that have these tags."""
-        wanted = [f"tags.`{name}` = '{value}'" for name, value in self.to_mlflow().items()]
+        """MLflow's filter for runs of that status (None = any) that have these tags. Raises InputError as `quoted`."""
+        wanted = [f"tags.`{name}` = {quoted(value)}" for name, value in self.to_mlflow().items()]
         return " and ".join(wanted + ([f"attributes.status = '{status}'"] if status else []))
 
 

@@ -13,6 +13,7 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.errors import InputError, first_line
 from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, GRAPH
 from tasks.tracking.keys import digest
+from tasks.tracking.record import quoted
 from tasks.tracking.store import Store
 
 CHALLENGER, CHAMPION = "challenger", "champion"
@@ -21,8 +22,8 @@ _CONTENT, _MODEL = "kgcal.content", "kgcal.model_id"  # tags of a version: hash 
 
 
 def registered_name(dataset: str) -> str:
-    """The registered model of a data set."""
-    return f"kgcal-{dataset}"
+    """The registered model of a data set: its name, with a hyphen in place of a colon, which MLflow does not accept."""
+    return f"kgcal-{dataset.replace(':', '-')}"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
             raise InputError(f"{name} cannot be had from {store.place}: {first_line(error)}") from error
         store.client.create_registered_model(name, description=f"Calibrated models of {dataset}, by `kgcal promote`.")
     content = digest(store.load_model(model_id, CALIBRATOR).to_json())
-    for version in store.client.search_model_versions(f"name = '{name}'"):
+    for version in store.client.search_model_versions(f"name = {quoted(name)}"):
         if version.tags.get(_CONTENT) == content:
             return _version(version)
     created = store.client.create_model_version(

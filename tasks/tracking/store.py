@@ -13,7 +13,8 @@ import mlflow
 from filelock import FileLock, Timeout
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag
 
-from tasks.tracking.places import told
+from tasks.tracking.names import model_name
+from tasks.tracking.places import input_error
 from tasks.tracking.reading import Reader
 from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, RunTags
 from tasks.workspace.settings import ensure_home, experiment_name, project_run_id, tracking_uri
@@ -83,7 +84,7 @@ class Store(Reader):
 
     def log_files(self, run_id: str, folder: Path) -> None:
         """The folder's files as artifacts of the run."""
-        with told(f"the artifacts of run {run_id} cannot be written"):
+        with input_error(f"the artifacts of run {run_id} cannot be written"):
             self.client.log_artifacts(run_id, str(folder))
 
     def log_json(self, run_id: str, value: object, path: str) -> None:
@@ -150,17 +151,20 @@ class Store(Reader):
         tags: Mapping[str, str],
         write: Callable[[Path], object],
     ) -> str:
-        """A LoggedModel of the files that `write` puts into a folder, as the run's output of that number; its id."""
+        """A LoggedModel of the files that `write` puts into a folder, as the run's output of that number; its id.
+
+        Its name is `name`, with hyphens in place of the characters that MLflow does not accept.
+        """
         model = self.client.create_logged_model(
             self.get(run_id).experiment_id,
-            name=name,
+            name=model_name(name),
             source_run_id=run_id,
             params={key: str(value) for key, value in params.items()},
             tags=dict(tags),
         )
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder))
-            with told(f"the artifacts of run {run_id} cannot be written"):
+            with input_error(f"the artifacts of run {run_id} cannot be written"):
                 self.client.log_model_artifacts(model.model_id, folder)
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])

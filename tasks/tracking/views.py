@@ -4,7 +4,7 @@ import json
 from urllib.parse import quote
 
 from kgcore.report.columns import overview
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunTags, quoted
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import ui_address
 
@@ -19,7 +19,7 @@ def best_runs_page(dataset: str) -> str | None:
     store, view = open_store(), f"kgcal-{dataset}"
     # what MLflow's own "share view" writes; 3.17 reads it as plain JSON, too
     state = {
-        "searchFilter": f"{RunTags(stage='measurement').where(None)} and params.dataset = '{dataset}'",
+        "searchFilter": f"{RunTags(stage='measurement').where(None)} and params.dataset = {quoted(dataset)}",
         "orderByKey": "metrics.`brier`",
         "orderByAsc": True,
         "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in overview()],

@@ -1,21 +1,27 @@
-"""The command line as a user has it: a process of its own, in a home of its own."""
+"""The command line as a user has it: a process of its own, in a home of its own. And what MLflow holds afterwards, read
+by MLflow's own client.
+"""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import LoggedModel, Run
 
 from kgcore.datasets.base import DatasetSpec
 from kgcore.registries import DATASETS
+from tasks.stages.table import STAGES
+from tasks.tracking.record import RunTags
 from tests.pipeline.forks import Forks
 
 FORKS = Forks()
 CHECKOUT = Path(__file__).resolve().parents[2]
+STAGE_NAMES = [stage.name for stage in STAGES]
 UNSET = (
     "MLFLOW_TRACKING_URI",
     "MLFLOW_RUN_ID",
@@ -77,10 +83,49 @@ class Kgcal:
         return json.loads(target.read_text())
 
 
+def copy_of_the_code(folder: Path) -> Path:
+    """A copy of the packages, for a test that changes the code."""
+    code = folder / "code"
+    for package in ("kgcore", "tasks", "flows"):
+        shutil.copytree(CHECKOUT / package, code / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return code
+
+
 def client_of(kgcal: Kgcal) -> MlflowClient:
+    """MLflow's own client of the home's store."""
     return MlflowClient(tracking_uri=f"sqlite:///{kgcal.home}/mlflow.db")
 
 
 def all_runs(kgcal: Kgcal) -> list[Run]:
+    """Every run of the home's store."""
     client = client_of(kgcal)
     return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
+
+
+def tags_of(run: Run) -> RunTags:
+    """The typed tags of a run that MLflow's client has read."""
+    return RunTags.from_mlflow(run.data.tags)
+
+
+def runs_of(kgcal: Kgcal, stage: str) -> list[Run]:
+    """The runs of a stage or job, oldest first."""
+    found = [run for run in all_runs(kgcal) if tags_of(run).stage == stage]
+    return sorted(found, key=lambda run: run.info.start_time)
+
+
+def tags_of_run(kgcal: Kgcal, run_id: str) -> RunTags:
+    """The typed tags of the run of that id."""
+    return tags_of(client_of(kgcal).get_run(run_id))
+
+
+def models_of(kgcal: Kgcal, run_id: str) -> list[LoggedModel]:
+    """The LoggedModels that a run made, in their order."""
+    client = client_of(kgcal)
+    outputs = sorted(client.get_run(run_id).outputs.model_outputs, key=lambda output: output.step)
+    return [client.get_logged_model(output.model_id) for output in outputs]
+
+
+def model_folder(kgcal: Kgcal, model_id: str) -> Path:
+    """The folder that holds the files of a LoggedModel."""
+    [folder] = (kgcal.home / "artifacts").glob(f"**/models/{model_id}/artifacts")
+    return folder

@@ -1,4 +1,4 @@
-"""Artifacts outside the home: in a bucket of an S3 server, in a folder, and what cannot be."""
+"""Artifacts outside the home: in a bucket of an S3 server, in a folder, and in places that cannot be used."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from tasks.workspace.services import answers
+from tasks.workspace.network import answers
 from tests.pipeline.conftest import Kgcal, all_runs
 from tests.ports import free_port
 
@@ -36,6 +36,7 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(s3: str) -> Iterator[str]:
+    """A bucket; its name."""
     client = bucket_client(s3)
     client.create_bucket(Bucket="team")
     yield "team"
@@ -45,11 +46,13 @@ def bucket(s3: str) -> Iterator[str]:
 
 
 def bucket_client(s3: str):
+    """A client of the S3 server."""
     names = {"aws_access_key_id": "kgcal", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
     return boto3.client("s3", endpoint_url=s3, **names)
 
 
 def at(folder: Path, s3: str, place: str, **environment: str) -> Kgcal:
+    """`kgcal` that keeps its artifacts in a place of the S3 server."""
     return Kgcal(folder, MLFLOW_S3_ENDPOINT_URL=s3, KGCAL_ARTIFACTS=place, **(KEYS | environment))
 
 
@@ -67,10 +70,10 @@ def test_a_pipeline_keeps_its_artifacts_in_a_bucket_and_re_uses_them(tmp_path: P
     bucket_client(s3).delete_object(Bucket=bucket, Key=lost)
     again = kgcal.results(*SMALL)["runs"]
     assert again["train"] == first["runs"]["train"]
-    assert again["score"] != first["runs"]["score"]  # what is gone from the bucket is made again
+    assert again["score"] != first["runs"]["score"]  # an artifact that the bucket has lost is made again
 
 
-def test_a_folder_is_a_place_too_and_an_experiment_keeps_its_own(tmp_path: Path) -> None:
+def test_artifacts_go_to_a_folder_that_is_named_and_an_experiment_keeps_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "shared disk"
     kgcal = Kgcal(tmp_path, KGCAL_ARTIFACTS=str(folder))
     assert kgcal("prepare", "--size", "300").returncode == 0
@@ -98,7 +101,7 @@ def test_a_folder_is_a_place_too_and_an_experiment_keeps_its_own(tmp_path: Path)
         ("floppy://a", "artifacts cannot be kept in floppy://a: Could not find a registered artifact repository"),
     ],
 )
-def test_a_place_that_cannot_be_is_told_before_anything_is_made(
+def test_an_unusable_place_is_reported_before_any_run_is_opened(
     tmp_path: Path, s3: str, place: str, message: str
 ) -> None:
     kgcal = at(tmp_path, s3, place)
@@ -109,7 +112,7 @@ def test_a_place_that_cannot_be_is_told_before_anything_is_made(
     assert all_runs(kgcal) == []
 
 
-def test_a_bucket_that_is_gone_is_told(tmp_path: Path, s3: str, bucket: str) -> None:
+def test_a_bucket_that_has_gone_is_reported(tmp_path: Path, s3: str, bucket: str) -> None:
     kgcal = at(tmp_path, s3, f"s3://{bucket}")
     assert kgcal("prepare", "--size", "300").returncode == 0
     kgcal.environment["MLFLOW_S3_ENDPOINT_URL"] = f"http://127.0.0.1:{free_port()}"

@@ -1,33 +1,40 @@
 """Every calibrator through the real pipeline, and back from a real store."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from kgcore.registries import CALIBRATORS
-from tasks.stages.calibrate import read_calibrator
+from kgcore.registries import BASELINES, CALIBRATORS
+from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import Kgcal, all_runs, client_of
+from tests.pipeline.conftest import Kgcal, model_folder, models_of
 
 
-def test_every_registered_calibrator_is_fitted_measured_stored_and_read(tmp_path: Path) -> None:
-    fitted = [name for name in CALIBRATORS.names() if name not in ("uncalibrated", "base_rate")]
-    kgcal = Kgcal(tmp_path)
-    results = kgcal.results(*tiny_options(), "--calibrators", ",".join(fitted), "--base-rate", "0.3")
-    assert set(results["metrics"]["synthetic"]) == set(results["metrics"]["ground_truth"]) == set(fitted)
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
+    """A pipeline that fits every calibrator, and its results."""
+    kgcal = Kgcal(tmp_path_factory.mktemp("calibrators"))
+    options = (*tiny_options(), "--calibrators", ",".join(CALIBRATORS.names()), "--base-rate", "0.3")
+    return kgcal, kgcal.results(*options)
+
+
+def test_every_registered_calibrator_is_fitted_and_measured(fitted: tuple[Kgcal, dict]) -> None:
+    _, results = fitted
+    names = set(CALIBRATORS.names())
+    assert {"platt", "isotonic"} <= names
+    assert set(results["metrics"]["synthetic"]) == set(results["metrics"]["ground_truth"]) == names
     uncalibrated = results["metrics"]["uncalibrated"]
     for values in results["metrics"]["ground_truth"].values():
         assert values["log_loss"] < uncalibrated["log_loss"]
 
-    client, scores = client_of(kgcal), np.linspace(-15, 5, 201)
-    experiment = all_runs(kgcal)[0].info.experiment_id
-    models = {m.tags["label"]: m for m in client.search_logged_models([experiment]) if "label" in m.tags}
-    assert len(models) == 2 + 2 * len(fitted)
-    for label, model in models.items():
-        [stored] = (kgcal.home / "artifacts").rglob(f"{model.model_id}/**/calibrator.json")
-        bound = read_calibrator(stored.parent)
-        assert bound.label == label
+
+def test_every_calibrator_is_stored_and_read_back(fitted: tuple[Kgcal, dict]) -> None:
+    kgcal, results = fitted
+    models, scores = models_of(kgcal, results["runs"]["calibrate"]), np.linspace(-15, 5, 201)
+    assert len(models) == len(BASELINES.names()) + 2 * len(CALIBRATORS.names()) == 2 + 2 * len(CALIBRATORS.names())
+    assert len({model.tags["label"] for model in models}) == len(models)
+    for model in models:
+        bound = CALIBRATOR.read(model_folder(kgcal, model.model_id))
+        assert bound.label == model.tags["label"]
         q = bound.predict(scores, bound.model, np.zeros(len(scores), dtype=np.int64))
         assert ((q >= 0) & (q <= 1)).all()
         assert (np.diff(q) >= -1e-12).all()

@@ -10,7 +10,16 @@ from flows.ensemble import ensemble
 from flows.pipeline import pipeline
 from flows.upkeep import promote
 from kgcore import storage
-from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig, PrepareConfig, TrainConfig
+from kgcore.config import (
+    CalibrateConfig,
+    CalibrateGiven,
+    CorruptConfig,
+    EnsembleConfig,
+    PrepareConfig,
+    PrepareGiven,
+    TrainConfig,
+    TrainGiven,
+)
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
 from tasks.jobs.compare import comparison
@@ -198,9 +207,9 @@ def test_without_labelled_negatives_there_is_the_synthetic_ensemble(home: Path) 
         (folder / f"{name}.txt").write_text("\n".join(part) + "\n")
     results = [
         pipeline.fn(
-            prepare=PrepareConfig(dataset=str(folder)),
-            train=TrainConfig(model=model, k=8, epochs=10, batch_size=128),
-            calibrate=CalibrateConfig(base_rate=0.2),
+            prepare=PrepareGiven(dataset=str(folder)),
+            train=TrainGiven(model=model, k=8, epochs=10, batch_size=128),
+            calibrate=CalibrateGiven(base_rate=0.2),
         )
         for model in ("transe", "distmult")
     ]

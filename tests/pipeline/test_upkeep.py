@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from flows.pipeline import pipeline
 from flows.upkeep import promote, watch
-from kgcore.config import CalibrateConfig, CorruptConfig, GateConfig, PrepareConfig, TrainConfig, WatchConfig
+from kgcore.config import CalibrateGiven, CorruptGiven, GateConfig, PrepareGiven, TrainGiven, WatchConfig
 from kgcore.errors import InputError
 from tasks.tracking.store import open_store
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("home")
 
 def trained(epochs: int) -> dict:
     """The results of a small pipeline; the more epochs, the better its model."""
-    train = TrainConfig(k=16, epochs=epochs, batch_size=128)
-    return pipeline.fn(prepare=PrepareConfig(size=300), train=train)
+    train = TrainGiven(k=16, epochs=epochs, batch_size=128)
+    return pipeline.fn(prepare=PrepareGiven(size=300), train=train)
 
 
 def champion(client: MlflowClient, alias: str = "champion") -> str:
@@ -74,10 +74,10 @@ def test_a_better_model_takes_the_champion_s_place_and_a_worse_one_does_not() ->
 
 
 def test_a_champion_of_another_graph_or_base_rate_is_not_compared_with(home: Path) -> None:
-    train = TrainConfig(k=16, epochs=30, batch_size=128)
+    train = TrainGiven(k=16, epochs=30, batch_size=128)
     trained(epochs=30)
     promote.fn(dataset="family")
-    pipeline.fn(prepare=PrepareConfig(size=300, graph_seed=1), train=train)
+    pipeline.fn(prepare=PrepareGiven(size=300, graph_seed=1), train=train)
     with pytest.raises(InputError, match="was trained on another graph of that name"):
         promote.fn(dataset="family")
 
@@ -88,12 +88,12 @@ def test_corruptions_are_compared_at_the_base_rate_that_the_champion_is_for(home
     folder.mkdir()
     for name, part in (("train", rows[:900]), ("valid", rows[900:1050]), ("test", rows[1050:])):
         (folder / f"{name}.txt").write_text("\n".join(part) + "\n")
-    config, train = PrepareConfig(dataset=str(folder)), TrainConfig(k=16, epochs=60, batch_size=128)
+    config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
     pipeline.fn(prepare=config, train=train)
     [first] = promote.fn(dataset=str(folder))
     assert first["challenger"] == "models:/kgcal-mine/1"
     open_store().client.set_registered_model_alias("kgcal-mine", "champion", "1")
-    pipeline.fn(prepare=config, train=train, calibrate=CalibrateConfig(base_rate=0.1))
+    pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1))
     with pytest.raises(InputError, match=r"is for a base rate of 0.5, the newest test sample is weighted to 0.1"):
         promote.fn()
     [again] = promote.fn(dataset="mine", base_rate=0.5)
@@ -117,12 +117,12 @@ def test_a_champion_is_watched_and_recalibrated(home: Path, rng: np.random.Gener
     labels.write_text("a\tb\tc\t1\n")
     with pytest.raises(InputError, match="family has no champion to watch"):
         watch.fn(dataset="family", labels=str(labels))
-    train = TrainConfig(k=16, epochs=30, batch_size=128)
+    train = TrainGiven(k=16, epochs=30, batch_size=128)
     results = pipeline.fn(
-        prepare=PrepareConfig(size=300),
+        prepare=PrepareGiven(size=300),
         train=train,
-        corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}),
-        calibrate=CalibrateConfig(base_rate=0.4),
+        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}),
+        calibrate=CalibrateGiven(base_rate=0.4),
     )
     promote.fn(dataset="family")
     with pytest.raises(InputError, match="0 new triples have labels and known names: at least 50 are needed"):

@@ -1,4 +1,4 @@
-"""Which code belongs to which stage."""
+"""The fingerprint of the code that a stage runs."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import kgcore.models
 from tasks.tracking.fingerprint import closure, code_fingerprint
 
 
-def test_a_closure_follows_imports_and_takes_packages_along() -> None:
+def test_a_closure_has_every_import_and_its_packages() -> None:
     train = closure(["kgcore.training.loop", "kgcore.models.transe"])
     assert {"kgcore.adam", "kgcore.models.base", "kgcore.models", "kgcore.graph"} <= train
     assert not {name for name in train if name.startswith(("kgcore.calibration", "kgcore.metrics", "kgcore.report"))}
@@ -27,19 +27,21 @@ def test_no_stage_after_the_scores_depends_on_training() -> None:
         assert not {name for name in closure([entry]) if name.startswith("kgcore.training")}
 
 
-def test_a_fingerprint_is_of_what_is_named() -> None:
+def test_a_fingerprint_depends_on_the_modules_that_are_named() -> None:
     assert code_fingerprint(["kgcore.ranking"]) == code_fingerprint(["kgcore.ranking"])
     assert code_fingerprint(["kgcore.ranking"]) != code_fingerprint(["kgcore.ranking", "kgcore.models.hole"])
 
 
-def test_code_beside_the_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_beside_the_package_is_part_of_the_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plugin, elsewhere = tmp_path / "beside" / "a_model.py", tmp_path / "a_lab.py"
     plugin.parent.mkdir()
     plugin.write_text("import kgcore.ranking\n")
     elsewhere.write_text("import kgcore.models\n")
     monkeypatch.setattr(kgcore.models, "__path__", [*kgcore.models.__path__, str(plugin.parent)])
     monkeypatch.syspath_prepend(str(tmp_path))
-    names = (("kgcore.models.a_model", plugin), ("a_lab", elsewhere))  # neither is loaded when the key is made
+    names = (("kgcore.models.a_model", plugin), ("a_lab", elsewhere))  # neither is loaded
     before = [code_fingerprint([name]) for name, _ in names]
     assert "kgcore.ranking" in closure(["kgcore.models.a_model"])
     for _, path in names:

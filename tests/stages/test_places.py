@@ -1,4 +1,4 @@
-"""Places outside the home: what is told of an address that cannot be, and never of a password."""
+"""Places outside the home: the message about an unusable address, which never shows a password."""
 
 import pytest
 
@@ -34,9 +34,9 @@ def test_a_password_in_an_address_is_masked(text: str, shown: str) -> None:
         ("mysql", "127.0.0.1:9", "No module named 'MySQLdb'"),
     ],
 )
-def test_a_database_that_cannot_be_is_told_at_once(scheme: str, place: str, reason: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_an_unusable_database_is_reported_at_once(scheme: str, place: str, reason: str) -> None:
+    with pytest.raises(InputError) as raised:
         check_database(f"{scheme}://me:geheim@{place}/db", "the store")
-    assert str(told.value).startswith(f"the store {scheme}://me:***@{place}/db cannot be opened: ")
-    assert reason in str(told.value)
-    assert "geheim" not in str(told.value)
+    assert str(raised.value).startswith(f"the store {scheme}://me:***@{place}/db cannot be opened: ")
+    assert reason in str(raised.value)
+    assert "geheim" not in str(raised.value)

@@ -4,18 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
+from kgcore.config import PipelineConfigs
 from tasks.jobs.pipeline import pipeline_run
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 
 pytestmark = pytest.mark.usefixtures("home")
-
-CONFIGS = {
-    "prepare": PrepareConfig(),
-    "train": TrainConfig(),
-    "corrupt": CorruptConfig(),
-    "calibrate": CalibrateConfig(),
-}
 
 
 def test_only_dead_runs_of_this_home_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,25 +17,27 @@ def test_only_dead_runs_of_this_home_are_marked(tmp_path: Path, monkeypatch: pyt
     store = Store(f"sqlite:///{tmp_path}/mlflow.db")
     monkeypatch.setenv("KGCAL_HOME", str(tmp_path / "two"))
     other = Store(f"sqlite:///{tmp_path}/mlflow.db")
-    dead = store.client.create_run(store.experiment_id, tags={"kgcal.owner": store.owner}).info.run_id
-    with store.open_run("alive", {}) as alive:
+    owned = RunTags(owner=store.owner).to_mlflow()
+    dead = store.client.create_run(store.experiment_id, tags=owned).info.run_id
+    with store.open_run("alive", RunTags()) as alive:
         other.reap()
-        assert store.run(dead).info.status == "RUNNING"
+        assert store.get(dead).status == "RUNNING"
         store.reap()
-        assert store.run(dead).info.status == "KILLED"
-        assert store.run(alive).info.status == "RUNNING"
+        assert store.get(dead).status == "KILLED"
+        assert store.get(alive).status == "RUNNING"
     store.reap()
-    assert store.run(alive).info.status == "FINISHED"
+    assert store.get(alive).status == "FINISHED"
     assert not list((tmp_path / "one" / "locks").glob("run-*"))
 
 
-def test_a_retried_flow_run_goes_on_with_its_mlflow_run() -> None:
-    with pytest.raises(ZeroDivisionError), pipeline_run(CONFIGS, "cpu", "flow-1") as first:
+def test_a_retried_flow_run_resumes_its_mlflow_run() -> None:
+    configs = PipelineConfigs()
+    with pytest.raises(ZeroDivisionError), pipeline_run(configs, "cpu", "flow-1") as first:
         raise ZeroDivisionError
-    assert open_store().run(first).info.status == "FAILED"
-    with pipeline_run(CONFIGS, "cpu", "flow-1") as retried:
-        assert open_store().run(first).info.status == "RUNNING"
+    assert open_store().get(first).status == "FAILED"
+    with pipeline_run(configs, "cpu", "flow-1") as retried:
+        assert open_store().get(first).status == "RUNNING"
     assert retried == first
-    assert open_store().run(first).info.status == "FINISHED"
-    with pipeline_run(CONFIGS, "cpu", "flow-2") as other:
+    assert open_store().get(first).status == "FINISHED"
+    with pipeline_run(configs, "cpu", "flow-2") as other:
         assert other != first

@@ -1,0 +1,30 @@
+"""The trials of a search as a CSV table, which a spreadsheet opens."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+
+def write_trials(path: Path, table: pd.DataFrame) -> None:
+    """A row for each trial. Mappings, such as the shares of strategies, are written as JSON."""
+    table.map(lambda value: json.dumps(value) if isinstance(value, dict) else value).to_csv(path, index=False)
+
+
+def read_trials(path: Path) -> pd.DataFrame:
+    """The table `write_trials` wrote."""
+    table = pd.read_csv(path, dtype={"reason": str}).fillna({"reason": ""})
+    for name in table.columns:
+        if table[name].map(_is_mapping).any():
+            table[name] = table[name].astype(object).map(_mapping)
+    return table
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("{")
+
+
+def _mapping(value: Any) -> Any:
+    """A mapping from its JSON; what is no mapping as it is."""
+    return json.loads(value) if _is_mapping(value) else value

@@ -1,0 +1,78 @@
+"""What is made from the table of stages: a flow for each, and its deployment."""
+
+import inspect
+from dataclasses import fields
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+import yaml
+from prefect.flows import load_flow_from_entrypoint
+
+from flows.deployment.deployments import DEPLOYMENTS, prefect_yaml
+from flows.deployment.parameters import Device, RunId
+from flows.stages import STAGE_FLOWS
+from tasks.stages.base import Stage
+from tasks.stages.table import STAGES
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FLOWS = {flow.name: flow for flow in STAGE_FLOWS}
+every_stage = pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+
+
+def test_each_stage_has_a_flow_in_the_order_of_the_table() -> None:
+    assert [flow.name for flow in STAGE_FLOWS] == [stage.name for stage in STAGES]
+
+
+@every_stage
+def test_the_flow_of_a_stage_has_its_inputs_settings_and_device_as_parameters(stage: Stage) -> None:
+    flow = FLOWS[stage.name]
+    parameters = inspect.signature(flow.fn).parameters
+    settings = ["config"] if fields(stage.config) else []
+    device = ["device"] if stage.on_device else []
+    assert list(parameters) == [*stage.inputs, *settings, "force", *device]
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    assert all(defaults[name] == "latest" for name in stage.inputs)
+    assert defaults.get("config", stage.config()) == stage.config()
+    assert (defaults["force"], defaults.get("device", "auto")) == (False, "auto")
+    hints = get_type_hints(flow.fn, include_extras=True)
+    assert all(hints[name] == RunId for name in stage.inputs)
+    assert hints.get("config", stage.config) is stage.config
+    assert hints.get("device", Device) == Device
+    assert hints["return"] is str
+
+
+@every_stage
+def test_the_form_of_a_stage_describes_every_parameter(stage: Stage) -> None:
+    flow = FLOWS[stage.name]
+    assert flow.description.splitlines()[0] == stage.summary
+    assert flow.flow_run_name == stage.title
+    shown = flow.parameters.properties
+    assert set(shown) == set(inspect.signature(flow.fn).parameters)
+    described = {name: entry.get("description", "") for name, entry in shown.items()}
+    for name, source in stage.inputs.items():
+        assert described[name].startswith(f"run id of the {source.name} run")
+    assert all(described.values())
+
+
+def test_the_repository_has_the_deployments_as_they_are_made() -> None:
+    assert (CHECKOUT / "prefect.yaml").read_text(encoding="utf-8") == prefect_yaml()
+
+
+def test_prefect_yaml_deploys_each_stage_and_schedules_none() -> None:
+    made = {entry["name"]: entry for entry in yaml.safe_load(prefect_yaml())["deployments"]}
+    assert list(made) == [deployment.name for deployment in DEPLOYMENTS]
+    for stage in STAGES:
+        entry = made[f"stage-{stage.name}"]
+        assert entry["entrypoint"] == f"flows/stages.py:{stage.name}"
+        assert entry["description"] == stage.summary
+        assert entry["schedules"] == []
+    assert {entry["work_pool"]["name"] for entry in made.values()} == {"local-process"}
+
+
+@every_stage
+def test_prefect_finds_the_flow_of_a_stage_at_its_entrypoint(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    found = load_flow_from_entrypoint(f"flows/stages.py:{stage.name}")
+    assert (found.name, found.flow_run_name) == (stage.name, stage.title)
+    assert list(found.parameters.properties) == list(FLOWS[stage.name].parameters.properties)

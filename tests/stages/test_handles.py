@@ -1,0 +1,135 @@
+"""Every typed handle of an artifact: what a stage has saved is what a later stage loads from the store."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.ensemble import ensemble
+from flows.pipeline import pipeline
+from flows.tune import tune
+from kgcore.config import PrepareConfig, TrainConfig, TuneConfig
+from tasks.jobs import pipeline as pipeline_job
+from tasks.jobs import tune as tune_job
+from tasks.stages.running import StageRun
+from tasks.stages.table import STAGES
+from tasks.tracking import artifacts
+from tasks.tracking.handles import Artifact, ModelFiles, save
+from tasks.tracking.store import open_store
+from tests.stages.equality import assert_same
+
+HANDLES = {name: handle for name, handle in vars(artifacts).items() if isinstance(handle, Artifact | ModelFiles)}
+WRITTEN = {name: handle for name, handle in HANDLES.items() if isinstance(handle, Artifact) and handle.write}
+MODELS = {name: handle for name, handle in HANDLES.items() if isinstance(handle, ModelFiles)}
+PARTS = {"GRAPH_WITHOUT_TEST", "PREDICATES"}  # they are written with the graph
+
+
+class Saved:
+    """What the stages and jobs have saved, newest last, and the runs that have it.
+
+    values  handle -> the object that was saved last
+    models  handle -> LoggedModel -> the object that was logged
+    runs    stage -> run id
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[Artifact[Any], Any] = {}
+        self.models: dict[ModelFiles[Any], dict[str, Any]] = {}
+        self.runs: dict[str, str] = {}
+
+    def save(self, folder: Path, artifact: Artifact[Any], value: Any) -> None:
+        self.values[artifact] = value
+        save(folder, artifact, value)
+
+
+def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
+    """Note what is saved from here on."""
+    log_model = StageRun.log_model
+
+    def logged(run: StageRun, files: ModelFiles[Any], value: Any, *arguments: Any, **tags: Any) -> str:
+        model_id = log_model(run, files, value, *arguments, **tags)
+        saved.models.setdefault(files, {})[model_id] = value
+        return model_id
+
+    for module in (pipeline_job, tune_job):
+        patch.setattr(module, "save", saved.save)
+    patch.setattr(StageRun, "save", lambda run, artifact, value: saved.save(run.folder, artifact, value))
+    patch.setattr(StageRun, "log_model", logged)
+
+
+@pytest.fixture(scope="module")
+def saved(module_home: Path) -> Saved:
+    """Two small pipelines, their ensemble and a search: everything that is ever saved."""
+    found = Saved()
+    prepare, tiny = PrepareConfig(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
+    with pytest.MonkeyPatch.context() as patch:
+        record(patch, found)
+        made = [pipeline.fn(prepare=prepare, train=TrainConfig(model=name, **tiny)) for name in ("transe", "distmult")]
+        pooled = ensemble.fn(runs=[results["pipeline"] for results in made])
+        searched = tune.fn(
+            prepare=prepare,
+            train=TrainConfig(**tiny),
+            config=TuneConfig(trials=1, most_epochs=4, search=("learning_rate",)),
+        )
+    found.runs = made[-1]["runs"] | {"pipeline": made[-1]["pipeline"], "ensemble": pooled["run"], "tune": searched.run}
+    return found
+
+
+def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
+    assert {handle.stage for handle in HANDLES.values()} == {stage.name for stage in STAGES} | {
+        "ensemble",
+        "pipeline",
+        "tune",
+    }
+    places = [(handle.stage, handle.path) for handle in WRITTEN.values()]
+    assert len(set(places)) == len(places)
+    assert HANDLES.keys() - WRITTEN.keys() - MODELS.keys() == PARTS
+
+
+def test_every_handle_is_saved_by_its_stage(saved: Saved) -> None:
+    assert set(saved.values) == set(WRITTEN.values())
+    assert set(saved.models) == set(MODELS.values())
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_artifact_is_loaded_as_it_was_saved(saved: Saved, name: str) -> None:
+    artifact = WRITTEN[name]
+    assert_same(open_store().load(saved.runs[artifact.stage], artifact), saved.values[artifact])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_loaded_as_it_was_logged(saved: Saved, name: str) -> None:
+    store, files = open_store(), MODELS[name]
+    made = store.get(saved.runs[files.stage]).model_ids
+    assert made
+    for model_id in made:
+        assert_same(store.load_model(model_id, files), saved.models[files][model_id])
+
+
+def test_parts_of_the_graph_are_loaded_alone(saved: Saved) -> None:
+    store, graph = open_store(), saved.values[artifacts.GRAPH]
+    prepared = saved.runs["prepare"]
+    assert store.load(prepared, artifacts.PREDICATES) == graph.predicates
+    without = store.load(prepared, artifacts.GRAPH_WITHOUT_TEST)
+    assert len(without.test) == 0
+    assert_same((without.train, without.valid, without.entities), (graph.train, graph.valid, graph.entities))
+
+
+def test_a_part_cannot_be_saved_by_itself(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"graph/predicates\.parquet of prepare is written with another artifact"):
+        save(tmp_path, artifacts.PREDICATES, ["likes"])
+
+
+def test_objects_that_differ_are_told_apart() -> None:
+    """The comparison of this file can fail."""
+    for one, other in (
+        (np.zeros(2), np.zeros(2, dtype=np.float32)),
+        ({"a": np.zeros(2)}, {"a": np.array([0.0, 1e-300])}),
+        (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [1.0]})),
+        (TrainConfig(k=8), TrainConfig(k=9)),
+        ([1, 2], [1]),
+    ):
+        with pytest.raises(AssertionError):
+            assert_same(one, other)
