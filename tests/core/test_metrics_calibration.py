@@ -55,7 +55,7 @@ def test_values_do_not_depend_on_order_or_scale_of_weights_and_stay_in_range(nam
 def test_values_out_of_range_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"found 0.5 to 1.2"):
         FIGURES[name](np.array([0.5, 1.2]), np.array([0.0, 1]))
-    with pytest.raises(InputError, match="labels are 0"):
+    with pytest.raises(InputError, match="labels hold 2"):
         FIGURES[name](np.array([0.5, 0.2]), np.array([0.0, 2]))
 
 
