@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
@@ -45,7 +44,7 @@ def pipeline(
     preset: PresetOrNone = "default",
     force: bool = False,
     device: Device = "auto",
-) -> dict[str, Any]:
+) -> PipelineSummary:
     """Turn a data set into calibrated probabilities and a report; returns the summary of the results.
 
     Args:
@@ -65,7 +64,7 @@ def pipeline(
     context = Context(force=force, device=device)
     summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
     publish(summary)
-    return summary.to_json()
+    return summary
 
 
 def run_pipeline(

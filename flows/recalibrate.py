@@ -1,12 +1,12 @@
 """Recalibration as a Prefect flow: everything that follows a training, from a trained model."""
 
 from pathlib import Path
-from typing import Any
 
 from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
 from flows.pipeline import after_training
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
 from tasks.jobs.recalibrate import earlier, recalibration_run
@@ -25,7 +25,7 @@ def recalibrate(
     refit: bool = False,
     force: bool = False,
     device: Device = "auto",
-) -> dict[str, Any]:
+) -> PipelineSummary:
     """New probabilities from a trained model, for new labels or a new base rate; trains nothing.
 
     Everything else is done as it was for the run that is named.
@@ -50,4 +50,4 @@ def recalibrate(
         stages = after_training(data, adopt_model(trained, data, context), configs, context, fitted)
         summary = finish_pipeline(run_id, stages)
     publish(summary)
-    return summary.to_json()
+    return summary

@@ -22,6 +22,6 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> See
     seen = watch_champion(dataset, Path(labels), config)
     if seen.findings and config.on_drift == "recalibrate" and not seen.recalibrated:
         again = recalibrate if current_flow_run() else recalibrate.fn
-        seen = mark_recalibrated(seen, again(model=seen.model, labels=labels)["pipeline"])
+        seen = mark_recalibrated(seen, again(model=seen.model, labels=labels).pipeline)
     publish_look(seen)
     return seen

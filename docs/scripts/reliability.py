@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgcore.evaluation.evaluate import Measured
 from kgcore.report.plots import COLOURS, new_figure
-from kgcore.storage import read_measured
+from tasks.tracking.artifacts import MEASURED
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def draw(measured: dict[str, Measured], target: Path) -> None:
 
 def _curve(axes: "Axes", result: Measured, name: str, colour: str) -> None:
     bins = result.reliability
-    label = f"{name}: Brier score {result.brier:.3f}"
+    label = f"{name}: Brier score {result.metrics['brier']:.3f}"
     axes.plot(bins.predicted, bins.observed, "o-", markersize=3.5, color=colour, label=label)
     axes.fill_between(bins.predicted, bins.low, bins.high, color=colour, alpha=0.18, linewidth=0)
 
@@ -52,7 +52,7 @@ def _curve(axes: "Axes", result: Measured, name: str, colour: str) -> None:
 def main(results: Path, target: Path) -> None:
     """Find the evaluation of the run in MLflow, and draw it."""
     run_id = json.loads(results.read_text(encoding="utf-8"))["runs"]["evaluate"]
-    draw(open_store().load(run_id, "measured.json", read_measured), target)
+    draw(open_store().load(run_id, MEASURED), target)
     print(target)
 
 

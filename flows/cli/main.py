@@ -10,8 +10,8 @@ def main() -> None:
     """Run `kgcal`."""
     gc.disable()  # imports make no garbage: without the collector they take two thirds of the time
     if sys.argv[1:2] and sys.argv[1] in LIGHT:
+        from flows.cli.local import add_local_commands
         from flows.cli.terminal import new_app
-        from flows.local.commands import add_local_commands
 
         app = new_app()
         add_local_commands(app)

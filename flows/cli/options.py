@@ -15,7 +15,7 @@ Settings = type[Config] | type[Given[Any]]
 
 
 def command(
-    run: Callable[[dict[str, Any]], None], settings: Mapping[str, Settings], others: Sequence[inspect.Parameter]
+    run: Callable[..., None], settings: Mapping[str, Settings], others: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
     """A function for Typer with one option for each field of the settings, and the other parameters.
 
@@ -30,7 +30,7 @@ def command(
             given = {item.name: values[item.name] for item in items[name] if values[item.name] is not None}
             read = {item.name: _value(item, given[item.name]) for item in items[name] if item.name in given}
             arguments[name] = kind(**read)
-        run(arguments)
+        run(**arguments)
 
     options = [
         inspect.Parameter(

@@ -70,9 +70,14 @@ def log_to_terminal() -> None:
     logger = logging.getLogger("kgcal")
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    plain: dict[str, Any] = {"show_path": False, "show_level": False, "omit_repeated_times": False}
-    plain["log_time_format"] = "%H:%M:%S"
-    logger.addHandler(RichHandler(console=Console(stderr=True), **plain))
+    handler = RichHandler(
+        console=Console(stderr=True),
+        show_path=False,
+        show_level=False,
+        omit_repeated_times=False,
+        log_time_format="%H:%M:%S",
+    )
+    logger.addHandler(handler)
     usual = warnings.showwarning
 
     def show_warning(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:

@@ -1,6 +1,5 @@
 """`kgcal up`, `down` and `status`: a Prefect server, an MLflow server and a worker for one person on one machine.
 
-commands.py          the three commands
 up.py                the order in which things are started
 down.py              the order in which they are ended
 status.py            what runs now, and the address of the local Prefect server
@@ -14,4 +13,5 @@ flow_runs.py         the worker's flow runs: list, cancel, end
 processes.py         start a program in the background, wait for it, keep it, stop it
 
 Shared Prefect servers are never modified. tasks/workspace/services.py records what was started, and tasks read it.
+The commands themselves are in flows/cli/local.py.
 """

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from kgcore.config.choices import SIDES_PATTERN, SIDES_TEXT, check_sides
+from kgcore.config.schema import enumerate_choices, names_of, require_pattern
 from kgcore.errors import InputError
 from kgcore.registry import Registry
 
@@ -44,47 +45,19 @@ def setting(
     The metadata uses pydantic's names: Prefect builds the form of a deployment from them and checks what is entered.
     """
     limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
-    metadata: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    metadata: dict[str, object] = {name: limit for name, limit in limits.items() if limit is not None}
     metadata["description"] = description
     if choices is not None:
-        metadata |= {"choices": choices, "json_schema_extra": partial(_enumerate, choices)}
+        metadata |= {"choices": choices, "json_schema_extra": partial(enumerate_choices, choices)}
     if options_of is not None:
         metadata["options_of"] = options_of
     if check is check_sides:
-        metadata |= {"choices_text": SIDES_TEXT, "json_schema_extra": partial(_require, SIDES_PATTERN)}
+        metadata |= {"choices_text": SIDES_TEXT, "json_schema_extra": partial(require_pattern, SIDES_PATTERN)}
     if check is not None:
         metadata["check"] = check
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
-
-
-def _enumerate(choices: tuple[str, ...] | Registry[Any], schema: dict[str, Any]) -> None:
-    """Enter the choices into the JSON schema of a setting: for its value, its entries, or the names of its shares."""
-    names, value = _names(choices), _value_schema(schema)
-    if value["type"] == "array":
-        value |= {"items": {"type": "string", "enum": names}, "minItems": 1, "uniqueItems": True}
-    elif value["type"] == "object":
-        value |= {"propertyNames": {"enum": names}, "minProperties": 1}
-        value |= {"additionalProperties": {"type": "number", "exclusiveMinimum": 0}}
-    else:
-        value["enum"] = names
-
-
-def _require(pattern: str, schema: dict[str, Any]) -> None:
-    """Enter a regular expression into the JSON schema of a setting."""
-    _value_schema(schema)["pattern"] = pattern
-
-
-def _value_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the value itself: where null is allowed, too, it is the other branch of `anyOf`."""
-    branches: list[dict[str, Any]] = schema.get("anyOf", [schema])
-    [value] = [branch for branch in branches if branch["type"] != "null"]
-    return value
-
-
-def _names(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
-    return choices.names() if isinstance(choices, Registry) else list(choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +112,7 @@ def describe(item: "Field[Any]") -> str:
     """The description of a setting, with its choices or its range."""
     text, choices = str(item.metadata["description"]), item.metadata.get("choices")
     if choices is not None:
-        return f"{text}: {', '.join(_names(choices))}"
+        return f"{text}: {', '.join(names_of(choices))}"
     if (named := item.metadata.get("choices_text")) is not None:
         return f"{text}: {named}"
     limits = _range(item)

@@ -4,7 +4,7 @@ Each config class has a counterpart here with the same settings, where None mean
 of its own: a given setting that equals the default is given, and a preset does not replace it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_type_hints
 
@@ -71,7 +71,7 @@ class Given(Generic[C]):
             if (value := getattr(self, item.name)) is not None:
                 check_setting(item, value)
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> Mapping[str, Any]:
         """Name -> value of the settings that are given."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
@@ -81,7 +81,7 @@ class Given(Generic[C]):
 
         Raises InputError for settings that contradict each other.
         """
-        changed = self.given()
+        changed = dict(self.given())
         for item in fields(self):
             if item.name in changed and "options_of" in item.metadata:
                 changed[item.name] = (getattr(settings, item.name) or {}) | changed[item.name]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kgcore import storage
 from kgcore.evaluation.evaluate import Measured
@@ -26,6 +26,9 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import cores
 from tasks.workspace.settings import ensure_home
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
 
@@ -123,7 +126,7 @@ def finish_reproduction(
     )
 
 
-def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, Any]:
+def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, "Figure"]:
     """By data set: the uncalibrated diagrams of every loss, and the calibrated ones of the loss with the best Brier
     score, each above the share of triples a bin."""
     figures = {}

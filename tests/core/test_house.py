@@ -158,15 +158,6 @@ NOT_YET: dict[str, set[str]] = {
         "kgcore/training/checkpoint.py",
         "tasks/jobs/reproduce.py",
     },
-    "only_one_file_asks_for_the_flow_run": {
-        "flows/deployment/publish.py",
-        "flows/pipeline.py",
-        "flows/reproduce.py",
-        "flows/watch.py",
-        "tasks/stages/task.py",
-        "tasks/workspace/progress.py",
-        "tasks/workspace/resources.py",
-    },
     "files_are_short": {
         "flows/cli/commands.py",
         "kgcore/training/loop.py",

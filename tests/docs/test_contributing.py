@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import commands
-from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS, STRATEGIES
+from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
 from tests.docs.pages import CHECKOUT, blocks_of
 
 FILES = {b.runner[1]: b.text for b in blocks_of(CHECKOUT / "docs" / "contributing.md") if b.runner[0] == "file"}
@@ -32,7 +32,7 @@ def new_files(tmp_path: Path) -> Iterator[None]:
     for name in FILES:
         importlib.import_module(".".join(Path(name).parent.parts)).__path__.pop()
         sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
-    for registry, component in (*NAMES.items(), (DATASETS, "clan")):
+    for registry, component in (*NAMES.items(), (DATASETS, "clan"), (METRICS, "spread")):
         registry.remove(component)
 
 
@@ -45,4 +45,6 @@ def test_one_file_of_each_kind_goes_through_a_run(tmp_path: Path) -> None:
     results = json.loads(target.read_text(encoding="utf-8"))
     assert (results["dataset"], results["model"], results["loss"]) == ("clan", "scaled", "squared_hinge")
     for negatives in ("ground_truth", "synthetic"):
-        assert 0 < results["metrics"][negatives]["halves"]["brier"] < 0.5
+        measured = results["metrics"][negatives]["halves"]
+        assert 0 < measured["brier"] < 0.5
+        assert 0 < measured["spread"] <= 1

@@ -40,6 +40,8 @@ from flows.tune import tune
 from kgcore.config import PrepareConfig, PrepareGiven, TrainConfig, TrainGiven, TuneConfig
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
+from kgcore.report.results import Results
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction import grid
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import gpu_slot
@@ -76,25 +78,26 @@ def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() ->
     assert flow_runs[0].name == "family transe self_adversarial"
     assert len(task_runs) == 9
     assert {run.state_name for run in task_runs} == {"Completed"}
-    assert "calibrate_scores" in {run.name.rsplit("-", 1)[0] for run in task_runs}
+    assert {run.name.rsplit("-", 1)[0] for run in task_runs} == set(summary.runs)
 
     artifacts = published("pipeline")
     assert set(artifacts) == {"summary", "results", "train", "rank", "evaluate"}
-    assert f"{summary['metrics']['ground_truth']['platt']['brier']:.4f}" in artifacts["summary"].data
+    [brier] = [row.metrics["brier"] for row in summary.results.rows if row.label == "ground_truth.platt"]
+    assert f"{brier:.4f}" in artifacts["summary"].data
     assert len(json.loads(artifacts["results"].data)) == 6
     assert artifacts["train"].type == "progress"
     assert artifacts["train"].data == 100
     assert artifacts["train"].description.startswith("train transe: 2 of 2; loss ")
 
-    again = stages.calibrate(scores=summary["runs"]["score"])
-    assert again == summary["runs"]["calibrate"]  # MLflow is the cache, inside and outside Prefect
+    again = stages.calibrate(scores=summary.runs["score"])
+    assert again == summary.runs["calibrate"]  # MLflow is the cache, inside and outside Prefect
     names = {run.name for run in asyncio.run(recorded())[0]}
-    assert f"calibrate {summary['runs']['score']} to 0.5" in names
+    assert f"calibrate {summary.runs['score']} to 0.5" in names
 
 
 def test_a_single_stage_shows_its_results_when_it_runs_and_when_it_is_re_used() -> None:
     data = stages.prepare(PrepareConfig(size=300))
-    for outcome in ("seconds.", "was there already and is re-used."):
+    for outcome in ("seconds.", "existed already and is re-used."):
         run = stages.train(data=data, config=TrainConfig(k=8, epochs=3, model="distmult"))
         artifacts = published("train")
         assert f"MLflow run `{run}`" in artifacts["summary"].data
@@ -105,6 +108,20 @@ def test_a_single_stage_shows_its_results_when_it_runs_and_when_it_is_re_used() 
         assert ("train" in artifacts) == (outcome == "seconds.")
 
 
+EMPTY_SUMMARY = PipelineSummary(
+    results=Results(()),
+    accuracy_per_relation={},
+    ranks={},
+    dataset="family",
+    model="transe",
+    loss="nll",
+    seed=0,
+    runs={},
+    seconds={},
+    reused=(),
+)
+
+
 def test_work_continues_without_the_prefect_server(caplog: pytest.LogCaptureFixture) -> None:
     gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
 
@@ -113,7 +130,7 @@ def test_work_continues_without_the_prefect_server(caplog: pytest.LogCaptureFixt
             with progress_bar("train transe", 3) as bar:
                 for epoch in range(1, 4):
                     bar(epoch, "loss 1")
-            publish({"model": "transe", "dataset": "family", "notes": [], "metrics": {}, "runs": {}, "pipeline": ""})
+            publish(EMPTY_SUMMARY)
             return epoch
 
     @flow
@@ -134,11 +151,11 @@ def test_a_search_shows_its_best_settings_and_its_trials() -> None:
     found = tune(prepare=PrepareGiven(size=300), train=TrainGiven(k=8, epochs=4), config=config)
     artifacts = published("tune")
     assert set(artifacts) == {"summary", "results", "tune"}
-    assert found["command"] in artifacts["summary"].data
+    assert found.command in artifacts["summary"].data
     assert "2 trials: 2 complete. Best Brier: " in artifacts["summary"].data
     rows = json.loads(artifacts["results"].data)
-    assert rows[0]["trial"] == found["trial"]
-    assert rows[0]["value"] == pytest.approx(found["value"])
+    assert rows[0]["trial"] == found.trial
+    assert rows[0]["value"] == pytest.approx(found.value)
     assert rows[0]["value"] <= rows[1]["value"]
     assert artifacts["tune"].type == "progress"
 
@@ -213,16 +230,16 @@ def test_a_grid_gives_the_same_on_threads_and_dask_and_survives_a_failed_cell(mo
         DATASETS.remove("wn11")
         DATASETS.add("wn11", real)
     artifacts = published("reproduce")
-    assert f"* {second['findings'][0]}" in artifacts["summary"].data
+    assert f"* {second.findings[0]}" in artifacts["summary"].data
     assert "* wn11 hole self_adversarial failed: the training loss is nan" in artifacts["summary"].data
     figures = json.loads(artifacts["results"].data)
     assert len(figures) == 3 * 5 * 2  # models x (uncalibrated, two calibrators x two kinds of negatives) x metrics
     assert all(row["difference"] == pytest.approx(row["ours"] - row["paper"], abs=2e-4) for row in figures)
     for made in (first, second):
-        assert made["succeeded"] == 3
-        assert list(made["failures"]) == ["wn11 hole self_adversarial"]
-        assert "the training loss is nan" in made["failures"]["wn11 hole self_adversarial"]
-    frames = [pd.read_csv(made["csv"]) for made in (first, second)]
+        assert made.succeeded == 3
+        assert list(made.failures) == ["wn11 hole self_adversarial"]
+        assert "the training loss is nan" in made.failures["wn11 hole self_adversarial"]
+    frames = [pd.read_csv(made.csv) for made in (first, second)]
     pd.testing.assert_frame_equal(*frames)  # Dask re-used what threads had computed
 
 

@@ -1,4 +1,4 @@
-"""The reproduction: the real command over small graphs that stand where the paper's data sets do."""
+"""The reproduction: the real command over small graphs in the place of the paper's data sets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A family graph for wn11 and wn18rr, and trainings of a second."""
+    """A small family graph under the names of wn11 and wn18rr, and trainings that take a second."""
     family = small_family()
     kept = {name: DATASETS.get(name) for name in ("wn11", "wn18rr")}
     for name in kept:
@@ -41,11 +41,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def kgcal(*arguments: str) -> tuple[int, str]:
+    """The exit code and output of a command, in this process."""
     result = CliRunner().invoke(commands.app, list(arguments))
     return result.exit_code, result.output
 
 
-def test_the_grid_is_the_papers_and_names_what_it_does_not_know() -> None:
+def test_the_grid_has_the_cells_of_the_papers_tables() -> None:
     every = grid_module.grid(("all",), (), "default")
     assert set(every) == set(grid_module.TABLES)
     assert {table: len(cells) for table, cells in every.items()} == {
@@ -59,15 +60,24 @@ def test_the_grid_is_the_papers_and_names_what_it_does_not_know() -> None:
         "reliability": 12,
     }
     assert set(every["results"]) <= set(every["losses"])  # one run serves both
-    with pytest.raises(InputError, match="unknown table 'result': the known ones are all"):
-        grid_module.grid(("result",), (), "default")
-    with pytest.raises(InputError, match="the paper has no data set 'family'"):
-        grid_module.grid(("results",), ("family",), "default")
-    with pytest.raises(InputError, match="base-rate covers no run on wn11"):
-        grid_module.grid(("base-rate",), ("wn11",), "default")
 
 
-def test_tables_pages_and_a_second_run_that_computes_nothing(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tables", "datasets", "message"),
+    [
+        (("result",), (), "unknown table 'result': the known ones are all"),
+        (("results",), ("family",), "the paper has no data set 'family'"),
+        (("base-rate",), ("wn11",), "base-rate covers no run on wn11"),
+    ],
+)
+def test_a_table_or_data_set_that_the_paper_lacks_is_reported(
+    tables: tuple[str, ...], datasets: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        grid_module.grid(tables, datasets, "default")
+
+
+def test_a_reproduction_writes_its_table_and_page_and_a_second_one_computes_nothing(home: Path, tmp_path: Path) -> None:
     target = tmp_path / "figures.csv"
     arguments = ("reproduce", "thresholds", "reliability", "--dataset", "wn11")
     code, output = kgcal(*arguments, "--csv", str(target))
@@ -84,4 +94,4 @@ def test_tables_pages_and_a_second_run_that_computes_nothing(home: Path, tmp_pat
         assert text in page
     again, output = kgcal(*arguments, "--csv", str(target))
     assert again == 0, output
-    pd.testing.assert_frame_equal(pd.read_csv(target), frame)  # run ids, too: nothing was run again
+    pd.testing.assert_frame_equal(pd.read_csv(target), frame)  # the run ids, too: nothing was run again

@@ -1,7 +1,7 @@
 """How a flow becomes a command: its options, its help, and calling it with Prefect or without."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -22,7 +22,7 @@ FORCE = Annotated[bool, typer.Option("--force", help="run even if a finished run
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
 JSON = Annotated[Path | None, typer.Option("--json", help="also write the results to this file")]
 # Parameters of the flows that are neither settings nor upstream runs, by name or by FLOW.NAME
-PLAIN: dict[str, Any] = {
+PLAIN: Mapping[str, Any] = {
     "force": FORCE,
     "device": DEVICE,
     "preset": Annotated[
@@ -75,7 +75,7 @@ def extra_parameter(name: str, annotation: Any, default: Any) -> inspect.Paramet
 def add_flow_command(
     app: typer.Typer,
     function: "Flow[..., Any]",
-    run: Callable[[dict[str, Any]], None],
+    run: Callable[..., None],
     extra: Sequence[inspect.Parameter] = (),
     title: str = "",
 ) -> None:

@@ -20,29 +20,28 @@ from tasks.jobs.manifest import LATEST
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="run to recalibrate, instead of --model")]
 
 
-def pipeline_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:
+def pipeline_runner(function: "Flow[..., PipelineSummary]") -> Callable[..., None]:
     """The command of a pipeline: run it and show its results."""
 
-    def call(arguments: dict[str, Any]) -> None:
-        target: Path | None = arguments.pop("json_path")
-        if target is not None:
-            check_target(target)
-        if run := arguments.pop("run", ""):
+    def call(json_path: Path | None, run: str = "", **arguments: Any) -> None:
+        if json_path is not None:
+            check_target(json_path)
+        if run:
             if arguments["model"] != LATEST:
                 raise InputError(f"the run to recalibrate is named twice: {run} and --model {arguments['model']}")
             arguments["model"] = run
-        summary = start(function, **arguments)
-        if target is not None:
-            write_results(target, summary)
-        show_results(console, PipelineSummary.from_json(summary))
+        summary: PipelineSummary = start(function, **arguments)
+        if json_path is not None:
+            write_results(json_path, summary)
+        show_results(console, summary)
 
     return call
 
 
-def write_results(target: Path, summary: dict[str, Any]) -> None:
+def write_results(target: Path, summary: PipelineSummary) -> None:
     """Write the results as JSON. The file appears complete or not at all."""
     partial = target.with_name(f".{target.name}.partial")
-    partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
     partial.replace(target)
 
 

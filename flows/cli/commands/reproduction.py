@@ -1,7 +1,7 @@
 """`kgcal reproduce`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,6 +10,7 @@ from flows.cli.terminal import check_target, console, fail, guarded
 from flows.deployment.parameters import THREADS
 from flows.reproduce import reproduce, task_runner
 from kgcore.reproduction.grid import TABLES, grid
+from tasks.jobs.reproduce import Reproduction
 
 
 @guarded
@@ -31,10 +32,18 @@ def reproduce_paper(
         check_target(csv, "--csv")
     grid(tuple(tables), tuple(dataset), preset)
     task_runner(runner or THREADS)
-    arguments: dict[str, Any] = {"tables": tables, "datasets": dataset, "preset": preset, "force": force}
-    arguments |= {"device": device} | {"csv": str(csv.absolute()) if csv else None}
     # a runner that is named is one of Prefect's: it needs a server, a temporary one if no other is there
-    made = start(reproduce, direct=runner is None, runner=runner or THREADS, **arguments)
+    made: Reproduction = start(
+        reproduce,
+        direct=runner is None,
+        tables=tables,
+        datasets=dataset,
+        preset=preset,
+        runner=runner or THREADS,
+        force=force,
+        device=device,
+        csv=str(csv.absolute()) if csv else None,
+    )
     for finding in made.findings:
         console.print(f"* {finding}")
     console.print(f"page: {made.page}", soft_wrap=True)

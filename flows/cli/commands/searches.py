@@ -11,10 +11,9 @@ from flows.cli.tables.tuning import show_tuning
 from flows.cli.terminal import console
 from flows.ensemble import ensemble
 from flows.tune import tune
-from kgcore.report.ensemble_summary import EnsembleSummary
 
 
-def run_tune(arguments: dict[str, Any]) -> None:
+def run_tune(**arguments: Any) -> None:
     """Search for settings. An interrupted search shows its best result so far and the exit code of an interrupt."""
     found = start(tune, **arguments)
     show_tuning(console, found)
@@ -22,9 +21,9 @@ def run_tune(arguments: dict[str, Any]) -> None:
         raise typer.Exit(128 + signal.SIGINT)
 
 
-def run_ensemble(arguments: dict[str, Any]) -> None:
+def run_ensemble(**arguments: Any) -> None:
     """Show the ensembles beside their members."""
-    show_ensemble(console, EnsembleSummary.from_json(start(ensemble, **arguments)))
+    show_ensemble(console, start(ensemble, **arguments))
 
 
 def add_searches(app: typer.Typer) -> None:

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.local import add_local_commands
 from flows.cli.terminal import guarded
-from flows.local.commands import add_local_commands
 from tasks.tracking.ui import serve_ui
 
 

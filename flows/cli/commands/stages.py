@@ -10,10 +10,10 @@ from flows.cli.commands.flow_command import add_flow_command, start
 from flows.stages import STAGE_FLOWS
 
 
-def stage_runner(function: "Flow[..., Any]") -> Callable[[dict[str, Any]], None]:
+def stage_runner(function: "Flow[..., Any]") -> Callable[..., None]:
     """The command of a single stage: run it and print its MLflow run id."""
 
-    def call(arguments: dict[str, Any]) -> None:
+    def call(**arguments: Any) -> None:
         print(start(function, **arguments))
 
     return call

@@ -11,13 +11,13 @@ from flows.promote import promote
 from flows.watch import watch
 
 
-def run_promote(arguments: dict[str, Any]) -> None:
+def run_promote(**arguments: Any) -> None:
     """Run the gate and print each decision with its reason."""
     for decision in start(promote, **arguments):
         console.print(decision.explanation)
 
 
-def run_watch(arguments: dict[str, Any]) -> None:
+def run_watch(**arguments: Any) -> None:
     """Check the champion and show the findings."""
     show_look(console, start(watch, **arguments))
 
