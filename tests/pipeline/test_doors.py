@@ -20,8 +20,8 @@ from flows.pipeline import pipeline
 from kgcore.config import TrainGiven
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
-from tasks.jobs.pipeline import resolve
-from tasks.stages.base import load_config
+from tasks.jobs.manifest import resolve
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.pipeline.conftest import CHECKOUT, small_family
 
@@ -84,10 +84,12 @@ DOORS: list[Callable[[dict[str, Any], str], None]] = [command_line, mlproject, d
 def trained(door: Callable[[dict[str, Any], str], None], preset: str = "default", **given: Any) -> dict[str, Any]:
     """The ids of the train and calibrate runs of a pipeline on WN11 with DistMult, the settings and the parameters."""
     door({"dataset": "wn11", "model": "distmult", **SMALL, **given}, preset)
-    [run] = open_store().search(stage="pipeline")[:1]
-    runs = {stage: resolve(stage, run.info.run_id) for stage in ("train", "calibrate")}
-    settings = {name: value for ref in runs.values() for name, value in load_config(ref).items()}
-    return {"runs": {stage: ref.run_id for stage, ref in runs.items()}, "settings": settings, "params": run.data.params}
+    store = open_store()
+    newest = store.find(RunTags(stage="pipeline"))[0].run_id
+    runs = {stage: resolve(stage, newest).run_id for stage in ("train", "calibrate")}
+    configs = [store.get(run_id).tags.config or {} for run_id in runs.values()]
+    settings = {name: value for config in configs for name, value in config.items()}
+    return {"runs": runs, "settings": settings, "params": store.client.get_run(newest).data.params}
 
 
 def newest_flow_run() -> FlowRun:

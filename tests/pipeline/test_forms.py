@@ -15,11 +15,13 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
 from flows.ensemble import ensemble
-from flows.pipeline import pipeline, recalibrate
+from flows.pipeline import pipeline
+from flows.promote import promote
+from flows.recalibrate import recalibrate
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
 from flows.tune import tune
-from flows.upkeep import promote, watch
+from flows.watch import watch
 from kgcore.config import LIMITS, Config, Given
 from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES, SIDES_PATTERN
 from kgcore.errors import InputError

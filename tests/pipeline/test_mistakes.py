@@ -59,8 +59,8 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
         (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
-        (("calibrate", "--scores", "abc"), "there is no MLflow run 'abc'"),
-        (("calibrate",), "there is no finished pipeline run to take the latest from"),
+        (("calibrate", "--scores", "abc"), "the run 'abc' does not exist"),
+        (("calibrate",), "`latest` needs a finished pipeline run, and the store has none"),
         (("compare",), "no finished evaluation is in sqlite:///"),
     ],
 )
