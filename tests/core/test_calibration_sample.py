@@ -33,7 +33,7 @@ def test_samples_that_cannot_be_fitted_are_refused() -> None:
         ground_truth_sample(np.arange(3.0), np.ones(3))
     with pytest.raises(InputError, match="not finite"):
         ground_truth_sample(np.array([1.0, np.nan]), np.array([0.0, 1]))
-    with pytest.raises(InputError, match="labels are 0"):
+    with pytest.raises(InputError, match="labels hold -1: every label must be 0"):
         ground_truth_sample(np.array([1.0, 2]), np.array([-1.0, 1]))
     with pytest.raises(InputError, match="of one length"):
         ground_truth_sample(np.arange(3.0), np.ones(2))
