@@ -1,0 +1,138 @@
+"""What MLflow holds after `kgcal run`: nested runs, models, metrics with their data, series, figures, files."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from mlflow.entities import LoggedModel, Run
+
+from tests.conftest import tiny_options
+from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs, client_of, tags_of
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A pipeline's results, and all that MLflow's client reads of it.
+
+    runs    run id -> run
+    models  every LoggedModel
+    """
+
+    kgcal: Kgcal
+    results: dict[str, Any]
+    runs: dict[str, Run]
+    models: list[LoggedModel]
+
+    @property
+    def pipeline(self) -> Run:
+        return self.runs[self.results["pipeline"]]
+
+    def stage(self, name: str) -> Run:
+        """The run of a stage."""
+        return self.runs[self.results["runs"][name]]
+
+    def calibrator(self, label: str) -> LoggedModel:
+        """The model of the calibrator of that label."""
+        [model] = [model for model in self.models if model.tags.get("label") == label]
+        return model
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
+    kgcal = Kgcal(tmp_path_factory.mktemp("logged"))
+    results, runs = kgcal.results(*tiny_options()), {run.info.run_id: run for run in all_runs(kgcal)}
+    experiment = runs[results["pipeline"]].info.experiment_id
+    return Logged(kgcal, results, runs, list(client_of(kgcal).search_logged_models([experiment])))
+
+
+def test_the_stages_are_nested_under_the_pipeline(logged: Logged) -> None:
+    assert len(logged.runs) == 1 + len(STAGE_NAMES) + 6  # the pipeline, its stages, a measurement of each calibrator
+    assert {run.info.status for run in logged.runs.values()} == {"FINISHED"}
+    for stage in STAGE_NAMES:
+        tags = tags_of(logged.stage(stage))
+        assert (tags.stage, tags.parent) == (stage, logged.results["pipeline"])
+
+
+def test_the_pipeline_has_the_settings_and_the_headline_metrics(logged: Logged) -> None:
+    metrics, found = logged.results["metrics"], logged.pipeline.data.metrics
+    assert logged.pipeline.data.params["base_rate"] == "0.5"
+    assert found["syn.isotonic.brier"] == metrics["synthetic"]["isotonic"]["brier"]
+    assert found["gt.isotonic.smooth_ece"] == metrics["ground_truth"]["isotonic"]["smooth_ece"]
+    assert "gt.isotonic.brier_miscalibration" not in found  # the evaluate run has all
+    evaluated = set(logged.stage("evaluate").data.metrics)
+    assert {"gt.isotonic.brier_miscalibration", "syn.platt.auroc", "uncalibrated.smooth_ece_low"} <= evaluated
+
+
+def test_the_data_set_is_the_input_of_the_pipeline_and_of_prepare(logged: Logged) -> None:
+    for run in (logged.pipeline, logged.stage("prepare")):
+        assert [data.dataset.name for data in run.inputs.dataset_inputs] == ["family"]
+
+
+def test_the_loss_is_a_series_with_a_step_for_each_epoch(logged: Logged) -> None:
+    series = client_of(logged.kgcal).get_metric_history(logged.results["runs"]["train"], "loss")
+    assert [point.step for point in series] == list(range(1, 21))
+
+
+def test_each_calibrator_is_a_model_over_one_base_model(logged: Logged) -> None:
+    assert len(logged.models) == 7  # the base model, two baselines, two calibrators by two kinds of negatives
+    [base] = [model for model in logged.models if "label" not in model.tags]
+    assert {model.tags["base_model"] for model in logged.models if "label" in model.tags} == {base.model_id}
+    assert {metric.key for metric in base.metrics} >= {"mrr", "hits_at_10"}
+    platt = logged.calibrator("synthetic.platt")
+    stored = [entry.path for entry in client_of(logged.kgcal).list_logged_model_artifacts(platt.model_id)]
+    assert stored == ["calibrator.json"]
+
+
+@pytest.mark.parametrize("metric", ["brier", "smooth_ece"])
+def test_a_model_has_its_metrics_and_the_data_set_they_were_measured_on(logged: Logged, metric: str) -> None:
+    [measured] = [entry for entry in logged.calibrator("synthetic.platt").metrics if entry.key == metric]
+    assert measured.value == logged.results["metrics"]["synthetic"]["platt"][metric]
+    assert measured.dataset_name == "family"
+
+
+def test_each_calibrator_is_measured_in_a_run_of_its_own(logged: Logged) -> None:
+    [platt] = [run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.platt"]
+    assert tags_of(platt).parent == logged.results["runs"]["evaluate"]
+    assert platt.data.params["calibrator"] == "platt"
+    intervals = logged.results["intervals"]["synthetic"]["platt"]
+    ends = {
+        f"{name}_{end}": intervals[name][number]
+        for name in ("brier", "smooth_ece")
+        for number, end in enumerate(("low", "high"))
+    }
+    assert platt.data.metrics == logged.results["metrics"]["synthetic"]["platt"] | ends
+
+
+def test_a_measurement_has_the_settings_that_people_compare_by(logged: Logged) -> None:
+    [isotonic] = [run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.isotonic"]
+    wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "k": "16"}
+    wanted |= {"calibrator": "isotonic", "negatives": "synthetic", "training_strategy": "uniform"}
+    wanted |= {"calibration_strategy": "typed=0.9 uniform=0.1", "calibration_sides": "bernoulli"}
+    wanted |= {"calibration_filtered": "True"}
+    found = dict(isotonic.data.params)
+    assert float(found.pop("base_rate")) == pytest.approx(0.5)
+    assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("stage", "metric"), [("classify", "gt.platt.accuracy"), ("evaluate", "gt.platt.auroc"), ("rank", "mrr")]
+)
+def test_a_metric_of_a_stage_names_its_data_set_and_its_model(logged: Logged, stage: str, metric: str) -> None:
+    run_id = logged.results["runs"][stage]
+    [point] = client_of(logged.kgcal).get_metric_history(run_id, metric)
+    measured = {
+        (entry.key, entry.run_id, entry.dataset_name) for model in logged.models for entry in model.metrics or []
+    }
+    assert (point.key, run_id, "family") in measured
+
+
+def test_the_description_of_an_evaluation_has_its_table(logged: Logged) -> None:
+    note = tags_of(logged.stage("evaluate")).note or ""
+    assert f"{logged.results['metrics']['synthetic']['platt']['brier']:.4f}" in note
+
+
+def test_the_pipeline_has_the_figures_and_no_file_is_a_pickle(logged: Logged) -> None:
+    figures = [entry.path for entry in client_of(logged.kgcal).list_artifacts(logged.results["pipeline"], "figures")]
+    assert figures == ["figures/reliability_ground_truth.png", "figures/reliability_synthetic.png"]
+    files = {path.suffix for path in (logged.kgcal.home / "artifacts").rglob("*") if path.is_file()}
+    assert files == {".parquet", ".json", ".safetensors", ".html", ".png"}

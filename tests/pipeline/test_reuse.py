@@ -1,0 +1,97 @@
+"""Which stages of `kgcal run` are re-used: in a second run, after another setting, a lost artifact, changed code."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import tiny_options
+from tests.pipeline.conftest import STAGE_NAMES, Kgcal, client_of, copy_of_the_code
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
+    """A pipeline and its results."""
+    kgcal = Kgcal(tmp_path_factory.mktemp("first"))
+    return kgcal, kgcal.results(*tiny_options())
+
+
+def test_a_second_run_re_uses_every_stage_and_says_so(first: tuple[Kgcal, dict]) -> None:
+    kgcal, results = first
+    done = kgcal("run", *tiny_options())
+    assert done.returncode == 0
+    assert "stages run: none" in done.stdout
+    assert done.stderr.count("re-used") == len(STAGE_NAMES)
+    again = kgcal.results(*tiny_options())
+    assert again["runs"] == results["runs"]
+    assert again["reused"] == STAGE_NAMES
+    assert again["metrics"] == results["metrics"]
+
+
+def test_another_setting_re_runs_its_stage_and_the_stages_after_it(first: tuple[Kgcal, dict]) -> None:
+    kgcal, _ = first
+    results = kgcal.results(*tiny_options(), "--base-rate", "0.3")
+    assert results["reused"] == ["prepare", "train", "corrupt", "score", "rank"]
+
+
+def test_a_lost_artifact_is_made_again(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    results = kgcal.results(*tiny_options())
+    for file, reused in (
+        ("scores.parquet", ["prepare", "train", "corrupt", "rank"]),
+        ("predictions.parquet", ["prepare", "train", "corrupt", "score", "calibrate", "rank"]),
+        ("embeddings.safetensors", ["prepare", "corrupt"]),
+    ):
+        newest = max((kgcal.home / "artifacts").rglob(file), key=lambda path: path.stat().st_mtime)
+        newest.unlink()
+        again = kgcal.results(*tiny_options())
+        assert again["reused"] == reused, file
+        assert again["metrics"] == results["metrics"]
+    forced = kgcal.results(*tiny_options(), "--force")
+    assert forced["reused"] == []
+    assert forced["metrics"] == results["metrics"]
+
+
+def test_a_stage_that_was_forced_is_the_upstream_of_the_next_run(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    first = kgcal.results(*tiny_options())
+    options = [part for part in tiny_options() if part not in ("--size", "300")]
+    forced = kgcal("train", "--data", first["runs"]["prepare"], *options, "--force")
+    assert forced.returncode == 0, forced.stderr
+    again = kgcal.results(*tiny_options())
+    assert again["runs"]["train"] == forced.stdout.strip() != first["runs"]["train"]
+    assert again["reused"] == ["prepare", "corrupt"] or again["reused"] == ["prepare", "train", "corrupt"]
+    html = Path(again["report"]).read_text()
+    assert again["runs"]["train"] in html
+    assert first["runs"]["train"] not in html
+
+
+def test_a_changed_generator_generates_anew(tmp_path: Path) -> None:
+    code = copy_of_the_code(tmp_path)
+    kgcal = Kgcal(tmp_path, code)
+    before = kgcal("prepare", "--size", "300").stdout
+    source = code / "kgcore" / "datasets" / "genealogy.py"
+    source.write_text(
+        source.read_text().replace(
+            "PEOPLE_PER_TOWN, PEOPLE_PER_COMPANY = 40, 20", "PEOPLE_PER_TOWN, PEOPLE_PER_COMPANY = 10, 20"
+        )
+    )
+    after = kgcal("prepare", "--size", "300").stdout
+    entities = [client_of(kgcal).get_run(run.strip()).data.metrics["entities"] for run in (before, after)]
+    assert entities == [322, 345]
+
+
+def test_changed_code_re_runs_the_stages_that_call_it_and_the_stages_after_them(tmp_path: Path) -> None:
+    code = copy_of_the_code(tmp_path)
+    kgcal = Kgcal(tmp_path, code)
+    kgcal.results(*tiny_options())
+    for file, expected in (
+        ("kgcore/calibration/isotonic.py", ["prepare", "train", "corrupt", "score", "rank"]),
+        ("kgcore/calibration/sample.py", ["prepare", "train", "corrupt", "score", "rank"]),
+        ("kgcore/models/hole.py", STAGE_NAMES),
+        ("kgcore/metrics/ranks.py", ["prepare", "train", "corrupt", "score", "calibrate", "classify"]),
+        ("kgcore/report/page.html.j2", [stage for stage in STAGE_NAMES if stage != "report"]),
+        ("kgcore/models/transe.py", ["prepare", "corrupt"]),
+    ):
+        with (code / file).open("a") as source:
+            source.write("\n# touched\n")
+        assert kgcal.results(*tiny_options())["reused"] == expected, file
