@@ -24,7 +24,8 @@ def read(*words: str, train: Any = TrainGiven, calibrate: Any = CalibrateGiven) 
         default="auto",
         annotation=Annotated[str, typer.Option(envvar="KGCAL_DEVICE")],
     )
-    reader.command()(command(found.append, {"train": train, "calibrate": calibrate}, [device]))
+    settings = {"train": train, "calibrate": calibrate}
+    reader.command()(command(lambda **arguments: found.append(arguments), settings, [device]))
     done = CliRunner().invoke(reader, [*words])
     if isinstance(done.exception, InputError):
         raise done.exception
