@@ -6,12 +6,12 @@ from flows.deployment.flow import flow
 from flows.deployment.publish import publish_look
 from flows.recalibrate import recalibrate
 from kgcore.config import WatchConfig
-from tasks.jobs.watch import Seen, mark_recalibrated, watch_champion
+from tasks.jobs.watch import WatchResult, mark_recalibrated, watch_champion
 from tasks.workspace.flow_run import current_flow_run
 
 
 @flow(name="watch", flow_run_name="watch {dataset}")
-def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> Seen:
+def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> WatchResult:
     """See whether a data set's champion still fits newly labelled triples; warn, or recalibrate.
 
     Args:

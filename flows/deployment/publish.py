@@ -19,7 +19,7 @@ from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
 from tasks.jobs.tune import Tuned
-from tasks.jobs.watch import Seen
+from tasks.jobs.watch import WatchResult
 from tasks.stages.reference import StageRef
 from tasks.stages.table import in_order
 from tasks.tracking.store import open_store
@@ -89,7 +89,7 @@ def publish_ensemble(summary: EnsembleSummary) -> None:
     _publish(f"Ensembles on {summary.dataset}", text, table, summary.run)
 
 
-def publish_look(seen: Seen) -> None:
+def publish_look(seen: WatchResult) -> None:
     """Of a look at a champion: what is wrong. The table holds its figures."""
     text = [f"* {finding}" for finding in seen.findings] or [f"{seen.model} fits."]
     text += [f"* recalibrated: run `{seen.recalibrated}`"] if seen.recalibrated else []

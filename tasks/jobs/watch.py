@@ -25,7 +25,7 @@ log = logging.getLogger("kgcal")
 
 
 @dataclass(frozen=True)
-class Seen:
+class WatchResult:
     """What a look at a champion found.
 
     model         the champion's URI
@@ -45,7 +45,7 @@ class Seen:
     recalibrated: str = ""
 
 
-def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> Seen:
+def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResult:
     """Measure the champion of a data set on newly labelled triples, and find whether it still fits.
 
     Triples of the champion's train, valid and test are left out: they are not new to it. The same file and champion
@@ -71,7 +71,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> Seen:
 
         measured = _look(store, model_id, labels, config)
         number += 1
-        found = Seen(dataset, champion.uri, measured.metrics(), tuple(measured.findings), number, "")
+        found = WatchResult(dataset, champion.uri, measured.metrics(), tuple(measured.findings), number, "")
         with store.open_run(
             f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
         ) as run_id:
@@ -83,7 +83,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> Seen:
     return replace(found, run=run_id)
 
 
-def mark_recalibrated(seen: Seen, pipeline: str) -> Seen:
+def mark_recalibrated(seen: WatchResult, pipeline: str) -> WatchResult:
     """Note the pipeline run that a look led to: the same look leads to no other."""
     open_store().log_tags(seen.run, RunTags(recalibrated=pipeline))
     return replace(seen, recalibrated=pipeline)
@@ -106,21 +106,21 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
     raise InputError(f"the test predictions by calibrate run {made_by} are gone: there is nothing to compare with")
 
 
-def markdown(found: Seen) -> str:
+def markdown(found: WatchResult) -> str:
     """What a look found, for people."""
     lines = [f"Look {found.number} at {found.model}: " + ("; ".join(found.findings) or "it fits."), ""]
     lines += ["| | |", "|---|---|"]
     return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])
 
 
-def _to_json(found: Seen) -> dict[str, object]:
+def _to_json(found: WatchResult) -> dict[str, object]:
     return {name: getattr(found, name) for name in ("dataset", "model", "metrics", "findings")}
 
 
-def _read_look(path: Path) -> Seen:
+def _read_look(path: Path) -> WatchResult:
     data = storage.read_json(path)
-    return Seen(data["dataset"], data["model"], data["metrics"], tuple(data["findings"]), 0, "")
+    return WatchResult(data["dataset"], data["model"], data["metrics"], tuple(data["findings"]), 0, "")
 
 
-def _look_artifact(number: int) -> Artifact[Seen]:
+def _look_artifact(number: int) -> Artifact[WatchResult]:
     return Artifact("watch", f"looks/{number}.json", _read_look)

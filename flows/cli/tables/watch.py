@@ -3,10 +3,10 @@
 from rich.console import Console
 
 from kgcore.report.columns import headline
-from tasks.jobs.watch import Seen
+from tasks.jobs.watch import WatchResult
 
 
-def show_look(console: Console, seen: Seen) -> None:
+def show_look(console: Console, seen: WatchResult) -> None:
     """Print what a look at a champion found."""
     figures = seen.metrics
     console.print(f"look {seen.number} at {seen.model}: {figures['triples']:,.0f} newly labelled triples")
