@@ -16,7 +16,7 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
-from tasks.jobs.tune import Tuned, search_settings, tuning_run
+from tasks.jobs.tune import TuningResult, search_settings, tuning_run
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context
 
@@ -31,7 +31,7 @@ def tune(
     base_rate: float = CalibrateConfig().base_rate,
     force: bool = False,
     device: Device = "auto",
-) -> Tuned:
+) -> TuningResult:
     """Search for the best training settings on validation; resumes an earlier search with the same options.
 
     The metric of a trial is that of cross-fitted probabilities: an isotonic calibrator of one half of the validation

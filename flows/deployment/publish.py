@@ -18,7 +18,7 @@ from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
-from tasks.jobs.tune import Tuned
+from tasks.jobs.tune import TuningResult
 from tasks.jobs.watch import WatchResult
 from tasks.stages.reference import StageRef
 from tasks.stages.table import in_order
@@ -97,7 +97,7 @@ def publish_look(seen: WatchResult) -> None:
     _publish(f"Look {seen.number} at {seen.dataset}", "\n".join(text), table, seen.run)
 
 
-def publish_tuning(found: Tuned) -> None:
+def publish_tuning(found: TuningResult) -> None:
     """Of a search: what it found, as a command. The table holds its best trials."""
     table = [
         {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}

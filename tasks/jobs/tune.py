@@ -59,7 +59,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuningResult:
     """What a search found.
 
     metric       the figure that it improves; `value` is its best value, of the trial of that number
@@ -108,7 +108,7 @@ def tuning_run(
 
 
 @as_task("search_settings")
-def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> Tuned:
+def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> TuningResult:
     """Search the training settings on the train and valid splits of a prepare run, under the run `context.parent`.
 
     A study of the same settings and triples is resumed, and shared with other processes; `context.force` begins it
@@ -181,13 +181,13 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
     return digest(["tune", settings, graph.fingerprint(), code_fingerprint(code)])
 
 
-def _found(study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str) -> Tuned:
+def _found(study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str) -> TuningResult:
     from kgcore.tuning.study import begun, best, config_of
 
     found = best(study)
     settings = config_of(found)
     trials = tuple(_trial(trial) for trial in begun(study))
-    return Tuned(
+    return TuningResult(
         dataset=dataset,
         metric=config.metric,
         searched=config.search,
@@ -215,7 +215,7 @@ def _trial(trial: "FrozenTrial") -> Trial:
     )
 
 
-def _log(store: Store, study: "Study", found: Tuned) -> None:
+def _log(store: Store, study: "Study", found: TuningResult) -> None:
     """Log the best settings, the trials, and what the UI shows."""
     from kgcore.tuning.study import best, trials_table
 

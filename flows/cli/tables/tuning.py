@@ -9,7 +9,7 @@ from rich.table import Table
 
 from kgcore.config import TrainConfig
 from kgcore.config.choices import OBJECTIVES
-from tasks.jobs.tune import Trial, Tuned
+from tasks.jobs.tune import Trial, TuningResult
 from tasks.tracking.names import shares_text
 from tasks.tracking.ui import ui_command
 
@@ -33,13 +33,13 @@ COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
 }
 
 
-def ranked(found: Tuned) -> list[Trial]:
+def ranked(found: TuningResult) -> list[Trial]:
     """The complete trials, best first."""
     complete = [trial for trial in found.trials if trial.state == "complete"]
     return sorted(complete, key=lambda trial: trial.value or 0.0, reverse=OBJECTIVES[found.metric] == "maximize")
 
 
-def show_tuning(console: Console, found: Tuned) -> None:
+def show_tuning(console: Console, found: TuningResult) -> None:
     """Print the best trials, how the trials ended, and the command with the best settings."""
     columns = {name: cell for searched in found.searched for name, cell in COLUMNS.get(searched, {}).items()}
     word = WORDS[found.metric]
@@ -59,7 +59,7 @@ def show_tuning(console: Console, found: Tuned) -> None:
     console.print(escape(found.command), soft_wrap=True)
 
 
-def outcome(found: Tuned) -> str:
+def outcome(found: TuningResult) -> str:
     """How the trials ended, and how the best one compares with the first, in a sentence each."""
     states = ("complete", "pruned", "failed", "running")
     counts = {state: sum(trial.state == state for trial in found.trials) for state in states}
