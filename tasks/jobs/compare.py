@@ -13,9 +13,9 @@ from tasks.tracking.names import shares_text
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 
-SCORES, FURTHER = metric_names("headline"), metric_names("calibration", "discrimination")
-UNRANKED = metric_names("sharpness")  # shown, but neither low nor high values are better
-METRICS = (*SCORES, "mrr", *FURTHER)
+HEADLINE_METRICS, FURTHER_METRICS = metric_names("headline"), metric_names("calibration", "discrimination")
+UNRANKED_METRICS = metric_names("sharpness")  # shown, but neither low nor high values are better
+SORTABLE_METRICS = (*HEADLINE_METRICS, "mrr", *FURTHER_METRICS)
 HIGHEST_FIRST = ("mrr", *highest_best())
 NEGATIVES = ("ground_truth", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows that share these were measured on the same triples
@@ -45,7 +45,7 @@ COLUMNS = [
         "calibrator",
         "base_rate",
     ),
-    *(*SCORES, *FURTHER, *UNRANKED, *_RANKS, "when", "run", "evaluate"),
+    *(*HEADLINE_METRICS, *FURTHER_METRICS, *UNRANKED_METRICS, *_RANKS, "when", "run", "evaluate"),
 ]
 
 
@@ -85,8 +85,8 @@ def comparison(
     What was measured several times with the same settings and the same result stands once, as measured last.
     Raises InputError where nothing matches.
     """
-    if metric not in METRICS:
-        raise InputError(f"there is no metric {metric!r} to compare by: known are {', '.join(METRICS)}")
+    if metric not in SORTABLE_METRICS:
+        raise InputError(f"there is no metric {metric!r} to compare by: known are {', '.join(SORTABLE_METRICS)}")
     if negatives is not None and negatives not in NEGATIVES:
         raise InputError(f"negatives is {negatives!r}: it must be one of {', '.join(NEGATIVES)}")
     rows = _rows()
@@ -181,7 +181,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
         "base_rate": float(params.get("base_rate", "nan")),
         "when": pd.Timestamp(round(1000 * (measured.ended or 0.0)), unit="ms", tz="UTC"),
     }
-    row |= {name: metrics.get(name, float("nan")) for name in (*SCORES, *FURTHER, *UNRANKED)}
+    row |= {name: metrics.get(name, float("nan")) for name in (*HEADLINE_METRICS, *FURTHER_METRICS, *UNRANKED_METRICS)}
     row |= {name: ranks.get(name, float("nan")) for name in _RANKS}
     return row | {name: _text(value) for name, value in settings.items() if name not in _NO_SETTING}
 
@@ -214,7 +214,13 @@ def _once(frame: pd.DataFrame) -> pd.DataFrame:
     synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
     frame.loc[apart, synthetic] = None
     frame.loc[apart, "calibration_strategy"] = ""
-    result = (*FURTHER, *UNRANKED, "when", "run", "evaluate")  # the further metrics follow from the rest
+    result = (
+        *FURTHER_METRICS,
+        *UNRANKED_METRICS,
+        "when",
+        "run",
+        "evaluate",
+    )  # the further metrics follow from the rest
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 

@@ -8,7 +8,7 @@ import typer
 from flows.cli.tables.comparison import show_comparison
 from flows.cli.terminal import check_target, console, guarded
 from kgcore.errors import InputError
-from tasks.jobs.compare import METRICS, NEGATIVES, comparison, write_csv
+from tasks.jobs.compare import NEGATIVES, SORTABLE_METRICS, comparison, write_csv
 from tasks.workspace.catalogue import catalogue
 
 
@@ -17,7 +17,7 @@ def compare(
     dataset: Annotated[
         str | None, typer.Option(help="data set, a name or a folder; without it, one table per data set")
     ] = None,
-    metric: Annotated[str, typer.Option(help=f"metric to sort by: {', '.join(METRICS)}")] = "brier",
+    metric: Annotated[str, typer.Option(help=f"metric to sort by: {', '.join(SORTABLE_METRICS)}")] = "brier",
     negatives: Annotated[
         str | None, typer.Option(help=f"only calibrators fitted on these negatives: {' or '.join(NEGATIVES)}")
     ] = None,

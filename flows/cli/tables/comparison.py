@@ -8,7 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from kgcore.report.columns import title
-from tasks.jobs.compare import FURTHER, HIGHEST_FIRST, LABELLED, METRICS, TEST_SAMPLE, setting_columns
+from tasks.jobs.compare import FURTHER_METRICS, HIGHEST_FIRST, LABELLED, SORTABLE_METRICS, TEST_SAMPLE, setting_columns
 from tasks.tracking.views import best_runs_page
 
 HEADERS = {  # in the order of the table
@@ -24,7 +24,7 @@ HEADERS = {  # in the order of the table
     "log_loss": "log loss",
     "ece": "ECE",
     "accuracy": "accuracy",
-    **{name: title(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER},  # the one compared by
+    **{name: title(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER_METRICS},  # the one compared by
     "mrr": "MRR",
     "differs": "differs in",
     "when": "when",
@@ -69,7 +69,7 @@ def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int
 def _show_sample(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metric: str) -> None:
     """The table, in what columns there is room for, and a line about those there is none for."""
     cells = _cells(shown, fitted)
-    names = [name for name in HEADERS if any(cells[name]) and (name == metric or name not in FURTHER)]
+    names = [name for name in HEADERS if any(cells[name]) and (name == metric or name not in FURTHER_METRICS)]
     constant = [name for name in SAME if name in names and len(set(cells[name]) - {""}) == 1 and len(shown) > 1]
     gone: list[str] = []
     for name in ["when", *constant, *DISPENSABLE[1:]]:
@@ -93,7 +93,7 @@ def _show_sample(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, me
 def _table(names: list[str], cells: dict[str, list[str]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for name in names:
-        numbers = name in METRICS or name in ("k", "base_rate")
+        numbers = name in SORTABLE_METRICS or name in ("k", "base_rate")
         table.add_column(HEADERS[name], justify="right" if numbers else "left", overflow="fold", no_wrap=numbers)
     for row in zip(*(cells[name] for name in names), strict=True):
         table.add_row(*(f"[bold green]{text}[/]" if text.endswith("*") else escape(text) for text in row))
@@ -106,7 +106,7 @@ def _cells(shown: pd.DataFrame, fitted: pd.DataFrame) -> dict[str, list[str]]:
     for name in ("negatives", "calibrator"):
         cells[name] = [text.replace("_", " ") for text in cells[name]]
     cells["base_rate"] = [f"{rate:.3g}" for rate in shown["base_rate"]]
-    for name in METRICS:
+    for name in SORTABLE_METRICS:
         top = _best(fitted[name], name)
         cells[name] = ["-" if pd.isna(v) else f"{v:.4f}{'*' if v == top else ' '}" for v in shown[name]]
     cells["when"] = [when.to_pydatetime().astimezone().strftime("%Y-%m-%d %H:%M") for when in shown["when"]]
