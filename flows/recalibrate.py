@@ -9,7 +9,7 @@ from flows.pipeline import after_training
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
-from tasks.jobs.recalibrate import earlier, recalibration_run
+from tasks.jobs.recalibrate import model_and_settings, recalibration_run
 from tasks.stages.prepare import add_labels
 from tasks.stages.reference import Context
 from tasks.stages.train import adopt_model
@@ -39,7 +39,7 @@ def recalibrate(
         force: run every stage that is not taken over even where a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    trained, configs = earlier(model, base_rate)
+    trained, configs = model_and_settings(model, base_rate)
     fitted = None if refit or labels or base_rate is None else resolve("calibrate", model)
     file, flow_run = Path(labels) if labels else None, current_flow_run()
     with recalibration_run(trained, configs, file, instead, device, flow_run.id if flow_run else None) as run_id:

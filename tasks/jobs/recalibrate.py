@@ -29,7 +29,7 @@ from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import find_device
 
 
-def earlier(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:
+def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:
     """The model that a person names (see `resolve`), and the settings of the newest evaluation of what was named, or
     else of that model; the defaults where it was never evaluated.
 
