@@ -50,7 +50,7 @@ def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, Pi
 
 def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
     """The settings of the stages after the model, as an evaluation had them."""
-    runs = {stage: store.get(run_id) for stage, run_id in evaluation.line.items()}
+    runs = {stage: store.get(run_id) for stage, run_id in evaluation.lineage.items()}
     return PipelineConfigs(
         corrupt=config_of(CorruptConfig, runs["corrupt"]),
         calibrate=config_of(CalibrateConfig, runs["calibrate"]),

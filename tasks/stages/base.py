@@ -49,9 +49,9 @@ class Stage(Generic[C]):
         """
         return self._task(upstream, config or self.config(), context)
 
-    def line(self) -> list[str]:
+    def lineage(self) -> list[str]:
         """The names of all stages that this one comes from, and its own, upstream first."""
-        names = [name for stage in self.inputs.values() for name in stage.line()]
+        names = [name for stage in self.inputs.values() for name in stage.lineage()]
         return list(dict.fromkeys([*names, self.name]))
 
     def needed(self, config: C) -> list[str]:

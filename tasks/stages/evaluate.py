@@ -34,7 +34,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         notes=tuple(judged.notes(run.config(CalibrateConfig).base_rate)),
     )
     run.save(SUMMARY, summary)
-    upstream = {name: run.inputs[name] for name in EVALUATE.line() if name in run.inputs}
+    upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     run.tag(RunTags(note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
 

@@ -13,7 +13,7 @@ from tasks.tracking.artifacts import REPORT as PAGE
 
 def _body(run: StageRun, config: ReportConfig) -> None:
     summary = run.load(SUMMARY)
-    runs = {name: run.inputs[name] for name in EVALUATE.line()}
+    runs = {name: run.inputs[name] for name in EVALUATE.lineage()}
     settings = {name: dict(run.store.get(run_id).tags.config or {}) for name, run_id in runs.items()}
     figures = reliability_figures(run.load(MEASURED))
     corruptions, calibration = run.load(CORRUPTION_AUDIT), run.load(CALIBRATION_AUDIT)

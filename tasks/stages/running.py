@@ -169,7 +169,7 @@ def _ancestors(runs: Sequence[RunRecord]) -> dict[str, str]:
     """Stage -> run id of the runs and of everything they came from. Raises MismatchError where two differ."""
     found: dict[str, str] = {}
     for run in runs:
-        for name, run_id in run.line.items():
+        for name, run_id in run.lineage.items():
             if found.setdefault(name, run_id) != run_id:
                 raise MismatchError(
                     f"run {run.run_id} comes from {name} run {run_id}, the other input from {name} run {found[name]}: "

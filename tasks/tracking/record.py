@@ -160,6 +160,6 @@ class RunRecord:
         return DatasetId(self.tags.dataset or "", self.tags.digest or "")
 
     @property
-    def line(self) -> dict[str, str]:
+    def lineage(self) -> dict[str, str]:
         """Stage -> run id of everything it came from, and of itself."""
         return {**self.tags.inputs, self.tags.stage or "": self.run_id}

@@ -131,7 +131,7 @@ def test_a_record_is_the_run_that_mlflow_holds(home: Path) -> None:
         model_ids=(models[1], models[2], models[0]),
     )
     assert record.dataset == DatasetId("wn11", "d1")
-    assert record.line == {"prepare": "1a", "calibrate.2": "2b", "train": run_id}
+    assert record.lineage == {"prepare": "1a", "calibrate.2": "2b", "train": run_id}
 
 
 def test_the_names_of_tags_are_spelt_in_one_place() -> None:

@@ -54,7 +54,7 @@ def test_a_stage_describes_itself(stage: Stage) -> None:
     ids=lambda value: value.name if isinstance(value, Stage) else "",
 )
 def test_the_line_of_a_stage_has_all_that_it_comes_from(stage: Stage, line: list[str]) -> None:
-    assert stage.line() == line
+    assert stage.lineage() == line
 
 
 @pytest.mark.parametrize(
