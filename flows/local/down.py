@@ -47,6 +47,6 @@ def _mark_dead_runs() -> None:
     if tracking_uri().startswith("sqlite:") and not (home() / "mlflow.db").is_file():
         return
     try:
-        open_store().reap()
+        open_store().mark_dead_runs()
     except InputError as error:
         log.warning("runs of dead processes could not be marked: %s", error)

@@ -57,7 +57,7 @@ def pipeline_run(
 def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_run: str | None) -> Iterator[str]:
     """A run of stage `pipeline`, or the one that the flow run had before it was retried."""
     store = open_store()
-    store.reap()
+    store.mark_dead_runs()
     tags = replace(tags, stage="pipeline", flow_run=flow_run)
     earlier = store.find(RunTags(flow_run=flow_run), status=None) if flow_run else []
     with store.open_run(title, tags, earlier[0].run_id if earlier else None) as run_id:

@@ -68,7 +68,7 @@ def share_cores(workers: int) -> None:
 def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Iterator[str]:
     """The MLflow run of a reproduction; yields its id."""
     store = open_store()
-    store.reap()
+    store.mark_dead_runs()
     with store.open_run(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction")) as run_id:
         params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
         store.log_params(run_id, params)

@@ -99,7 +99,7 @@ def tuning_run(
         raise InputError(f"calibration_strategy is {drawn}: a search needs strategies that draw without a model")
     dataset = find_dataset(configs.prepare.dataset).name
     store = open_store()
-    store.reap()
+    store.mark_dead_runs()
     title = f"tune {dataset} {configs.train.model} {configs.train.loss}"
     params = all_settings(vars(configs) | {"tune": config}) | dict(preset or {})
     with store.open_run(title, RunTags(stage="tune")) as run_id:

@@ -60,7 +60,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     model_id = champion.model_id
     identity = digest([md5_of(labels), model_id, asdict(replace(config, on_drift="warn"))])
     with FileLock(store.home / "watch.lock"):
-        store.reap()
+        store.mark_dead_runs()
         history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
         before = history[0] if history else None
         number = int(before.metrics.get("look", 0)) if before else 0

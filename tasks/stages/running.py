@@ -60,7 +60,7 @@ def run_stage(
                 if context.parent is None:
                     store.log_reuse(found.run_id)
                 return StageRef(stage, found.run_id)
-        store.reap()
+        store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=ancestors, parent=context.parent)
         return _run(store, tags, body, context)
 

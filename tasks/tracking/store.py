@@ -33,7 +33,7 @@ class Store(Reader):
 
         It ends as FINISHED, as FAILED when the block raises, or as KILLED when it is interrupted. Where `mlflow run`
         has opened a run for this process, the first run without a parent is that run. A lock that the process holds
-        marks the run as alive: see `reap`.
+        marks the run as alive: see `mark_dead_runs`.
         """
         if tags.parent is None and not self._outermost_is_open:
             self._outermost_is_open = True
@@ -69,7 +69,7 @@ class Store(Reader):
         folder.mkdir(exist_ok=True)
         return FileLock(folder / f"run-{run_id}.lock", timeout=0)
 
-    def reap(self) -> None:
+    def mark_dead_runs(self) -> None:
         """Mark as KILLED the runs of this home that are RUNNING in the store while their process is gone."""
         with FileLock(self.home / "owners.lock"):
             for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING):

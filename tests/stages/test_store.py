@@ -20,12 +20,12 @@ def test_only_dead_runs_of_this_home_are_marked(tmp_path: Path, monkeypatch: pyt
     owned = RunTags(owner=store.owner).to_mlflow()
     dead = store.client.create_run(store.experiment_id, tags=owned).info.run_id
     with store.open_run("alive", RunTags()) as alive:
-        other.reap()
+        other.mark_dead_runs()
         assert store.get(dead).status == "RUNNING"
-        store.reap()
+        store.mark_dead_runs()
         assert store.get(dead).status == "KILLED"
         assert store.get(alive).status == "RUNNING"
-    store.reap()
+    store.mark_dead_runs()
     assert store.get(alive).status == "FINISHED"
     assert not list((tmp_path / "one" / "locks").glob("run-*"))
 
