@@ -23,7 +23,7 @@ LABELLED = "labelled"
 _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 _STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate", "ensemble")
 ENSEMBLE = "ensemble"  # what the model is called where there are several
-_NO_SETTING = {
+_NOT_SHOWN = {
     "prepare.dataset",
     "train.model",
     "train.loss",
@@ -31,8 +31,8 @@ _NO_SETTING = {
     "train.training_strategy",
     "corrupt.calibration_strategy",
 }
-_NO_SETTING |= {"calibrate.calibrators", "ensemble.pools"}  # columns of their own, or nothing that concerns one figure
-_NO_SETTING |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
+_NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools"}  # columns of their own, or nothing that concerns one figure
+_NOT_SHOWN |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
 COLUMNS = [
     *(
         *TEST_SAMPLE,
@@ -94,15 +94,15 @@ def comparison(
         raise InputError(f"no finished evaluation is in {open_store().place}: `kgcal run` makes one")
     frame = pd.DataFrame(rows)
     if dataset is not None:
-        frame = _only(frame, "dataset", dataset_name(dataset), "of the data set")
+        frame = _matching(frame, "dataset", dataset_name(dataset), "of the data set")
     if base_rate is not None:
-        frame = _only(frame, "calibrate.base_rate", base_rate, "with the stated base rate")
+        frame = _matching(frame, "calibrate.base_rate", base_rate, "with the stated base rate")
     if negatives is not None:
-        frame = _only(frame, "negatives", negatives, "with negatives")
-    return best_first(_once(frame), metric)
+        frame = _matching(frame, "negatives", negatives, "with negatives")
+    return _best_first(_newest_of_equals(frame), metric)
 
 
-def best_first(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _best_first(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The frame, each test sample by the metric, then the Brier score; NaN last."""
     keys = [*TEST_SAMPLE, metric, *({"brier"} - {metric})]
     return frame.sort_values(keys, ascending=[key not in HIGHEST_FIRST for key in keys], ignore_index=True)
@@ -125,7 +125,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
     partial.replace(path)
 
 
-def _only(frame: pd.DataFrame, column: str, wanted: object, what: str) -> pd.DataFrame:
+def _matching(frame: pd.DataFrame, column: str, wanted: object, what: str) -> pd.DataFrame:
     chosen: pd.DataFrame = frame[frame[column] == wanted]
     if chosen.empty:
         there = [str(value) for value in sorted(frame[column].dropna().unique()) if value != "none"]
@@ -144,8 +144,8 @@ def _rows() -> list[dict[str, object]]:
         kind = ENSEMBLE if parent in stages[ENSEMBLE] else "evaluate"
         evaluated = stages[kind].get(parent)
         if evaluated is not None:
-            came_from = evaluated.tags.inputs  # of an ensemble, the first member: all are calibrated alike
-            named = {stage: came_from.get(stage, came_from.get(f"{stage}.1", "")) for stage in stages}
+            upstream = evaluated.tags.inputs  # of an ensemble, the first member: all are calibrated alike
+            named = {stage: upstream.get(stage, upstream.get(f"{stage}.1", "")) for stage in stages}
             inputs = {kind: evaluated} | {
                 stage: run for stage, runs in stages.items() if (run := runs.get(named[stage])) is not None
             }
@@ -183,7 +183,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
     }
     row |= {name: metrics.get(name, float("nan")) for name in (*HEADLINE_METRICS, *FURTHER_METRICS, *UNRANKED_METRICS)}
     row |= {name: ranks.get(name, float("nan")) for name in _RANKS}
-    return row | {name: _text(value) for name, value in settings.items() if name not in _NO_SETTING}
+    return row | {name: _text(value) for name, value in settings.items() if name not in _NOT_SHOWN}
 
 
 def _digest(prepared: RunRecord, test: str) -> str:
@@ -205,7 +205,7 @@ def _test_sample(corrupt: RunRecord | None, settings: Mapping[str, object]) -> s
     return f"{_shares(settings, 'corrupt.calibration_strategy')} corruptions, {', '.join(parts)}"
 
 
-def _once(frame: pd.DataFrame) -> pd.DataFrame:
+def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
     """COLUMNS, then the settings; blank where a setting had no part; of equal rows the newest."""
     settings = setting_columns(frame)
     frame = frame[[*COLUMNS, *settings]].astype({"k": "Int64"})

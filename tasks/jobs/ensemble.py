@@ -37,7 +37,7 @@ from tasks.tracking.store import open_store
 from tasks.workspace.progress import progress_bar
 
 STAGE = "ensemble"  # also the model's name where results are compared
-JUDGED_BY = (ClassifyConfig(), EvaluateConfig())
+EVALUATION_SETTINGS = (ClassifyConfig(), EvaluateConfig())
 
 
 @as_task("ensemble_models")
@@ -63,7 +63,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         corruptions, drawn = run.load(CORRUPTIONS), run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
         ensembles = fit_ensembles(tables, corruptions["valid"].source, drawn, calibrate, config, rng)
-        judged = judge(ensembles, tables, names, calibrate.base_rate, JUDGED_BY[0])
+        judged = judge(ensembles, tables, names, calibrate.base_rate, EVALUATION_SETTINGS[0])
         measured = _evaluate(judged.predictions, corruptions)
         summary = EnsembleSummary(
             dataset=run.dataset.name,
@@ -83,7 +83,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             name, params = f"{STAGE} {short_label(label)}", _params(run, ensemble, members, names)
             run.log_measurement(name, params, measured[label].with_ends(), models[label])
 
-    identity = digest([asdict(settings) for settings in JUDGED_BY])
+    identity = digest([asdict(settings) for settings in EVALUATION_SETTINGS])
     refs = [member.ref for member in members]
     return run_stage(STAGE, config, (first,), code, body, context, identity, refs)
 
@@ -95,7 +95,7 @@ def ensemble_summary(ref: StageRef) -> EnsembleSummary:
 
 def _evaluate(predictions: Predictions, made: dict[str, Corruptions]) -> dict[str, Measured]:
     """What is measured of the predictions, corruptions being resampled with the positives that they were made from."""
-    classify, config = JUDGED_BY
+    classify, config = EVALUATION_SETTINGS
     source = made["test"].source if predictions.synthetic_negatives else None
     with progress_bar("evaluate", config.bootstrap_replicates) as bar:
         return evaluate(predictions, config, classify.tau, source, on_replicate=bar)

@@ -17,7 +17,7 @@ from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
 from tasks.tracking.store import Store, open_store
 
-FEWEST = 50  # triples that a gate needs
+FEWEST_TRIPLES = 50  # triples that a gate needs
 
 
 def datasets_with_results() -> list[str]:
@@ -120,18 +120,20 @@ def _calibrator_id(store: Store, evaluate: str, label: str) -> str:
 def _judge(
     store: Store, evaluate: str, label: str, champion: str | None, config: GateConfig, candidates: int
 ) -> Verdict:
-    came_from = store.get(evaluate).tags.inputs
-    judged = store.load(came_from["classify"], PREDICTIONS)
+    inputs = store.get(evaluate).tags.inputs
+    judged = store.load(inputs["classify"], PREDICTIONS)
     if champion is None:
         return gate(judged.probabilities[label], None, judged.labels, judged.weights, config, candidates)
-    graph = store.load(came_from["prepare"], GRAPH)
+    graph = store.load(inputs["prepare"], GRAPH)
     other = load_calibrated(store, champion)
     _check_comparable(graph, other, judged)
     names = graph.names_of(judged.triples)
     _, probabilities, known = other.predict(names)
     rows = known & ~other.fitted_on(names)  # nobody is judged on what he was fitted on
-    if rows.sum() < FEWEST:
-        raise InputError(f"{int(rows.sum()):,} test triples are new to the champion: at least {FEWEST} are needed")
+    if rows.sum() < FEWEST_TRIPLES:
+        raise InputError(
+            f"{int(rows.sum()):,} test triples are new to the champion: at least {FEWEST_TRIPLES} are needed"
+        )
     both = (judged.probabilities[label][rows], probabilities[rows], judged.labels[rows], judged.weights[rows])
     return gate(*both, config, candidates)
 

@@ -132,12 +132,12 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     store.log_tags(parent, RunTags(key=key, inputs={"prepare": data.run_id}, study=path.name))
     lock = FileLock(path.with_suffix(".lock"))
 
-    def lives(trial: "FrozenTrial") -> bool:
+    def is_alive(trial: "FrozenTrial") -> bool:
         run_id = trial.user_attrs.get("run")
         return run_id is not None and store.get(run_id).status == RUNNING
 
     with lock:
-        study = _open(path, config, space, context.force, lives)
+        study = _open(path, config, space, context.force, is_alive)
     title = f"tune {configs.train.model} {configs.train.loss}"
     with gpu_slot(find_device(context.device)) as device, progress_bar(title, config.trials) as bar:
 
@@ -146,20 +146,22 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
 
         records = TrialRecords(store, parent, config.metric, prepared.dataset, show)
         plan = Plan(config.trials, 60 * config.minutes, config.tune_seed)
-        interrupted = search(study, graph, objective, space, plan, device, records, lock, lives)
+        interrupted = search(study, graph, objective, space, plan, device, records, lock, is_alive)
     found = _found(study, graph.name, configs, config, parent)
     _log(store, study, found)
     return replace(found, interrupted=interrupted)
 
 
-def _open(path: Path, config: TuneConfig, space: Space, force: bool, lives: Callable[["FrozenTrial"], bool]) -> "Study":
+def _open(
+    path: Path, config: TuneConfig, space: Space, force: bool, is_alive: Callable[["FrozenTrial"], bool]
+) -> "Study":
     """The study in that file, begun anew with `force`."""
     from kgcore.tuning.study import begun, open_study, running
 
     starts = space.starts()
     study = open_study(path, config.metric, starts)
     if force:
-        if any(map(lives, running(study))):
+        if any(map(is_alive, running(study))):
             raise InputError("another process runs this search: wait for its end before you begin it anew")
         study = open_study(path, config.metric, starts, anew=True)
     if before := len(begun(study)):

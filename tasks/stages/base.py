@@ -26,7 +26,7 @@ class Stage(Generic[C]):
     inputs     parameter -> upstream stage, in the order of the arguments
     needs      input -> whether it is used, given the settings; inputs that are not named here always are
     on_device  whether it computes on a device that the user may choose
-    settle     settings -> the settings that are recorded, and are part of the key; a key never contains a path
+    normalise     settings -> the settings that are recorded, and are part of the key; a key never contains a path
     identity   settings -> what tells outside data apart; part of the key
     """
 
@@ -39,7 +39,7 @@ class Stage(Generic[C]):
     inputs: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     needs: Mapping[str, Callable[[C], bool]] = field(default_factory=dict)
     on_device: bool = False
-    settle: Callable[[C], C] = lambda config: config
+    normalise: Callable[[C], C] = lambda config: config
     identity: Callable[[C], str] = lambda config: ""
 
     def __call__(self, *upstream: StageRef | None, config: C | None = None, context: Context = Context()) -> StageRef:
@@ -69,7 +69,7 @@ class Stage(Generic[C]):
         if [ref.stage for ref in refs] != wanted:
             raise ValueError(f"{self.name} takes {wanted}, not {[str(ref) for ref in refs]}")
         body = functools.partial(self._body, config=config)
-        recorded = self.settle(config)
+        recorded = self.normalise(config)
         return run_stage(self.name, recorded, refs, self.code(config), body, context, self.identity(config))
 
     def _body(self, run: StageRun, config: C) -> None:

@@ -38,7 +38,7 @@ def _code(config: PrepareConfig) -> list[str]:
     return code if find_dataset(config.dataset).folder else [*code, DATASETS.module(config.dataset)]
 
 
-def _settle(config: PrepareConfig) -> PrepareConfig:
+def _normalise(config: PrepareConfig) -> PrepareConfig:
     """The name of a folder in place of its path; size and seed for generated data sets alone."""
     spec = find_dataset(config.dataset)
     return config if spec.generate else PrepareConfig(dataset=spec.name)
@@ -51,7 +51,7 @@ PREPARE = Stage(
     config=PrepareConfig,
     body=_body,
     code=_code,
-    settle=_settle,
+    normalise=_normalise,
     identity=lambda config: find_dataset(config.dataset).identity(),
 )
 

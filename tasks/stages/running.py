@@ -49,9 +49,9 @@ def run_stage(
     Raises MismatchError when the other upstream runs do not belong together.
     """
     store = open_store()
-    runs, beside = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
+    runs, member_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
     ancestors = _ancestors(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
-    upstream_keys = sorted(run.tags.key or "" for run in [*runs, *beside])
+    upstream_keys = sorted(run.tags.key or "" for run in [*runs, *member_runs])
     key = digest([stage, FORMAT, asdict(config), upstream_keys, code_fingerprint(code), identity])
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         for found in store.find(RunTags(stage=stage, key=key), newest=10):

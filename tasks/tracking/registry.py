@@ -94,12 +94,12 @@ def set_alias(store: Store, dataset: str, alias: str, version: Version) -> None:
 
 def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
     """The calibrator of that LoggedModel with its embedding model and graph. Raises InputError where one is gone."""
-    came_from = calibrator_inputs(store, model_id)
-    [base] = store.get(came_from["train"]).model_ids
+    inputs = calibrator_inputs(store, model_id)
+    [base] = store.get(inputs["train"]).model_ids
     return CalibratedModel(
         store.load_model(base, EMBEDDINGS),
         store.load_model(model_id, CALIBRATOR),
-        store.load(came_from["prepare"], GRAPH),
+        store.load(inputs["prepare"], GRAPH),
     )
 
 
