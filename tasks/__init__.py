@@ -1,10 +1,10 @@
-"""What a flow runs. stages/ has one file a stage, jobs/ what makes or reads many runs, tracking/ is the only room that
-talks to MLflow, workspace/ is the user's folder, environment and machine. Orchestration lives in flows/, mathematics in
-kgcore/.
+"""The work that flows run. stages/ has one file for each stage, jobs/ the work on many runs, tracking/ is the only
+package that talks to MLflow, workspace/ holds the user's folder, environment and machine. Orchestration lives in
+flows/, mathematics in kgcore/.
 """
 
 import os
 
-# Read when torch is loaded, which is after this. OpenMP's threads spin while they wait; with two trainings on the same
-# cores they then keep each other from working: 20 to 160 ms a step instead of 10. Short spins cost a lone run nothing.
+# torch reads this variable when it is loaded, which is later. OpenMP's threads spin while they wait. Two trainings on
+# the same cores then block each other: 20 to 160 ms per step instead of 10. Short spins do not slow a single training.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")

@@ -1,4 +1,4 @@
-"""Settings as a command that a person can copy."""
+"""Write settings as a `kgcal run` command that a person can copy."""
 
 import shlex
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from kgcore.config.presets import NONE
 
 
 def run_command(configs: Iterable[Config]) -> str:
-    """`kgcal run` with these settings, without a preset: an option for each setting that differs from its default."""
+    """Return `kgcal run` with an option for each setting that differs from its default, and without a preset."""
     words = ["kgcal", "run", "--preset", NONE]
     for config in configs:
         usual = type(config)()

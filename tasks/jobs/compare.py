@@ -1,4 +1,4 @@
-"""Every evaluated calibrator of the store as one tidy table: which model, loss, negatives and calibrator did best."""
+"""Compare models, losses, negatives and calibrators: one table with a row for every evaluated calibrator."""
 
 import os
 from collections.abc import Mapping
@@ -9,21 +9,20 @@ import pandas as pd
 from kgcore.errors import InputError
 from kgcore.metrics.catalogue import highest_best, metric_names
 from kgcore.registries import DATASETS
-from tasks.tracking.names import shares_text
+from tasks.tracking.names import ENSEMBLE_NAME, shares_text
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 
 HEADLINE_METRICS, FURTHER_METRICS = metric_names("headline"), metric_names("calibration", "discrimination")
-UNRANKED_METRICS = metric_names("sharpness")  # shown, but neither low nor high values are better
+UNRANKED_METRICS = metric_names("sharpness")  # have a column, but neither low nor high values are better
 SORTABLE_METRICS = (*HEADLINE_METRICS, "mrr", *FURTHER_METRICS)
 HIGHEST_FIRST = ("mrr", *highest_best())
 NEGATIVES = ("ground_truth", "synthetic")
-TEST_SAMPLE = ["dataset", "digest", "test"]  # rows that share these were measured on the same triples
-LABELLED = "labelled"
+TEST_SAMPLE = ["dataset", "digest", "test"]  # rows with the same values were measured on the same triples
+LABELLED = "labelled"  # the test sample has labelled negatives
 _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
-_STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate", "ensemble")
-ENSEMBLE = "ensemble"  # what the model is called where there are several
-_NOT_SHOWN = {
+_STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate", ENSEMBLE_NAME)
+_NOT_SHOWN = {  # settings with a column of their own, then settings that do not change a figure
     "prepare.dataset",
     "train.model",
     "train.loss",
@@ -31,7 +30,7 @@ _NOT_SHOWN = {
     "train.training_strategy",
     "corrupt.calibration_strategy",
 }
-_NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools"}  # columns of their own, or nothing that concerns one figure
+_NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools"}
 _NOT_SHOWN |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
 COLUMNS = [
     *(
@@ -55,38 +54,43 @@ def comparison(
     negatives: str | None = None,
     base_rate: float | None = None,
 ) -> pd.DataFrame:
-    """One row for every calibrator of a finished evaluation; in each test sample the best by the metric first, NaN
-    last.
+    """Return a table with one row for every calibrator of a finished evaluation.
 
-    dataset    its name, or the folder of one's own files; None: all
-    negatives  ground_truth or synthetic; None: both, and the baselines
-    base_rate  the one stated for the run (of calibrators fitted by ground truth, too); None: all
+    Each test sample is sorted by the metric, best first, NaN last.
+
+    metric     one of SORTABLE_METRICS
+    dataset    only this data set: its name, or the folder of the user's files; None: all
+    negatives  only calibrators fitted on `ground_truth` or `synthetic` negatives; None: both, and the baselines
+    base_rate  only runs with this stated base rate, in (0, 1), ground-truth calibrators included; None: all
 
     Columns:
-        dataset, digest         the data set, and the fingerprint of its labelled test split, or of all of it where
-                                corruptions stand for test negatives
-        test                    `labelled`, or which corruptions stand for the test negatives, at which base rate:
-                                figures of different test samples cannot be compared
-        model, loss, k          the embedding model; `ensemble`: several, which ensemble.members names
-        training_strategy      corruption strategies in training, and their shares where there are several
-        calibration_strategy    of the synthetic negatives; empty where they had no part in the figures
-        negatives, calibrator   what was fitted on what; `none`: a baseline; of an ensemble, the pool
-        base_rate               share of positives, by weight, that the calibrator was fitted on
-        brier, log_loss, ece, accuracy              on the test split; so are
-        smooth_ece, ece_equal_mass, debiased_rmsce, brier_miscalibration, log_loss_miscalibration: calibration;
-        brier_discrimination, log_loss_discrimination, auroc, average_precision: discrimination; and sharpness;
-                                                    missing where not defined, or measured before there were any
+        dataset, digest         the data set, and the fingerprint of its test split if that has labelled negatives,
+                                or else of all splits
+        test                    the test negatives: `labelled`, or the corruptions and their base rate. Figures of
+                                different test samples cannot be compared
+        model, loss, k          the embedding model; `ensemble`: several models, named in ensemble.members
+        training_strategy       corruption strategies in training, with shares if there are several
+        calibration_strategy    strategies of the synthetic negatives; '' if the figures do not depend on them
+        negatives, calibrator   negatives and name of the calibrator, or of an ensemble's pool; `none`: a baseline
+        base_rate               share of positives, by weight, in the sample that the calibrator was fitted on
+        brier, log_loss, ece, accuracy              headline metrics on the test split
+        smooth_ece, ece_equal_mass, debiased_rmsce, brier_miscalibration, log_loss_miscalibration
+                                                    calibration
+        brier_discrimination, log_loss_discrimination, auroc, average_precision
+                                                    discrimination
+        sharpness                                   NaN, like the others, if undefined or not measured by the run
         mr, mrr, hits_at_1, hits_at_3, hits_at_10   filtered ranks of the model
         when                    end of the measurement, UTC
-        run, evaluate           MLflow run ids: of the finished pipeline that evaluated, or else of the evaluation, and
-                                of the evaluation, which an ensemble is itself
-        STAGE.SETTING           every other setting, missing where it had no part
+        run                     MLflow run id of the finished pipeline; without a pipeline, of the evaluation
+        evaluate                MLflow run id of the evaluation or of the ensemble
+        STAGE.SETTING           every other setting; missing if the figures do not depend on it
 
-    What was measured several times with the same settings and the same result stands once, as measured last.
-    Raises InputError where nothing matches.
+    Of several measurements with the same settings and results, only the newest has a row.
+
+    Raises InputError for an unknown metric or kind of negatives, and if no row matches.
     """
     if metric not in SORTABLE_METRICS:
-        raise InputError(f"there is no metric {metric!r} to compare by: known are {', '.join(SORTABLE_METRICS)}")
+        raise InputError(f"unknown metric {metric!r}: the known ones are {', '.join(SORTABLE_METRICS)}")
     if negatives is not None and negatives not in NEGATIVES:
         raise InputError(f"negatives is {negatives!r}: it must be one of {', '.join(NEGATIVES)}")
     rows = _rows()
@@ -103,48 +107,49 @@ def comparison(
 
 
 def _best_first(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The frame, each test sample by the metric, then the Brier score; NaN last."""
+    """Sort each test sample by the metric, then by the Brier score, best first and NaN last."""
     keys = [*TEST_SAMPLE, metric, *({"brier"} - {metric})]
     return frame.sort_values(keys, ascending=[key not in HIGHEST_FIRST for key in keys], ignore_index=True)
 
 
 def setting_columns(frame: pd.DataFrame) -> list[str]:
-    """The columns STAGE.SETTING."""
+    """Return the names of the columns STAGE.SETTING."""
     return [name for name in map(str, frame.columns) if name not in COLUMNS]
 
 
 def dataset_name(text: str) -> str:
-    """The name under which results of `--dataset TEXT` are recorded: a folder's last part."""
+    """Return the name under which runs record `--dataset TEXT`: a registered name, or the last part of a folder."""
     return text if text in DATASETS.names() else Path(text).expanduser().resolve().name
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """The whole frame as CSV, in place at once."""
+    """Write the frame as CSV. The file appears under its name only when it is complete."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     frame.to_csv(partial, index=False)
     partial.replace(path)
 
 
 def _matching(frame: pd.DataFrame, column: str, wanted: object, what: str) -> pd.DataFrame:
+    """Return the rows with this value. Raises InputError, with the values that exist, if there are none."""
     chosen: pd.DataFrame = frame[frame[column] == wanted]
     if chosen.empty:
-        there = [str(value) for value in sorted(frame[column].dropna().unique()) if value != "none"]
-        raise InputError(f"no finished evaluation {what} {wanted}: there are some {what} {', '.join(there)}")
+        known = [str(value) for value in sorted(frame[column].dropna().unique()) if value != "none"]
+        raise InputError(f"no finished evaluation {what} {wanted}: the known ones are {', '.join(known)}")
     return chosen
 
 
 def _rows() -> list[dict[str, object]]:
-    """A row for each measurement whose evaluation is finished. The store is searched once per stage."""
+    """Return a row for each measurement whose evaluation is finished. Searches the store once per stage."""
     store = open_store()
     stages = {name: {run.run_id: run for run in store.find_all(RunTags(stage=name))} for name in (*_STAGES, "rank")}
     finished = {run.run_id for run in store.find_all(RunTags(stage="pipeline"))}
     rows = []
     for measured in store.find_all(RunTags(stage="measurement")):
         parent = measured.tags.parent or ""
-        kind = ENSEMBLE if parent in stages[ENSEMBLE] else "evaluate"
+        kind = ENSEMBLE_NAME if parent in stages[ENSEMBLE_NAME] else "evaluate"
         evaluated = stages[kind].get(parent)
         if evaluated is not None:
-            upstream = evaluated.tags.inputs  # of an ensemble, the first member: all are calibrated alike
+            upstream = evaluated.tags.inputs  # for an ensemble, of its first member: all members are calibrated alike
             named = {stage: upstream.get(stage, upstream.get(f"{stage}.1", "")) for stage in stages}
             inputs = {kind: evaluated} | {
                 stage: run for stage, runs in stages.items() if (run := runs.get(named[stage])) is not None
@@ -156,7 +161,10 @@ def _rows() -> list[dict[str, object]]:
 
 
 def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, object]:
-    """What was measured and with which settings; `inputs` lacks the stages whose runs were deleted."""
+    """Return the row of a measurement.
+
+    inputs  stage -> upstream run, without the runs that were deleted
+    """
     settings = {
         f"{stage}.{name}": value
         for stage in _STAGES
@@ -192,7 +200,7 @@ def _digest(prepared: RunRecord, test: str) -> str:
 
 
 def _test_sample(corrupt: RunRecord | None, settings: Mapping[str, object]) -> str:
-    """The sample that stands for the test: figures of different samples cannot be compared."""
+    """Return the column `test`: a description of the test negatives."""
     if corrupt is None:
         return "unknown"
     if "test.corruptions" not in corrupt.metrics:
@@ -200,33 +208,33 @@ def _test_sample(corrupt: RunRecord | None, settings: Mapping[str, object]) -> s
     words = {"calibration_sides": "sides", "calibration_eta": "eta", "calibration_seed": "seed"}
     parts = [f"{word} {settings.get(f'corrupt.{name}', 'unknown')}" for name, word in words.items()]
     parts.append(f"base rate {settings.get('calibrate.base_rate')}")
-    model = corrupt.tags.inputs.get("train")  # where a model drew them
+    model = corrupt.tags.inputs.get("train")  # set if a strategy draws with a model
     parts += [f"drawn by the model of {model[:8]}"] if model else []
     return f"{_shares(settings, 'corrupt.calibration_strategy')} corruptions, {', '.join(parts)}"
 
 
 def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
-    """COLUMNS, then the settings; blank where a setting had no part; of equal rows the newest."""
+    """Keep the newest of equal rows. Order the columns, and clear settings that the figures do not depend on."""
     settings = setting_columns(frame)
     frame = frame[[*COLUMNS, *settings]].astype({"k": "Int64"})
     frame[settings] = frame[settings].astype(object)
-    apart = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # from the synthetic negatives
+    independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # of the corruptions
     synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
-    frame.loc[apart, synthetic] = None
-    frame.loc[apart, "calibration_strategy"] = ""
+    frame.loc[independent, synthetic] = None
+    frame.loc[independent, "calibration_strategy"] = ""
     result = (
         *FURTHER_METRICS,
         *UNRANKED_METRICS,
         "when",
         "run",
         "evaluate",
-    )  # the further metrics follow from the rest
+    )  # the further metrics follow from the same predictions
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 
 
 def _text(value: object) -> object:
-    """A setting as a table shows it: a mapping as `norm=2 log_odds=true`, numbers and words as they are."""
+    """Return a setting for a cell of the table: a mapping as `norm=2 log_odds=true`, other values unchanged."""
     if not isinstance(value, dict):
         return value
     texts = {name: str(item).lower() if isinstance(item, bool) else f"{item:g}" for name, item in value.items()}
@@ -234,6 +242,6 @@ def _text(value: object) -> object:
 
 
 def _shares(settings: Mapping[str, object], name: str) -> str:
-    """Corruption strategies and their shares; '' where the stage had no part."""
+    """Return corruption strategies and their shares as text; '' if the stage's settings are missing."""
     shares = settings.get(name)
     return shares_text(shares) if isinstance(shares, dict) else ""

@@ -1,4 +1,4 @@
-"""ensemble: several calibrated models of one data set as one, measured beside its members."""
+"""ensemble: pool several calibrated models of one data set, and measure the pool beside its members."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -6,12 +6,10 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from kgcore.config import ClassifyConfig, CorruptConfig, EnsembleConfig, EvaluateConfig
-from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.fit import fit_ensembles
 from kgcore.ensembles.judge import Judged, judge
-from kgcore.evaluation.evaluate import Measured, evaluate
-from kgcore.evaluation.predictions import Predictions
+from kgcore.evaluation.evaluate import Measured
 from kgcore.registries import CALIBRATORS, METRICS, POOLS
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.ensembles import ensemble_markdown
@@ -19,6 +17,7 @@ from kgcore.report.plots import reliability_figures
 from kgcore.report.results import Results
 from tasks.jobs.members import Member, check_members, member_names
 from tasks.stages.calibrate import corruption_params
+from tasks.stages.evaluate import measure
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, run_stage
 from tasks.stages.task import as_task
@@ -31,23 +30,23 @@ from tasks.tracking.artifacts import (
     ENSEMBLE_SUMMARY,
 )
 from tasks.tracking.keys import digest
-from tasks.tracking.names import short_label
+from tasks.tracking.names import ENSEMBLE_NAME, labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.progress import progress_bar
 
-STAGE = "ensemble"  # also the model's name where results are compared
-EVALUATION_SETTINGS = (ClassifyConfig(), EvaluateConfig())
+CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is evaluated with the default settings
 
 
 @as_task("ensemble_models")
 def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: Context = Context()) -> StageRef:
-    """Pool the models of calibrate runs, in whatever order they are named, and measure pools and members on the test
-    split. LoggedModels: one ensemble.json each. Artifacts: predictions.parquet, disagreement.parquet, measured.json,
+    """Pool the models of calibrate runs, and measure pools and members on the test split. Return the ensemble's run.
+
+    runs  calibrate runs of at least two models, calibrated on the same corruptions; their order has no effect
+
+    LoggedModels: one ensemble.json per pool. Artifacts: predictions.parquet, disagreement.parquet, measured.json,
     summary.json, figures/.
 
-    All have to be calibrated on the same corruptions. Raises InputError or MismatchError where they do not belong
-    together, before a run is opened.
+    Raises InputError or MismatchError, before a run is opened, for models that cannot form an ensemble.
     """
     members = sorted((Member(open_store(), ref) for ref in runs), key=lambda member: member.order)
     check_members(members)
@@ -60,11 +59,11 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     def body(run: StageRun) -> None:
         tables = [member.scores() for member in members]
-        corruptions, drawn = run.load(CORRUPTIONS), run.config(CorruptConfig)
+        source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
-        ensembles = fit_ensembles(tables, corruptions["valid"].source, drawn, calibrate, config, rng)
-        judged = judge(ensembles, tables, names, calibrate.base_rate, EVALUATION_SETTINGS[0])
-        measured = _evaluate(judged.predictions, corruptions)
+        ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
+        judged = judge(ensembles, tables, names, calibrate.base_rate, CLASSIFY)
+        measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
         summary = EnsembleSummary(
             dataset=run.dataset.name,
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
@@ -76,29 +75,21 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         _write(run, judged, measured, summary)
         models = _log_models(run, ensembles, members, names)
         for label, result in measured.items():
-            _log_metrics(run, label, result.with_ends(), models[label])
+            run.log_metrics(labelled_metrics(label, result.with_ends()), model_id=models[label])
         for ensemble in ensembles:
             label = ensemble.label
-            _log_metrics(run, label, asdict(judged.disputed[label]), models[label])
-            name, params = f"{STAGE} {short_label(label)}", _params(run, ensemble, members, names)
+            run.log_metrics(labelled_metrics(label, asdict(judged.disputed[label])), model_id=models[label])
+            name, params = f"{ENSEMBLE_NAME} {short_label(label)}", _params(run, ensemble, members, names)
             run.log_measurement(name, params, measured[label].with_ends(), models[label])
 
-    identity = digest([asdict(settings) for settings in EVALUATION_SETTINGS])
+    identity = digest([asdict(settings) for settings in (CLASSIFY, EVALUATE)])
     refs = [member.ref for member in members]
-    return run_stage(STAGE, config, (first,), code, body, context, identity, refs)
+    return run_stage(ENSEMBLE_NAME, config, (first,), code, body, context, identity, refs)
 
 
 def ensemble_summary(ref: StageRef) -> EnsembleSummary:
-    """The results of an ensemble's run."""
+    """Return the results of an ensemble's run. Raises InputError if they are missing."""
     return replace(open_store().load(ref.run_id, ENSEMBLE_SUMMARY), run=ref.run_id)
-
-
-def _evaluate(predictions: Predictions, made: dict[str, Corruptions]) -> dict[str, Measured]:
-    """What is measured of the predictions, corruptions being resampled with the positives that they were made from."""
-    classify, config = EVALUATION_SETTINGS
-    source = made["test"].source if predictions.synthetic_negatives else None
-    with progress_bar("evaluate", config.bootstrap_replicates) as bar:
-        return evaluate(predictions, config, classify.tau, source, on_replicate=bar)
 
 
 def _member(name: str, member: Member) -> MemberSummary:
@@ -125,8 +116,10 @@ def _write(run: StageRun, judged: Judged, measured: dict[str, Measured], summary
 def _log_models(
     run: StageRun, ensembles: Sequence[Ensemble], members: Sequence[Member], names: Sequence[str]
 ) -> dict[str, str]:
-    """Each ensemble as a LoggedModel; label -> id, those of the members among them: of their calibrator where it was
-    fitted, of the embedding model where it was not."""
+    """Log each ensemble as a LoggedModel. Return label -> id for ensembles and members.
+
+    The id of a member is that of its calibrator, or of its embedding model if that calibrator was not fitted.
+    """
     models: dict[str, str] = {}
     for ensemble in ensembles:
         for name, member in zip(names, members, strict=True):
@@ -134,23 +127,19 @@ def _log_models(
             models.setdefault(f"{ensemble.negatives}.{name}", member.calibrators().get(fitted, member.model_id))
     for number, ensemble in enumerate(ensembles):
         params = _params(run, ensemble, members, names)
-        name = f"{params['dataset']}-{STAGE}-{ensemble.label}"
+        name = f"{params['dataset']}-{ENSEMBLE_NAME}-{ensemble.label}"
         logged = ([member.model_id for member in members], ensemble)
         models[ensemble.label] = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
     return models
 
 
-def _log_metrics(run: StageRun, label: str, metrics: dict[str, float], model_id: str) -> None:
-    run.log_metrics({f"{short_label(label)}.{name}": value for name, value in metrics.items()}, model_id=model_id)
-
-
 def _params(run: StageRun, ensemble: Ensemble, members: Sequence[Member], names: Sequence[str]) -> dict[str, object]:
-    """What ensembles are compared by, beside single models."""
+    """Return the parameters by which people compare an ensemble with other models."""
     params = {
         "calibrator": ensemble.name,
         "negatives": ensemble.negatives,
         "base_rate": ensemble.base_rate,
-        "model": STAGE,
+        "model": ENSEMBLE_NAME,
         "loss": " ".join(sorted({member.train.loss for member in members})),
         "dataset": run.dataset.name,
         "members": " ".join(names),

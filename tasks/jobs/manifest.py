@@ -1,4 +1,4 @@
-"""Finding an upstream run that a person names: by an id, a model's URI, or `latest`."""
+"""Find the upstream run that a person names: by an id, a model's URI, or `latest`."""
 
 import logging
 
@@ -15,14 +15,14 @@ log = logging.getLogger("kgcal")
 
 
 def resolve(stage: str, text: str) -> StageRef:
-    """The finished run of a stage that a person names. Accepted are
+    """Return the finished run of a stage that a person names. `text` is one of
 
-    * its run id, or STAGE:ID;
-    * the id of a run that came from it, or of a pipeline, whose manifest lists it;
-    * the URI of a model (`models:/...`) or artifact (`runs:/...`) of such a run;
-    * `latest`, the newest finished pipeline: runs that are taken from `latest` belong together.
+    * the run's id, or STAGE:ID;
+    * the id of a downstream run, or of a pipeline, whose manifest lists the run;
+    * the URI of a model (`models:/...`) or an artifact (`runs:/...`) of one of these runs;
+    * `latest`, the newest finished pipeline. Runs that are taken from one pipeline belong together.
 
-    Raises InputError where the run does not exist, is of another stage, or is not finished.
+    Raises InputError if the run does not exist, is a run of another stage, or is not finished.
     """
     store = open_store()
     run = store.get(_named_run(store, text.removeprefix(f"{stage}:")))
@@ -38,7 +38,7 @@ def resolve(stage: str, text: str) -> StageRef:
 
 
 def _named_run(store: Store, text: str) -> str:
-    """The id of the run that is named."""
+    """Return the id of the run that `text` names, of any stage."""
     if text == LATEST:
         newest = store.find(RunTags(stage="pipeline"))
         if not newest:

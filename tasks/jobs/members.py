@@ -1,4 +1,4 @@
-"""The members of an ensemble: calibrated models, and whether they belong together."""
+"""The members of an ensemble: calibrated models, their names, and a check that they belong together."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,12 +17,14 @@ from tasks.tracking.store import Store
 
 
 class Member:
-    """A calibrated model, by its calibrate run.
+    """A calibrated model, given by its calibrate run.
 
-    inputs     stage -> run id of everything it came from
+    inputs     stage -> run id of all upstream runs
     train      settings of its training
     calibrate  settings of its calibration
-    order      the key that members are sorted by: the order in which a user names them does not matter
+    order      key to sort members by, so that the order in which a user names them has no effect
+
+    Raises InputError if the run is not a finished calibrate run.
     """
 
     def __init__(self, store: Store, ref: StageRef) -> None:
@@ -35,37 +37,42 @@ class Member:
 
     @cached_property
     def model_id(self) -> str:
-        """The LoggedModel of the embedding model."""
+        """Id of the embedding model's LoggedModel."""
         [model_id] = self.store.get(self.inputs["train"]).model_ids
         return model_id
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the embedding model."""
+        """Hash of the embedding model's parameters."""
         return self.store.model(self.model_id).fingerprint
 
     def calibrators(self) -> dict[str, str]:
-        """Label -> LoggedModel of the calibrators that were fitted."""
+        """Return label -> id of the LoggedModel, for the calibrators that were fitted."""
         return {self.store.model(model_id).label: model_id for model_id in self.run.model_ids}
 
     def scores(self) -> ScoreTable:
-        """The scores it was calibrated on."""
+        """Load the scores it was calibrated on."""
         return self.store.load(self.inputs["score"], SCORES)
 
     def graph(self) -> KnowledgeGraph:
-        """The graph it was trained on."""
+        """Load the graph it was trained on."""
         return self.store.load(self.inputs["prepare"], GRAPH)
 
     def dataset(self) -> DatasetId:
-        """The data set it was trained on."""
+        """Return the data set it was trained on."""
         return self.store.get(self.inputs["prepare"]).dataset
 
 
 def check_members(members: Sequence[Member]) -> None:
-    """Raise InputError or MismatchError, a sentence, where members cannot be an ensemble: fewer than two, one model
-    twice, other triples, corruptions or base rates."""
+    """Check that members can form an ensemble.
+
+    Raises InputError for fewer than two members and for one model twice; MismatchError for members that differ in data
+    set, triples, corruptions, base rate or weighting.
+    """
     if len(members) < 2:
-        raise InputError("an ensemble needs at least two members: name the runs of two or more models")
+        raise InputError(
+            f"an ensemble needs at least two members, not {len(members)}: name the runs of two or more models"
+        )
     first = members[0]
     models: dict[str, Member] = {}
     for member in members:
@@ -79,26 +86,26 @@ def check_members(members: Sequence[Member]) -> None:
         if found := _difference(first, member):
             raise MismatchError(
                 f"the runs {first.ref.run_id} and {member.ref.run_id} {found}: the members of an ensemble must "
-                "agree in this"
+                "be trained and calibrated on the same data in the same way"
             )
 
 
 def _difference(first: Member, other: Member) -> str:
-    """How two members differ in what they must share; '' where they do not differ."""
+    """Return the first difference between two members that makes an ensemble impossible; '' if there is none."""
     one, two = first.dataset(), other.dataset()
     if one.name != two.name:
-        return f"are of the data sets {one.name} and {two.name}"
+        return f"have the data sets {one.name} and {two.name}"
     if one.digest != two.digest:
         graph, graph_of_other = first.graph(), other.graph()
         if graph.training_fingerprint() != graph_of_other.training_fingerprint():
-            return "have other training triples"
+            return "have different training triples"
         same_test = graph.test_fingerprint() == graph_of_other.test_fingerprint()
-        return "have other validation triples" if same_test else "have other test triples"
+        return "have different validation triples" if same_test else "have different test triples"
     for name in ("base_rate", "weighted"):
         values = [getattr(member.calibrate, name) for member in (first, other)]
         if values[0] != values[1]:
             return f"were calibrated with {name} {values[0]} and {values[1]}"
-    return "" if _same_corruptions(first, other) else "were calibrated on other corruptions"
+    return "" if _same_corruptions(first, other) else "were calibrated on different corruptions"
 
 
 def _same_corruptions(first: Member, other: Member) -> bool:
@@ -113,7 +120,7 @@ def _same_corruptions(first: Member, other: Member) -> bool:
 
 
 def member_names(trainings: Sequence[TrainConfig]) -> list[str]:
-    """A name for each training: the model, with loss or seed or both where that tells them apart, or else numbered."""
+    """Return distinct names: the model; with loss, seed or both if models repeat; numbered if these repeat, too."""
     patterns = ("{0.model}", "{0.model}_{0.loss}", "{0.model}_seed_{0.seed}", "{0.model}_{0.loss}_seed_{0.seed}")
     for pattern in patterns:
         names = [pattern.format(training) for training in trainings]

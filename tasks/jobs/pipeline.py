@@ -1,4 +1,4 @@
-"""The run that a pipeline's stages are nested under, and what it holds when they are done."""
+"""The MLflow run of a pipeline: its stages are nested under it, and it has their manifest, summary and report."""
 
 import shutil
 import tempfile
@@ -26,7 +26,7 @@ from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.settings import ensure_home
 
-FIGURES = "figures"  # the folder of a report run that holds its pictures
+FIGURES = "figures"  # the folder of figures in the artifacts of a report run
 
 
 @contextmanager
@@ -37,13 +37,14 @@ def pipeline_run(
     parent: str | None = None,
     preset: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """The MLflow run of a pipeline, with every setting as a parameter; yields its id.
+    """Open the MLflow run of a pipeline, with every setting as a parameter, and yield its id.
 
-    flow_run  id of the Prefect flow run; a retry of it resumes the same MLflow run
-    parent    MLflow run that it is nested under, as a cell of a grid is
-    preset    further parameters: which preset was used, and which settings it decided
+    device    auto, cpu, cuda or cuda:N
+    flow_run  id of the Prefect flow run; a retry of the flow run resumes the same MLflow run
+    parent    MLflow run that it is nested under, for a cell of a grid
+    preset    further parameters: the name of the preset, and the settings that it decided
 
-    Raises InputError for settings that cannot work, before any run is opened.
+    Raises InputError, before any run is opened, for settings or a device that cannot be used.
     """
     params = all_settings(vars(configs)) | dict(preset or {})
     params["dataset"] = find_dataset(configs.prepare.dataset).name
@@ -55,7 +56,7 @@ def pipeline_run(
 
 @contextmanager
 def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_run: str | None) -> Iterator[str]:
-    """A run of stage `pipeline`, or the one that the flow run had before it was retried."""
+    """Open a run of stage `pipeline`, and yield its id. A retried flow run opens the run of its first attempt again."""
     store = open_store()
     store.mark_dead_runs()
     tags = replace(tags, stage="pipeline", flow_run=flow_run)
@@ -66,14 +67,17 @@ def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_
 
 
 def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
-    """Every setting by its name."""
+    """Return every setting of these configs by its name."""
     return {key: value for config in configs.values() for key, value in asdict(config).items()}
 
 
 def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummary:
-    """Log manifest, summary, report and headline metrics of the stages; the summary.
+    """Log manifest, summary, report and headline metrics of the stages to the pipeline's run. Return the summary.
 
-    Its `seconds` are what a stage took when it ran; `reused` names the stages that did not run now.
+    refs  stage -> its run, for every stage of the pipeline
+
+    In the summary, `seconds` is the duration of each stage when it ran, and `reused` names the stages that did not run
+    in this pipeline. A copy of the report is in the home, at reports/RUN_ID.
     """
     store = open_store()
     runs = {stage: store.get(ref.run_id) for stage, ref in refs.items()}
@@ -102,7 +106,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
 
 
 def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], summary: PipelineSummary) -> None:
-    """Log the headline metrics to the pipeline's run, bound to the models that they are about."""
+    """Log the headline metrics to the pipeline's run, bound to the models that they describe."""
     dataset = runs["prepare"].dataset
     store.log_dataset(run_id, dataset, dataset.name, {})
     models = {store.model(model_id).label: model_id for model_id in runs["calibrate"].model_ids}
@@ -114,10 +118,10 @@ def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], sum
 
 
 def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSummary | None:
-    """The summary of a finished pipeline of these settings and this code whose evaluation still exists, or None."""
+    """Return the summary of a finished pipeline with these settings and this code, if its evaluation still exists."""
     store = open_store()
     for run in store.find(RunTags(stage="pipeline", key=_key(configs)), newest=10):
-        with suppress(InputError):  # its artifacts are gone
+        with suppress(InputError):  # its artifacts were deleted
             summary = store.load(run.run_id, PIPELINE_SUMMARY)
             if context.may_reuse(run) and store.complete(store.get(summary.runs["evaluate"])):
                 return replace(summary, pipeline=run.run_id)
@@ -125,7 +129,7 @@ def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSum
 
 
 def _key(configs: PipelineConfigs) -> str:
-    """Settings, identity of the data set, and all of kgcore: at least what the stages' own keys contain."""
+    """Hash settings, identity of the data set and all code of kgcore, which include everything in the stages' keys."""
     settings = {name: asdict(config) for name, config in vars(configs).items()}
     spec = find_dataset(configs.prepare.dataset)
     return digest([settings, spec.identity(), storage.FORMAT, whole_code_fingerprint()])

@@ -1,4 +1,4 @@
-"""The best calibrated model of a data set as challenger, and the gate through which it becomes the champion."""
+"""Register the best calibrated model of a data set as challenger, and let a gate decide whether it is the champion."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -11,28 +11,31 @@ from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.gate import Verdict, gate
-from tasks.jobs.compare import ENSEMBLE, TEST_SAMPLE, comparison, dataset_name
+from tasks.jobs.compare import TEST_SAMPLE, comparison, dataset_name
 from tasks.tracking.artifacts import GRAPH, PREDICTIONS
+from tasks.tracking.names import ENSEMBLE_NAME
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
 from tasks.tracking.store import Store, open_store
 
-FEWEST_TRIPLES = 50  # triples that a gate needs
+FEWEST_TRIPLES = 50  # the gate needs at least so many test triples that are new to the champion
 
 
 def datasets_with_results() -> list[str]:
-    """The data sets that have a finished evaluation. Raises InputError where none has."""
+    """Return the names of the data sets with a finished evaluation, sorted. Raises InputError if there are none."""
     return sorted(set(comparison()["dataset"]))
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate decided about a challenger.
+    """The gate's decision about a challenger.
 
-    challenger, champion  model URIs; `champion` after the decision, None where the data set has none
-    passed                whether the challenger became the champion
-    explanation           why, in a sentence
-    run                   MLflow run with the figures; None where the challenger was the champion before
+    dataset      name of the data set
+    challenger   URI of the challenger
+    champion     URI of the champion after the decision; None: the data set has no champion
+    passed       whether the challenger became the champion
+    explanation  the reason, in a sentence
+    run          MLflow run with the figures; None: the challenger already was the champion
     """
 
     dataset: str
@@ -44,13 +47,17 @@ class Decision:
 
 
 def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> Decision:
-    """Register the calibrator with the best Brier score as challenger, and decide at the gate.
+    """Register the calibrator with the best Brier score as challenger, and compare it with the champion at the gate.
 
-    Candidates are the calibrators that were measured on the newest test sample. The champion, whatever it was measured
-    on before, judges the same triples; where the data set has no champion, the base rate of the triples takes its
-    place. The alias `champion` moves to a challenger that passes.
+    dataset    name of the data set, or the folder of the user's files
+    base_rate  consider only calibrators for this base rate, in (0, 1); None: all
 
-    Raises InputError where nothing was measured.
+    Candidates are the calibrators that were measured on the newest test sample. The champion predicts the triples of
+    that sample, too; if the data set has no champion, the challenger is compared with the constant base rate. The alias
+    `champion` moves to a challenger that passes.
+
+    Raises InputError if no calibrator was measured, if fewer than FEWEST_TRIPLES test triples are new to the champion,
+    and for a champion that was trained on another graph or is for another base rate.
     """
     store, dataset = open_store(), dataset_name(dataset)
     with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
@@ -76,7 +83,7 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
     against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"
     why = (
         f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, against {against}: "
-        f"{verdict.reason()}. {'It is the champion now.' if verdict.passed else 'It does not become the champion.'}"
+        f"{verdict.reason()}. {'It is the champion now.' if verdict.passed else 'It is not promoted.'}"
     )
     decision = Decision(dataset, version.uri, champion.uri if champion else None, verdict.passed, why, None)
     with store.open_run(f"promote {dataset}", RunTags(stage="promote")) as run_id:
@@ -92,7 +99,7 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
 
 
 def _metrics(verdict: Verdict) -> dict[str, float]:
-    """The gate's figures with their intervals, as MLflow gets them."""
+    """Return the gate's figures and their intervals as metrics."""
     figures = {"brier_gain": verdict.brier} | ({"ece_increase": verdict.ece} if verdict.ece else {})
     metrics = {name: estimate.value for name, estimate in figures.items()}
     metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
@@ -101,10 +108,12 @@ def _metrics(verdict: Verdict) -> dict[str, float]:
 
 
 def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
-    """The calibrators measured on the newest test sample of the data set, best Brier score first; those of one model
-    each, as a version of the registered model has one."""
+    """Return the calibrators that were measured on the newest test sample of the data set, best Brier score first.
+
+    Ensembles are excluded, because a version of a registered model is one calibrated model.
+    """
     frame = comparison("brier", dataset, base_rate=base_rate)
-    frame = frame[(frame["negatives"] != "none") & (frame["model"] != ENSEMBLE) & frame["brier"].notna()]
+    frame = frame[(frame["negatives"] != "none") & (frame["model"] != ENSEMBLE_NAME) & frame["brier"].notna()]
     if frame.empty:
         raise InputError(f"no calibrator of {dataset} has a Brier score: `kgcal run --dataset {dataset}` first")
     newest = frame.sort_values("when").iloc[-1][TEST_SAMPLE]
@@ -112,46 +121,49 @@ def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
 
 
 def _calibrator_id(store: Store, evaluate: str, label: str) -> str:
-    """The LoggedModel of the calibrator of that label that an evaluate run measured."""
-    made = store.get(store.get(evaluate).tags.inputs["calibrate"]).model_ids
-    return next(model_id for model_id in made if store.model(model_id).label == label)
+    """Return the id of the LoggedModel of the calibrator with that label, which an evaluate run measured."""
+    model_ids = store.get(store.get(evaluate).tags.inputs["calibrate"]).model_ids
+    return next(model_id for model_id in model_ids if store.model(model_id).label == label)
 
 
 def _judge(
     store: Store, evaluate: str, label: str, champion: str | None, config: GateConfig, candidates: int
 ) -> Verdict:
     inputs = store.get(evaluate).tags.inputs
-    judged = store.load(inputs["classify"], PREDICTIONS)
+    predictions = store.load(inputs["classify"], PREDICTIONS)
     if champion is None:
-        return gate(judged.probabilities[label], None, judged.labels, judged.weights, config, candidates)
+        return gate(predictions.probabilities[label], None, predictions.labels, predictions.weights, config, candidates)
     graph = store.load(inputs["prepare"], GRAPH)
     other = load_calibrated(store, champion)
-    _check_comparable(graph, other, judged)
-    names = graph.names_of(judged.triples)
-    _, probabilities, known = other.predict(names)
-    rows = known & ~other.fitted_on(names)  # nobody is judged on what he was fitted on
+    _check_comparable(graph, other, predictions)
+    names = graph.names_of(predictions.triples)
+    _, of_champion, known = other.predict(names)
+    rows = known & ~other.fitted_on(names)  # a model must not be measured on triples that it was fitted on
     if rows.sum() < FEWEST_TRIPLES:
         raise InputError(
             f"{int(rows.sum()):,} test triples are new to the champion: at least {FEWEST_TRIPLES} are needed"
         )
-    both = (judged.probabilities[label][rows], probabilities[rows], judged.labels[rows], judged.weights[rows])
-    return gate(*both, config, candidates)
+    challenger, labels, weights = predictions.probabilities[label], predictions.labels, predictions.weights
+    return gate(challenger[rows], of_champion[rows], labels[rows], weights[rows], config, candidates)
 
 
-def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, judged: Predictions) -> None:
-    """Raise InputError where the champion is of another graph of the same name, or is for another base rate than the
-    one that the test sample, where it is of corruptions, is weighted to."""
+def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, predictions: Predictions) -> None:
+    """Raise InputError if the champion cannot be compared on these predictions.
+
+    It cannot if it was trained on another graph of the same name, or if the test negatives are corruptions and the
+    champion is for another base rate than the one that they are weighted to.
+    """
     theirs = champion.graph.names_of(champion.graph.train.triples)
     triples, known = graph.number(theirs)
     shared = graph.index(graph.train.triples).contains(triples[known]).sum() / len(theirs)
     if shared < 0.5:
         raise InputError(
-            f"the champion of {graph.name} was trained on another graph of that name, of whose training triples this "
-            f"one has {shared:.0%}: give the data a name of its own, or take the champion's alias away"
+            f"the champion of {graph.name} was trained on another graph of that name: {shared:.0%} of its training "
+            "triples are in this graph, at least 50% must be; rename the data, or remove the alias `champion`"
         )
     stated = champion.calibrator.base_rate
-    if judged.synthetic_negatives and abs(stated - judged.base_rate) > 1e-6:
+    if predictions.synthetic_negatives and abs(stated - predictions.base_rate) > 1e-6:
         raise InputError(
             f"the champion of {graph.name} is for a base rate of {stated:g}, the newest test sample is weighted to "
-            f"{judged.base_rate:g}: name the one to compare at with --base-rate"
+            f"{predictions.base_rate:g}: choose the base rate of the comparison with --base-rate"
         )

@@ -1,7 +1,7 @@
-"""Recalibration: what it takes over from an earlier run, and the MLflow run that its stages are nested under.
+"""Recalibration: the model and settings of an earlier run, and the MLflow run that the new stages are nested under.
 
-The stages that it alone has are `add_labels` in stages/prepare.py, `adopt_model` in stages/train.py and
-`move_calibrators` in stages/calibrate.py.
+Only a recalibration uses `add_labels` in stages/prepare.py, `adopt_model` in stages/train.py and `move_calibrators` in
+stages/calibrate.py.
 """
 
 from collections.abc import Iterator
@@ -30,16 +30,19 @@ from tasks.workspace.resources import find_device
 
 
 def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:
-    """The model that a person names (see `resolve`), and the settings of the newest evaluation of what was named, or
-    else of that model; the defaults where it was never evaluated.
+    """Return the train run that a person names, and the settings for the stages after it.
 
-    base_rate  another base rate, where one is given
+    text       a run, a model's URI or `latest`: see `resolve`
+    base_rate  base rate to use instead of the earlier one, in (0, 1); None: the earlier one
+
+    The settings are those of the newest evaluation of the named calibrators; without calibrators, of the named model.
+    They are the defaults if the model was never evaluated.
 
     Raises InputError as `resolve` does, and for a base rate out of range.
     """
     store, trained = open_store(), resolve("train", text)
     wanted = [RunTags(stage="evaluate", inputs={"train": trained.run_id})]
-    with suppress(InputError):  # a run that no calibrators came before
+    with suppress(InputError):  # the named run has no calibrators upstream
         wanted.insert(0, RunTags(stage="evaluate", inputs={"calibrate": resolve("calibrate", text).run_id}))
     found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
     settings = _settings(store, found) if found else PipelineConfigs()
@@ -49,7 +52,7 @@ def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, Pi
 
 
 def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
-    """The settings of the stages after the model, as an evaluation had them."""
+    """Return the settings of the stages between training and an evaluation, and of the evaluation."""
     runs = {stage: store.get(run_id) for stage, run_id in evaluation.lineage.items()}
     return PipelineConfigs(
         corrupt=config_of(CorruptConfig, runs["corrupt"]),
@@ -68,9 +71,14 @@ def recalibration_run(
     device: str,
     flow_run: str | None = None,
 ) -> Iterator[str]:
-    """The MLflow run of a pipeline that takes its model as it is, with every setting; yields its id.
+    """Open the MLflow run of a pipeline that trains no model, with every setting as a parameter, and yield its id.
 
-    Raises InputError for labels or a device that cannot be used, before any run is opened.
+    model     the train run
+    labels    file of newly labelled triples; None: none
+    instead   whether the labelled triples replace the validation split
+    flow_run  id of the Prefect flow run; a retry of the flow run resumes the same MLflow run
+
+    Raises InputError, before any run is opened, for labels or a device that cannot be used.
     """
     if instead and labels is None:
         raise InputError("--instead needs --labels FILE: the labelled triples that replace the validation split")

@@ -1,4 +1,4 @@
-"""The MLflow run that a reproduction's cells are nested under, and the page that is made of their results."""
+"""The reproduction of the paper: its MLflow run, which the cells are nested under, and the page of results."""
 
 import shutil
 import tempfile
@@ -35,12 +35,14 @@ PAGE, TABLE = "reproduction.html", "reproduction.csv"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a reproduction made.
+    """The results of a reproduction.
 
-    page, csv  the HTML page, and the table of all figures
-    findings   what the figures say of the paper's findings, in sentences
-    succeeded  how many cells have results
-    failures   cell -> why it failed
+    page       path of the HTML page
+    csv        path of the table of all figures
+    findings   one sentence about each finding of the paper
+    succeeded  number of cells with results
+    failures   cell -> reason why it failed
+    run_id     its MLflow run
     """
 
     page: Path
@@ -52,13 +54,13 @@ class Reproduction:
 
 
 def check_cells(cells: Iterable[Cell], device: str) -> None:
-    """Raise InputError for settings or a device that there are not: before anything runs."""
+    """Raise InputError for settings that cannot be trained, or a device that does not exist. Runs nothing."""
     for cell in cells:
         check_training(cell.configs.train, device)
 
 
 def share_cores(workers: int) -> None:
-    """Leave this process its share of the cores where `workers` train at once."""
+    """Limit torch in this process to an equal share of the cores, for `workers` parallel trainings (at least 1)."""
     import torch
 
     torch.set_num_threads(max(1, cores() // workers))
@@ -66,7 +68,7 @@ def share_cores(workers: int) -> None:
 
 @contextmanager
 def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Iterator[str]:
-    """The MLflow run of a reproduction; yields its id."""
+    """Open the MLflow run of a reproduction, and yield its id."""
     store = open_store()
     store.mark_dead_runs()
     with store.open_run(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction")) as run_id:
@@ -83,8 +85,13 @@ def finish_reproduction(
     preset: str,
     csv: Path | None,
 ) -> Reproduction:
-    """Log tables, figures and findings as artifacts of the run; write them to the home's reports and, as one tidy file,
-    to `csv`."""
+    """Log tables, figures and findings as artifacts of the run, and copy them to reports/RUN_ID in the home.
+
+    grid      table or figure of the paper -> its cells
+    results   cell -> summary of its pipeline
+    failures  cell -> reason why it failed
+    csv       further file for the table of all figures; None: none
+    """
     store = open_store()
     frame = side_by_side(grid, {cell: cell_result(summary) for cell, summary in results.items()})
     named = {str(cell): reason for cell, reason in failures.items()}
@@ -127,8 +134,11 @@ def finish_reproduction(
 
 
 def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, "Figure"]:
-    """By data set: the uncalibrated diagrams of every loss, and the calibrated ones of the loss with the best Brier
-    score, each above the share of triples a bin."""
+    """Return title -> reliability diagram, two for each data set.
+
+    One has the uncalibrated probabilities of every loss, the other every calibrator of the loss with the best Brier
+    score. Below each diagram is the share of triples per bin.
+    """
     figures = {}
     for dataset in dict.fromkeys(cell.dataset for cell in results):
         measured: dict[Cell, dict[str, Measured]] = {

@@ -1,7 +1,6 @@
-"""A trial of a search as an MLflow run of its own, under the run of the search."""
+"""The trials of a search: each is logged as an MLflow run under the run of the search."""
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from kgcore.config import TrainConfig
 from kgcore.errors import FitError
 from kgcore.tuning.record import Record
 from tasks.tracking.record import DatasetId, RunTags
+from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store
 
 log = logging.getLogger("kgcal")
@@ -17,12 +17,12 @@ log = logging.getLogger("kgcal")
 
 @dataclass(frozen=True)
 class TrialRecords:
-    """Opens the records of a search's trials.
+    """Opens the MLflow runs of a search's trials.
 
-    parent    the run of the search
-    metric    the figure that the search improves
+    parent    the MLflow run of the search
+    metric    the objective of the search
     dataset   the data set that trials are measured on
-    on_epoch  called after every epoch with the trial's number and a word on its progress
+    on_epoch  function that is called after every epoch with the trial's number and a short text on its progress
     """
 
     store: Store
@@ -33,7 +33,10 @@ class TrialRecords:
 
     @contextmanager
     def __call__(self, number: int, config: TrainConfig) -> Iterator["TrialRecord"]:
-        """The MLflow run of a trial: FINISHED when it is complete or pruned, FAILED with the reason, or KILLED."""
+        """Open the run of a trial, and yield its record. The run ends as FINISHED if the trial is complete or pruned.
+
+        It ends as FAILED, with the reason as its note, if the block raises FitError; as KILLED if it is interrupted.
+        """
         with self.store.open_run(f"trial {number}", RunTags(stage="trial", parent=self.parent)) as run_id:
             self.store.log_params(run_id, asdict(config) | {"trial": number})
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
@@ -49,22 +52,20 @@ class TrialRecords:
 
 
 class TrialRecord(Record):
-    """Logs a trial's losses and figures to MLflow, and shows its progress."""
+    """Logs the losses and figures of a trial to MLflow, and reports its progress."""
 
     FLUSH_SECONDS = 5.0
 
     def __init__(self, search: TrialRecords, run_id: str, number: int, epochs: int) -> None:
         self._search, self._run_id, self._number, self._epochs = search, run_id, number, epochs
-        self._losses: list[float] = []
-        self._logged, self._last, self._figures, self._epoch = 0, time.monotonic(), dict[str, float](), 0
+        self._losses = SeriesLog(search.store, run_id, "loss", search.dataset, self.FLUSH_SECONDS)
+        self._figures, self._epoch = dict[str, float](), 0
         self.attributes = {"run": run_id}
 
     def epoch(self, epoch: int, loss: float) -> None:
-        self._losses.append(loss)
         self._epoch = epoch
         self._search.on_epoch(self._number, f"epoch {epoch} of {self._epochs}")
-        if time.monotonic() - self._last >= self.FLUSH_SECONDS:
-            self.flush()
+        self._losses.add(epoch, loss)
 
     def measured(self, epoch: int, figures: Mapping[str, float]) -> None:
         self._figures = dict(figures)
@@ -81,6 +82,4 @@ class TrialRecord(Record):
 
     def flush(self) -> None:
         """Log the losses that are not logged yet."""
-        new = self._losses[self._logged :]
-        self._search.store.log_series(self._run_id, "loss", new, self._search.dataset, self._logged + 1)
-        self._logged, self._last = len(self._losses), time.monotonic()
+        self._losses.flush()

@@ -1,4 +1,4 @@
-"""The search for training settings: its MLflow run, and a study in a file that later calls resume."""
+"""The search for training settings: its MLflow run, and its study, which later calls resume from a file."""
 
 import logging
 import tempfile
@@ -45,9 +45,12 @@ log = logging.getLogger("kgcal")
 class Trial:
     """A trial of a search.
 
-    state   complete, pruned, failed or running
-    value   the figure that the search improves; None where it was not measured
-    config  its settings; None before they are drawn
+    number       its number in the study, from 0
+    state        complete, pruned, failed or running
+    value        its value of the objective; None: not measured
+    epochs_done  number of epochs that it trained
+    seconds      its duration in seconds; None: it has not ended
+    config       its settings; None: not drawn yet
     """
 
     number: int
@@ -60,15 +63,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What a search found.
+    """The result of a search.
 
-    metric       the figure that it improves; `value` is its best value, of the trial of that number
-    searched     the settings that were searched for
-    settings     the best ones
-    command      the command that trains with them
-    trials       every trial, in order
+    dataset      name of the data set
+    metric       the objective of the search
+    searched     names of the searched settings
+    value        the best value of the objective
+    trial        number of the best trial
+    settings     the settings of the best trial
+    command      the `kgcal run` command that trains with these settings
+    trials       all trials, in the order of their numbers
     interrupted  whether Ctrl-C ended the search
-    run          its MLflow run
+    run          id of the search's MLflow run
     """
 
     dataset: str
@@ -87,11 +93,13 @@ class TuningResult:
 def tuning_run(
     configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """The MLflow run of a search, with its settings; yields its id.
+    """Open the MLflow run of a search, with every setting as a parameter, and yield its id.
 
-    preset  further parameters: which preset was used, and which settings it decided
+    configs  the settings of a pipeline; the search changes some of `configs.train`
+    device   auto, cpu, cuda or cuda:N
+    preset   further parameters: the name of the preset, and the settings that it decided
 
-    Raises InputError for settings that cannot work, before any run is opened.
+    Raises InputError, before any run is opened, for settings or a device that cannot be used.
     """
     check_training(configs.train, device)
     if by_model(configs.corrupt):
@@ -109,15 +117,18 @@ def tuning_run(
 
 @as_task("search_settings")
 def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> TuningResult:
-    """Search the training settings on the train and valid splits of a prepare run, under the run `context.parent`.
+    """Search the best training settings on the train and valid splits of a prepare run.
 
-    A study of the same settings and triples is resumed, and shared with other processes; `context.force` begins it
-    anew. Artifacts: best.json, a TrainConfig; trials.csv. Parameters `best.NAME`: the best settings.
+    data     the prepare run; its test split is not read
+    context  `parent` is the run of the search; `force` starts a new study
 
-    Raises FitError where no trial was trained to its end, InputError as `Objective` does, and where `force` is given
-    while another process runs the search.
+    A study with the same settings and triples is resumed, and several processes can share it.
+    Artifacts: best.json, a TrainConfig; trials.csv. Parameters `best.NAME`: the best settings.
+
+    Raises FitError if no trial was trained to its end, and InputError as `Objective` does, or if `force` is set while
+    another process runs the search.
     """
-    from kgcore.tuning.objective import Objective  # this and the next load torch and Optuna
+    from kgcore.tuning.objective import Objective  # these imports load torch and Optuna
     from kgcore.tuning.search import Plan, search
 
     store, parent = open_store(), context.parent
@@ -141,28 +152,28 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     title = f"tune {configs.train.model} {configs.train.loss}"
     with gpu_slot(find_device(context.device)) as device, progress_bar(title, config.trials) as bar:
 
-        def show(number: int, word: str) -> None:
+        def show_epoch(number: int, word: str) -> None:
             bar(number, f"trial {number}, {word}")
 
-        records = TrialRecords(store, parent, config.metric, prepared.dataset, show)
+        records = TrialRecords(store, parent, config.metric, prepared.dataset, show_epoch)
         plan = Plan(config.trials, 60 * config.minutes, config.tune_seed)
         interrupted = search(study, graph, objective, space, plan, device, records, lock, is_alive)
-    found = _found(study, graph.name, configs, config, parent)
-    _log(store, study, found)
-    return replace(found, interrupted=interrupted)
+    result = _result(study, graph.name, configs, config, parent, interrupted)
+    _log(store, study, result)
+    return result
 
 
 def _open(
     path: Path, config: TuneConfig, space: Space, force: bool, is_alive: Callable[["FrozenTrial"], bool]
 ) -> "Study":
-    """The study in that file, begun anew with `force`."""
+    """Open the study in that file; `force` starts a new one."""
     from kgcore.tuning.study import begun, open_study, running
 
     starts = space.starts()
     study = open_study(path, config.metric, starts)
     if force:
         if any(map(is_alive, running(study))):
-            raise InputError("another process runs this search: wait for its end before you begin it anew")
+            raise InputError("another process runs this search: wait until it ends before you start a new one")
         study = open_study(path, config.metric, starts, anew=True)
     if before := len(begun(study)):
         log.info("%d of %d trials were run before", before, config.trials)
@@ -170,7 +181,7 @@ def _open(
 
 
 def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) -> str:
-    """What the values of a study's trials depend on: neither the number of trials nor the test split."""
+    """Hash everything that the values of a study's trials depend on: not the number of trials, not the test split."""
     strategies = {"uniform", "typed", *configs.train.training_strategy, *configs.corrupt.calibration_strategy}
     code = (
         "kgcore.tuning.search",
@@ -183,22 +194,24 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
     return digest(["tune", settings, graph.fingerprint(), code_fingerprint(code)])
 
 
-def _found(study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str) -> TuningResult:
+def _result(
+    study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str, interrupted: bool
+) -> TuningResult:
     from kgcore.tuning.study import begun, best, config_of
 
-    found = best(study)
-    settings = config_of(found)
+    best_trial = best(study)
+    settings = config_of(best_trial)
     trials = tuple(_trial(trial) for trial in begun(study))
     return TuningResult(
         dataset=dataset,
         metric=config.metric,
         searched=config.search,
-        value=float(found.value or 0.0),
-        trial=found.number,
+        value=float(best_trial.value or 0.0),
+        trial=best_trial.number,
         settings=settings,
         command=run_command(vars(replace(configs, train=settings)).values()),
         trials=trials,
-        interrupted=False,
+        interrupted=interrupted,
         run=run,
     )
 
@@ -217,18 +230,18 @@ def _trial(trial: "FrozenTrial") -> Trial:
     )
 
 
-def _log(store: Store, study: "Study", found: TuningResult) -> None:
-    """Log the best settings, the trials, and what the UI shows."""
+def _log(store: Store, study: "Study", result: TuningResult) -> None:
+    """Log the best settings, the table of trials, and a note for the UI."""
     from kgcore.tuning.study import best, trials_table
 
     table, trial = trials_table(study), best(study)
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), BEST_SETTINGS, asdict(found.settings))
+        save(Path(folder), BEST_SETTINGS, asdict(result.settings))
         save(Path(folder), TRIALS, table)
-        store.log_files(found.run, Path(folder))
-    store.log_params(found.run, {f"best.{name}": value for name, value in asdict(found.settings).items()})
-    store.log_metrics(found.run, trial.user_attrs["figures"] | {"trials": len(table)})
+        store.log_files(result.run, Path(folder))
+    store.log_params(result.run, {f"best.{name}": value for name, value in asdict(result.settings).items()})
+    store.log_metrics(result.run, trial.user_attrs["figures"] | {"trials": len(table)})
     counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}
     run_id = trial.user_attrs["run"]
-    note = f"Trial {found.trial}, run `{run_id}`, is the best by {found.metric}:\n\n    {found.command}"
-    store.log_tags(found.run, RunTags(counts=counts, best=run_id, note=note))
+    note = f"Trial {result.trial}, run `{run_id}`, is the best by {result.metric}:\n\n    {result.command}"
+    store.log_tags(result.run, RunTags(counts=counts, best=run_id, note=note))

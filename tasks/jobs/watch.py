@@ -1,4 +1,4 @@
-"""The champion on newly labelled triples: a look at a time, as one MLflow run whose metrics are the series."""
+"""Watch a champion on newly labelled triples. Each measurement is a look; all looks are steps of one MLflow run."""
 
 import logging
 from collections.abc import Mapping
@@ -26,14 +26,15 @@ log = logging.getLogger("kgcal")
 
 @dataclass(frozen=True)
 class WatchResult:
-    """What a look at a champion found.
+    """The result of a look at a champion.
 
-    model         the champion's URI
+    dataset       name of the data set
+    model         URI of the champion
     metrics       the figures of `Look.metrics`
-    findings      what is wrong, in sentences; empty where the champion fits
+    findings      one sentence about each problem; empty: the champion still fits
     number        number of the look, from 1
     run           MLflow run of all looks
-    recalibrated  the pipeline that the look led to; '' = none
+    recalibrated  pipeline that recalibrated the model after the look; '': none
     """
 
     dataset: str
@@ -46,17 +47,21 @@ class WatchResult:
 
 
 def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResult:
-    """Measure the champion of a data set on newly labelled triples, and find whether it still fits.
+    """Measure the champion of a data set on newly labelled triples, and test whether it still fits.
 
-    Triples of the champion's train, valid and test are left out: they are not new to it. The same file and champion
-    again make no new look.
+    dataset  name of the data set, or the folder of the user's files
+    labels   file of the labelled triples: subject, predicate, object, 1 or -1
 
-    Raises InputError where the data set has no champion, or the labels are too few.
+    Triples in the champion's train, valid and test splits are dropped, because they are not new to it. The newest look
+    is returned again if the file, the champion and the settings have not changed since.
+
+    Raises InputError if the data set has no champion, for a file that cannot be read, and if fewer than
+    `config.at_least` triples are new.
     """
     store, dataset = open_store(), dataset_name(dataset)
     champion = aliased(store, dataset, CHAMPION)
     if champion is None:
-        raise InputError(f"{dataset} has no champion to watch: `kgcal promote --dataset {dataset}` first")
+        raise InputError(f"{dataset} has no champion to watch: run `kgcal promote --dataset {dataset}` first")
     model_id = champion.model_id
     identity = digest([md5_of(labels), model_id, asdict(replace(config, on_drift="warn"))])
     with FileLock(store.home / "watch.lock"):
@@ -65,37 +70,44 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         before = history[0] if history else None
         number = int(before.metrics.get("look", 0)) if before else 0
         if before and before.tags.look == identity:
-            log.info("%s was looked at with these labels already", dataset)
+            log.info("%s: the newest look has the same champion, labels and settings; it is shown again", dataset)
             found = store.load(before.run_id, _look_artifact(number))
             return replace(found, number=number, run=before.run_id, recalibrated=before.tags.recalibrated or "")
 
         measured = _look(store, model_id, labels, config)
         number += 1
-        found = WatchResult(dataset, champion.uri, measured.metrics(), tuple(measured.findings), number, "")
         with store.open_run(
             f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
         ) as run_id:
+            found = WatchResult(dataset, champion.uri, measured.metrics(), measured.findings, number, run_id)
             store.log_json(run_id, _to_json(found), _look_artifact(number).path)
             measured_on = store.get(calibrator_inputs(store, model_id)["prepare"]).dataset
             metrics = {**found.metrics, "look": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, model_id, replace(measured_on, name=dataset))
             store.log_tags(run_id, RunTags(look=identity, recalibrated="", note=markdown(found)))
-    return replace(found, run=run_id)
+    return found
 
 
-def mark_recalibrated(seen: WatchResult, pipeline: str) -> WatchResult:
-    """Note the pipeline run that a look led to: the same look leads to no other."""
-    open_store().log_tags(seen.run, RunTags(recalibrated=pipeline))
-    return replace(seen, recalibrated=pipeline)
+def mark_recalibrated(found: WatchResult, pipeline: str) -> WatchResult:
+    """Log which pipeline recalibrated the model after a look, so that the same look starts no second one.
+
+    pipeline  run id of the pipeline
+    """
+    open_store().log_tags(found.run, RunTags(recalibrated=pipeline))
+    return replace(found, recalibrated=pipeline)
 
 
 def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Look:
-    """The figures of a calibrated model on the labelled triples that are new to it."""
+    """Measure a calibrated model on the labelled triples that are new to it."""
     model, frame = load_calibrated(store, model_id), read_labels(labels)
     graph, (triples, known) = model.graph, model.graph.number(frame)
     old = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples).contains(triples[known])
     log.info(
-        "%s: %d labelled triples, %d of unknown names, %d known before", labels.name, len(frame), sum(~known), sum(old)
+        "%s: %d labelled triples, %d with an unknown name, %d in train, valid or test",
+        labels.name,
+        len(frame),
+        sum(~known),
+        sum(old),
     )
     new = frame[known][~old]
     scores, probabilities, _ = model.predict(new)
@@ -103,11 +115,14 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
     for classified in store.find(RunTags(stage="classify", inputs={"calibrate": made_by})):
         test = store.load(classified.run_id, PREDICTIONS)
         return look(probabilities, scores, new["label"].to_numpy(), test.scores, test.weights, config)
-    raise InputError(f"the test predictions by calibrate run {made_by} are gone: there is nothing to compare with")
+    raise InputError(
+        f"the store has no classify run of calibrate run {made_by}, and the new triples are compared with its test "
+        f"predictions: run `kgcal classify --calibrators {made_by}`"
+    )
 
 
 def markdown(found: WatchResult) -> str:
-    """What a look found, for people."""
+    """Return the result of a look as Markdown: the findings and a table of figures."""
     lines = [f"Look {found.number} at {found.model}: " + ("; ".join(found.findings) or "it fits."), ""]
     lines += ["| | |", "|---|---|"]
     return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])

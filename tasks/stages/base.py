@@ -1,4 +1,4 @@
-"""What a stage is. table.py lists all stages in the order of the pipeline."""
+"""The definition of a stage. table.py lists all stages in the order of the pipeline."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -15,19 +15,19 @@ C = TypeVar("C", bound=Config)
 
 @dataclass(frozen=True, eq=False)
 class Stage(Generic[C]):
-    """A stage of the pipeline. Its flow, its deployment, its entry point in MLproject and its tests are made from this.
+    """A stage of the pipeline. Its flow, deployment, entry point in MLproject and tests are generated from it.
 
-    name       a verb: train
-    summary    one sentence for people
-    title      name of its flow runs; parameters of the flow stand in braces
+    name       a verb, for example `train`
+    summary    one sentence for the help text
+    title      template for the names of its flow runs, with the flow's parameters in braces
     config     the dataclass of its settings
-    body       what it does: loads, makes one kgcore call, logs
-    code       settings -> the kgcore modules whose sources, with all that they import, are part of the stage's key
+    body       function that loads the inputs, makes one kgcore call and logs the result
+    code       settings -> kgcore modules; their sources, with all modules that they import, are part of the key
     inputs     parameter -> upstream stage, in the order of the arguments
-    needs      input -> whether it is used, given the settings; inputs that are not named here always are
-    on_device  whether it computes on a device that the user may choose
-    normalise     settings -> the settings that are recorded, and are part of the key; a key never contains a path
-    identity   settings -> what tells outside data apart; part of the key
+    needs      input -> function of the settings that returns whether the input is used; other inputs always are
+    on_device  whether the user may choose the device that it computes on
+    normalise  settings -> settings to record, which are part of the key; a key never contains a path
+    identity   settings -> text that identifies data outside the store; part of the key
     """
 
     name: str
@@ -43,19 +43,23 @@ class Stage(Generic[C]):
     identity: Callable[[C], str] = lambda config: ""
 
     def __call__(self, *upstream: StageRef | None, config: C | None = None, context: Context = Context()) -> StageRef:
-        """Run the stage, or re-use a finished run of the same key.
+        """Run the stage, or re-use a finished run of the same key. Return the run.
 
-        upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not need
+        upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use
+        config    the settings; None: the defaults
+
+        Raises ValueError for references to other stages than those of `inputs`, InputError for runs that are not
+        finished, and MismatchError for runs that do not belong together.
         """
         return self._task(upstream, config or self.config(), context)
 
     def lineage(self) -> list[str]:
-        """The names of all stages that this one comes from, and its own, upstream first."""
+        """Return the names of all upstream stages and of this one, upstream first."""
         names = [name for stage in self.inputs.values() for name in stage.lineage()]
         return list(dict.fromkeys([*names, self.name]))
 
     def needed(self, config: C) -> list[str]:
-        """The inputs that these settings use."""
+        """Return the names of the inputs that these settings use."""
         return [name for name in self.inputs if name not in self.needs or self.needs[name](config)]
 
     @functools.cached_property
@@ -65,9 +69,10 @@ class Stage(Generic[C]):
     def _run(self, upstream: Sequence[StageRef | None], config: C, context: Context) -> StageRef:
         used = self.needed(config)
         refs = [ref for name, ref in zip(self.inputs, upstream, strict=True) if name in used and ref is not None]
-        wanted = [self.inputs[name].name for name in used]
-        if [ref.stage for ref in refs] != wanted:
-            raise ValueError(f"{self.name} takes {wanted}, not {[str(ref) for ref in refs]}")
+        expected = [self.inputs[name].name for name in used]
+        if [ref.stage for ref in refs] != expected:
+            found = ", ".join(map(str, refs)) or "none"
+            raise ValueError(f"the upstream runs of {self.name} are {found}: they must be of {', '.join(expected)}")
         body = functools.partial(self._body, config=config)
         recorded = self.normalise(config)
         return run_stage(self.name, recorded, refs, self.code(config), body, context, self.identity(config))

@@ -1,4 +1,4 @@
-"""calibrate: from scores to probabilities."""
+"""calibrate: fit the calibrators that turn scores into probabilities."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
 
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
-    """Each fitted calibrator is a LoggedModel of its own."""
+    """Log each fitted calibrator as a separate LoggedModel."""
     table = run.load(SCORES)
     for number, bound in enumerate(fit_calibrators(table, config, run.config(CorruptConfig))):
         log_calibrator(run, number, bound)
@@ -45,14 +45,22 @@ CALIBRATE = Stage(
 
 
 def upstream_of(calibrators: StageRef) -> tuple[StageRef, StageRef]:
-    """The corruptions and the scores that calibrators were fitted on."""
+    """Return the corrupt run and the score run that the calibrators of a calibrate run were fitted on.
+
+    Raises InputError if the calibrate run does not exist or is not finished.
+    """
     inputs = open_store().finished(calibrators.stage, calibrators.run_id).tags.inputs
     return StageRef("corrupt", inputs["corrupt"]), StageRef("score", inputs["score"])
 
 
 @as_task("move_calibrators")
 def move_calibrators(calibrators: StageRef, base_rate: float, context: Context = Context()) -> StageRef:
-    """The calibrators of a run, moved to another base rate without a fit, as a calibrate run."""
+    """Shift the calibrators of a calibrate run to another base rate, without a fit. Return a new calibrate run.
+
+    base_rate  share of positives that the new probabilities are for, in (0, 1)
+
+    Raises InputError for a base rate out of range, or if the calibrate run does not exist or is not finished.
+    """
     store = open_store()
     before = store.finished(calibrators.stage, calibrators.run_id)
     config = replace(config_of(CalibrateConfig, before), base_rate=base_rate)
@@ -69,14 +77,14 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
 
 
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
-    """A calibrator as a LoggedModel, tagged with the embedding model it belongs to."""
+    """Log a calibrator as a LoggedModel, as output `number` of the run, tagged with its embedding model."""
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
     run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
 
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:
-    """The parameters by which people compare calibrators."""
+    """Return the parameters by which people compare calibrators."""
     train = run.config(TrainConfig)
     params = {
         "calibrator": bound.name,
@@ -92,7 +100,7 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object
 
 
 def corruption_params(run: StageRun) -> dict[str, object]:
-    """The parameters that say how the corruptions in calibration were drawn."""
+    """Return the parameters that describe how the corruptions for calibration were drawn."""
     drawn = run.config(CorruptConfig)
     return {
         "calibration_strategy": shares_text(drawn.calibration_strategy),

@@ -1,4 +1,4 @@
-"""classify: probabilities and decisions on the test split."""
+"""classify: compute probabilities and decisions for the test split."""
 
 from kgcore.config import CalibrateConfig, ClassifyConfig
 from kgcore.evaluation.predictions import classify
@@ -6,7 +6,7 @@ from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, PREDICTIONS, SCORES
-from tasks.tracking.names import short_label
+from tasks.tracking.names import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:
@@ -15,7 +15,7 @@ def _body(run: StageRun, config: ClassifyConfig) -> None:
     run.save(PREDICTIONS, predictions)
     for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):
         accuracy = predictions.accuracies[bound.label]
-        run.log_metrics({f"{short_label(bound.label)}.accuracy": accuracy}, model_id=model_id)
+        run.log_metrics(labelled_metrics(bound.label, {"accuracy": accuracy}), model_id=model_id)
     rules = predictions.accuracy_per_relation
     per_relation = {f"per_relation.{rule}.accuracy": value for rule, value in rules.items()}
     run.log_metrics(per_relation, model_id=run.model_ids("train")[0])

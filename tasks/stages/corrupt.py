@@ -1,4 +1,4 @@
-"""corrupt: the corruptions that stand for negatives in calibration."""
+"""corrupt: generate the corruptions that are used as negatives in calibration."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tasks.tracking.artifacts import CORRUPTION_AUDIT, CORRUPTIONS, EMBEDDINGS, 
 
 
 def by_model(config: CorruptConfig) -> bool:
-    """Whether a strategy of these settings draws by a trained model."""
+    """Return whether a strategy of these settings draws with a trained model."""
     return any(STRATEGIES.get(name).by_model for name in config.calibration_strategy)
 
 

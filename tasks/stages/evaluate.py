@@ -1,4 +1,4 @@
-"""evaluate: what the probabilities are worth."""
+"""evaluate: measure the quality of the probabilities."""
 
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
 from kgcore.evaluation.by_relation import reliability_by_relation
@@ -14,7 +14,7 @@ from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
 from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, MEASURED, PREDICATES, PREDICTIONS, RANK_METRICS, SUMMARY
-from tasks.tracking.names import short_label
+from tasks.tracking.names import labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
@@ -22,16 +22,16 @@ _CODE = ("kgcore.evaluation.evaluate", "kgcore.report.summary", "kgcore.report.m
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    judged = run.load(PREDICTIONS)
-    measured = _evaluate(run, judged, config)
+    predictions = run.load(PREDICTIONS)
+    measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
     run.save(MEASURED, measured)
     names = run.load(PREDICATES)
     summary = Summary(
         results=Results.of(measured),
-        accuracy_per_relation=judged.accuracy_per_relation,
+        accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
-        relations=summarise_relations(names, judged.relations, reliability_by_relation(judged)),
-        notes=tuple(judged.notes(run.config(CalibrateConfig).base_rate)),
+        relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
+        notes=tuple(predictions.notes(run.config(CalibrateConfig).base_rate)),
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
@@ -39,21 +39,25 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     _log_by_calibrator(run, measured)
 
 
-def _evaluate(run: StageRun, judged: Predictions, config: EvaluateConfig) -> dict[str, Measured]:
-    """What is measured of the predictions. Corruptions are resampled with the positives that they were made from."""
-    source = run.load(CORRUPTIONS)["test"].source if judged.synthetic_negatives else None
+def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau: float) -> dict[str, Measured]:
+    """Return the results of every calibrator by label, with a progress bar.
+
+    tau  decision threshold, in [0, 1]
+
+    Where corruptions are the test negatives, the bootstrap resamples them together with their positives.
+    """
+    source = run.load(CORRUPTIONS)["test"].source if predictions.synthetic_negatives else None
     with progress_bar("evaluate", config.bootstrap_replicates) as bar:
-        return evaluate(judged, config, run.config(ClassifyConfig).tau, source, on_replicate=bar)
+        return evaluate(predictions, config, tau, source, on_replicate=bar)
 
 
 def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
-    """Log each calibrator's metrics to its LoggedModel, and as a run that the UI can sort."""
+    """Log the metrics of each calibrator for its LoggedModel, and as a run, which the UI can sort."""
     for bound, model_id in zip(run.load_models(CALIBRATOR), run.model_ids("calibrate"), strict=True):
-        result, label = measured[bound.label], short_label(bound.label)
-        metrics = result.with_ends()
-        run.log_metrics({f"{label}.{name}": value for name, value in metrics.items()}, model_id=model_id)
-        params = calibrator_params(run, bound)
-        run.log_measurement(f"{params['model']} {params['loss']} {label}", params, metrics, model_id)
+        metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
+        run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)
+        name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
+        run.log_measurement(name, params, metrics, model_id)
 
 
 EVALUATE = Stage(

@@ -1,4 +1,4 @@
-"""prepare: from a name or a folder to a validated, numbered graph; and from newly labelled triples to a new one."""
+"""prepare: make a validated, numbered graph of a data set or a folder; add newly labelled triples to a graph."""
 
 import logging
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the same
+    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
     prepared = prepare(spec, folder)
-    log_dropped(prepared.counts)
-    log_prepared(run, prepared, spec.url or spec.title)
+    _log_dropped(prepared.counts)
+    _log_prepared(run, prepared, spec.url or spec.title)
 
 
 def _code(config: PrepareConfig) -> list[str]:
@@ -39,7 +39,7 @@ def _code(config: PrepareConfig) -> list[str]:
 
 
 def _normalise(config: PrepareConfig) -> PrepareConfig:
-    """The name of a folder in place of its path; size and seed for generated data sets alone."""
+    """Replace the path of a folder by its name; keep size and seed only for generated data sets."""
     spec = find_dataset(config.dataset)
     return config if spec.generate else PrepareConfig(dataset=spec.name)
 
@@ -58,48 +58,61 @@ PREPARE = Stage(
 
 @as_task("add_labels")
 def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Context = Context()) -> StageRef:
-    """The graph of a prepare run with newly labelled triples in its validation split, as a prepare run.
+    """Add newly labelled triples to the validation split of a prepare run's graph. Return a new prepare run.
 
-    labels   file of the labelled triples. Labels that were added to the graph earlier are not kept: the file has all
+    data     a prepare run. Labels that were added to it earlier are dropped: the file must contain all labels
+    labels   file of the labelled triples: subject, predicate, object, 1 or -1
     instead  whether the labelled triples replace the validation split
+
+    Raises InputError for a file that cannot be read or has no usable triple.
     """
-    data = origin(data)
+    data = _original_data(data)
     config = config_of(PrepareConfig, open_store().get(data.run_id))
     identity = f"labels {md5_of(labels)} {instead}"  # the file's content, never its path
 
     def body(run: StageRun) -> None:
         prepared = with_labels(run.load(GRAPH), read_labels(labels), instead)
-        words = {"rows": "labelled", "with_unseen": "of unknown names", "not_held_out": "in train or test"}
-        parts = [f"{prepared.counts[f'labels_{name}']:,} {word}" for name, word in words.items()]
-        used, held = prepared.counts["labels_used"], prepared.counts["labels_known"]
-        log.info(
-            "%s: %s, %s used, %s of them as in valid before", labels.name, ", ".join(parts), f"{used:,}", f"{held:,}"
-        )
-        log_prepared(run, Prepared(prepared.graph, run.load(COUNTS) | prepared.counts), labels.name)
+        _log_labels(labels.name, prepared.counts)
+        _log_prepared(run, Prepared(prepared.graph, run.load(COUNTS) | prepared.counts), labels.name)
         run.tag(RunTags(labels=labels.name))
 
     return run_stage("prepare", config, (data,), ("kgcore.datasets.labels",), body, context, identity)
 
 
-def log_dropped(counts: Mapping[str, int]) -> None:
-    """Log which rows of the files are left out, and why."""
-    words = {"duplicates": "duplicates", "with_unseen": "with a name that train does not have"}
+def _log_labels(file: str, counts: Mapping[str, int]) -> None:
+    """Log how many labelled triples of a file are used."""
+    words = {
+        "rows": "labelled triples",
+        "with_unseen": "with an unknown name",
+        "not_held_out": "in train or test",
+        "used": "used",
+        "known": "used with the label that valid had",
+    }
+    log.info("%s: %s", file, ", ".join(f"{counts[f'labels_{name}']:,} {word}" for name, word in words.items()))
+
+
+def _log_dropped(counts: Mapping[str, int]) -> None:
+    """Log how many rows of each split are dropped, and why."""
+    words = {"duplicates": "duplicates", "with_unseen": "with a name that is not in train"}
     for split in SPLITS:
         dropped = {word: counts.get(f"{split}_{name}", 0) for name, word in words.items()}
         parts = [f"{number:,} {word}" for word, number in dropped.items() if number]
         if parts:
             rows = f"{counts[f'{split}_rows']:,}"
-            log.info("prepare   %s: of %s rows left out: %s", split, rows, ", ".join(parts))
+            log.info("prepare   %s: dropped from %s rows: %s", split, rows, ", ".join(parts))
 
 
-def origin(data: StageRef) -> StageRef:
-    """The prepare run that read the data set's own files."""
+def _original_data(data: StageRef) -> StageRef:
+    """Return the prepare run that read the files of the data set, before labels were added."""
     earlier = open_store().get(data.run_id).tags.inputs.get("prepare")
     return StageRef("prepare", earlier) if earlier else data
 
 
-def log_prepared(run: StageRun, prepared: Prepared, source: str) -> None:
-    """Log the graph and its counts, as artifacts, metrics, and the run's data set."""
+def _log_prepared(run: StageRun, prepared: Prepared, source: str) -> None:
+    """Log a graph and its counts as artifacts and metrics, and the graph as the data set of the run.
+
+    source  address, title or file name that the MLflow UI shows as the data set's source
+    """
     graph, counts = prepared.graph, prepared.counts
     run.save(GRAPH, graph)
     run.save(COUNTS, counts)

@@ -1,4 +1,4 @@
-"""What one stage hands to the next, and what is passed along the whole pipeline."""
+"""References to finished stages, and the context that a whole pipeline shares."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tasks.tracking.record import RunRecord
 
 @dataclass(frozen=True)
 class StageRef:
-    """A finished stage: its name and its MLflow run. One stage hands nothing else to the next."""
+    """A finished stage: its name and its MLflow run. Stages pass only references to each other."""
 
     stage: str
     run_id: str
@@ -18,12 +18,12 @@ class StageRef:
 
 @dataclass(frozen=True)
 class Context:
-    """How a stage runs, as opposed to what it does: no field is part of a key.
+    """How stages run. No field changes a result, and none is part of a key.
 
-    parent  MLflow run that the stages are nested under
-    force   run even where a finished run could be re-used
-    since   with force: runs that started at this time (seconds since 1970) or later may still be re-used, so that the
-            cells of a grid run once what they share
+    parent  MLflow run that the stages are nested under; None: the top level
+    force   run the stage even if a finished run could be re-used
+    since   with `force`: re-use runs that started at this time or later, in seconds since 1970. The cells of a grid
+            then run their shared stages once
     device  auto, cpu, cuda or cuda:N
     """
 
@@ -33,5 +33,5 @@ class Context:
     since: float | None = None
 
     def may_reuse(self, run: RunRecord) -> bool:
-        """Whether a finished run of the same key may serve."""
+        """Return whether a finished run of the same key may be re-used."""
         return not self.force or (self.since is not None and run.started >= self.since)

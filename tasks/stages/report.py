@@ -1,4 +1,4 @@
-"""report: one HTML file, and the figures where the MLflow UI shows them."""
+"""report: write the results as one HTML file, and the figures as PNG files for the MLflow UI."""
 
 from kgcore.config import ReportConfig
 from kgcore.registries import METRICS

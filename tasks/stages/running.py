@@ -1,4 +1,4 @@
-"""Running a stage: its key, its lock, the re-use of a finished run, and what its body works with."""
+"""Run a stage: its key, its lock, the re-use of a finished run, and the object that its body works with."""
 
 import functools
 import logging
@@ -39,29 +39,35 @@ def run_stage(
     identity: str = "",
     members: Sequence[StageRef] = (),
 ) -> StageRef:
-    """Re-use the finished run of the same key and the same upstream runs, or run the stage under the key's lock.
+    """Re-use a finished run of the same key and the same upstream runs, or run the stage. Holds the key's file lock.
 
-    key = sha256(stage, settings, upstream keys, fingerprint of the modules in `code`, identity of outside data)
+    key = sha256(stage, format of artifacts, settings, upstream keys, code fingerprint, identity)
 
-    members  runs of one stage side by side, as an ensemble has them: STAGE.1, STAGE.2, ... among the inputs. Their own
-             upstream runs may differ
+    stage     name of the stage
+    upstream  the runs that it reads; they must belong together
+    code      kgcore modules whose sources, with all modules that they import, are part of the key
+    body      function that computes and logs the results
+    identity  text that identifies data outside the store
+    members   the members of an ensemble: runs of one stage, named STAGE.1, STAGE.2, ... among the inputs. Their
+              upstream runs may differ
 
-    Raises MismatchError when the other upstream runs do not belong together.
+    Raises InputError for upstream runs that do not exist or are not finished, and MismatchError for runs in `upstream`
+    that come from different runs of one stage.
     """
     store = open_store()
     runs, member_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
-    ancestors = _ancestors(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
+    inputs = _inputs(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
     upstream_keys = sorted(run.tags.key or "" for run in [*runs, *member_runs])
     key = digest([stage, FORMAT, asdict(config), upstream_keys, code_fingerprint(code), identity])
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         for found in store.find(RunTags(stage=stage, key=key), newest=10):
-            if context.may_reuse(found) and found.tags.inputs == ancestors and store.complete(found):
+            if context.may_reuse(found) and found.tags.inputs == inputs and store.complete(found):
                 log.info("%-9s re-used   run %s", stage, found.run_id)
                 if context.parent is None:
                     store.log_reuse(found.run_id)
                 return StageRef(stage, found.run_id)
         store.mark_dead_runs()
-        tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=ancestors, parent=context.parent)
+        tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=inputs, parent=context.parent)
         return _run(store, tags, body, context)
 
 
@@ -80,10 +86,11 @@ def _run(store: Store, tags: RunTags, body: Callable[["StageRun"], None], contex
 
 
 class StageRun:
-    """What a stage's body works with: the runs that came before it, and its own MLflow run.
+    """The MLflow run of a stage, with access to its upstream runs. A stage's body works with it.
 
+    key      the key of the run
     inputs   upstream stage -> run id
-    folder   files that are put here become the run's artifacts when the body ends
+    folder   temporary folder; its files become the run's artifacts when the body ends
     context  how the stage runs: device, force
     """
 
@@ -92,28 +99,28 @@ class StageRun:
         self.key, self.inputs = tags.key or "", tags.inputs
 
     def load(self, artifact: Artifact[T]) -> T:
-        """An artifact of an upstream stage."""
+        """Return an artifact of an upstream stage. Raises InputError if it is missing or damaged."""
         return self.store.load(self.inputs[artifact.stage], artifact)
 
     def save(self, artifact: Artifact[T], value: T) -> None:
-        """An artifact of this stage."""
+        """Write an artifact of this stage."""
         save(self.folder, artifact, value)
 
     def model_ids(self, stage: str) -> tuple[str, ...]:
-        """The LoggedModels of an upstream stage, in the order they were logged."""
+        """Return the ids of the LoggedModels of an upstream stage, in the order in which they were logged."""
         return self.store.get(self.inputs[stage]).model_ids
 
     def load_models(self, files: ModelFiles[T]) -> list[T]:
-        """Each LoggedModel of an upstream stage."""
+        """Return every LoggedModel of an upstream stage. Raises InputError if one is missing or damaged."""
         return [self.store.load_model(model_id, files) for model_id in self.model_ids(files.stage)]
 
     def load_model(self, files: ModelFiles[T]) -> T:
-        """The only LoggedModel of an upstream stage."""
+        """Return the only LoggedModel of an upstream stage. Raises InputError if it is missing or damaged."""
         [model] = self.load_models(files)
         return model
 
     def config(self, kind: type[C]) -> C:
-        """The settings of an upstream stage."""
+        """Return the settings of an upstream stage. Raises InputError as `config_of`."""
         return config_of(kind, self.store.get(self.inputs[kind.stage]))
 
     @functools.cached_property
@@ -126,14 +133,14 @@ class StageRun:
         self.store.log_tags(self.run_id, tags)
 
     def log_metrics(self, metrics: Mapping[str, float], step: int = 0, model_id: str | None = None) -> None:
-        """Metrics of this stage about the data set, and about a LoggedModel where one is given."""
+        """Log metrics of this stage, bound to the data set, and to a LoggedModel if one is given."""
         dataset = self.dataset if "prepare" in self.inputs else None
         self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
 
     def log_measurement(
         self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str
     ) -> None:
-        """The metrics of one LoggedModel as a run of its own under this one: the UI can then sort models as rows."""
+        """Log the metrics of one LoggedModel as a separate run under this one. The UI can then sort models as rows."""
         with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id)) as run_id:
             self.store.log_params(run_id, params)
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
@@ -148,25 +155,31 @@ class StageRun:
         number: int = 0,
         **tags: str,
     ) -> str:
-        """A LoggedModel, as this run's output of that number; its id."""
+        """Log a LoggedModel as output `number` of this run. Return its id."""
         return self.store.log_model(self.run_id, number, name, params, tags, lambda folder: files.write(folder, value))
 
     def log_figure(self, name: str, figure: "Figure") -> None:
-        """A figure as PNG, which the MLflow UI shows."""
+        """Write a figure as figures/NAME.png among the artifacts: the MLflow UI shows PNG files."""
         figure.savefig(_folder(self.folder / "figures") / f"{name}.png", dpi=150)
 
 
 def config_of(kind: type[C], run: RunRecord) -> C:
-    """The settings of a run, typed. Raises InputError for settings that this version does not know."""
+    """Return the settings of a run as an object of that class.
+
+    Raises InputError for an unknown setting, which another version of kgcal has logged, and for a value out of range.
+    """
     settings = run.tags.config or {}
     if unknown := settings.keys() - {item.name for item in fields(kind)}:
-        raise InputError(f"run {run.run_id} has settings that this version does not know: {', '.join(sorted(unknown))}")
+        raise InputError(
+            f"run {run.run_id} has settings that this version of kgcal does not have: {', '.join(sorted(unknown))}; "
+            "use the version that made the run, or run the stage again"
+        )
     # JSON has no tuples
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
 
 
-def _ancestors(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """Stage -> run id of the runs and of everything they came from. Raises MismatchError where two differ."""
+def _inputs(runs: Sequence[RunRecord]) -> dict[str, str]:
+    """Return stage -> run id of the runs and of all their upstream runs. Raises MismatchError if two differ."""
     found: dict[str, str] = {}
     for run in runs:
         for name, run_id in run.lineage.items():

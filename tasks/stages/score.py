@@ -1,4 +1,4 @@
-"""score: f(t) of every held-out triple and corruption."""
+"""score: compute f(t) for every held-out triple and corruption."""
 
 from kgcore.config import ScoreConfig
 from kgcore.score_table import score_table
@@ -24,7 +24,7 @@ SCORE = Stage(
     title="score by {model}",
     config=ScoreConfig,
     body=_body,
-    code=lambda config: ("kgcore.score_table",),  # the scoring function's own code is in the key of the train run
+    code=lambda config: ("kgcore.score_table",),  # the key of the train run has the model's code
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

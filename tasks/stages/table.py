@@ -1,4 +1,4 @@
-"""The table of stages, in the order of the pipeline. Flows, deployments, MLproject and tests are made from it."""
+"""The table of stages, in the order of the pipeline. Flows, deployments, MLproject and tests are generated from it."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -20,7 +20,10 @@ _NAMES = [stage.name for stage in STAGES]
 
 
 def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:
-    """The same mapping in the order of the pipeline. Keys are stages, or STAGE.NUMBER for members of an ensemble."""
+    """Return the mapping in the order of the pipeline. Keys are stages, or STAGE.NUMBER for members of an ensemble.
+
+    Raises ValueError for a key of an unknown stage.
+    """
 
     def place(name: str) -> tuple[int, int]:
         stage, _, number = name.partition(".")

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _WithoutTraceback(logging.Filter):
-    """Shortens a user's mistake in Prefect's logs to its sentence."""
+    """Removes the traceback of a user's error from Prefect's logs, so that the message remains."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], KgcalError):
@@ -29,10 +29,10 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):
 
 
 def as_task(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorator: the function is a Prefect task of that name when a flow run calls it directly.
+    """Return a decorator that makes a function a Prefect task of that name, for direct calls from a flow run.
 
-    Elsewhere it is called as it is: outside a flow run, so that no Prefect server is started, and inside another task,
-    such as a cell of a grid. Prefect's result cache is off: MLflow is the cache.
+    Other calls run the plain function: calls outside a flow run, which then need no Prefect server, and calls inside
+    another task, for example in a cell of a grid. Prefect's result cache is off because MLflow is the cache.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

@@ -1,9 +1,12 @@
-"""train: the embedding model, resumable; or a finished one, adopted by a graph with the same training triples."""
+"""train: train the embedding model, or adopt a finished model that was trained on the same triples.
+
+A training that was interrupted resumes from its checkpoint.
+"""
 
 import logging
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 
 from kgcore.config import TrainConfig
@@ -18,11 +21,13 @@ from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.fingerprint import code_fingerprint
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
+from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import open_store
 from tasks.workspace.progress import console, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
 
+LOSS_SECONDS = 2.0  # between two logs of the losses to MLflow
 log = logging.getLogger("kgcal")
 
 
@@ -32,8 +37,8 @@ def _code(config: TrainConfig) -> tuple[str, ...]:
 
 
 def _body(run: StageRun, config: TrainConfig) -> None:
-    """Only the training triples matter: where a finished run trained on the same ones, its model is adopted."""
-    from kgcore.training.loop import train  # loads torch, which other stages do not wait for
+    """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
+    from kgcore.training.loop import train  # loads torch: most stages do without it, and start faster
 
     graph = run.load(GRAPH)
     training_key = digest([asdict(config), graph.training_fingerprint(), code_fingerprint(_code(config))])
@@ -45,9 +50,10 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     checkpoint = run.store.home / "checkpoints" / run.key / "train.safetensors"
     device = find_device(run.context.device)
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
-        progress = _EpochLog(run, bar, len(graph.train))
+        losses = SeriesLog(run.store, run.run_id, "loss", run.dataset, LOSS_SECONDS)
+        progress = _Progress(losses, bar, len(graph.train))
         training = train(graph, config, device, checkpoint, checkpoint_seconds(), progress.epoch)
-    progress.flush()
+    losses.flush()
     if training.resumed_at:
         log.info("train     resumed from the checkpoint of epoch %d", training.resumed_at)
         run.store.log_series(run.run_id, "loss", training.losses[: training.resumed_at], run.dataset)
@@ -72,21 +78,26 @@ TRAIN = Stage(
 
 @as_task("adopt_model")
 def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -> StageRef:
-    """The model of a train run as the model of another prepare run, without training; the train run itself where it
-    came from that prepare run. Raises MismatchError when their training triples differ."""
+    """Use the model of a train run for the graph of another prepare run, without training.
+
+    Return a train run of that prepare run; `model` itself if it is one already.
+
+    Raises MismatchError if the training triples of the two graphs differ, and InputError if the train run does not
+    exist or is not finished.
+    """
     store = open_store()
     trained = store.finished(model.stage, model.run_id)
     before = trained.tags.inputs["prepare"]
     if before == data.run_id:
         return model
-    identity = f"adopted {trained.tags.key}"  # whatever code trained it
+    identity = f"adopted {trained.tags.key}"  # the key of the train run has the code that trained it
 
     def body(run: StageRun) -> None:
         graph, earlier = (store.load(run_id, GRAPH) for run_id in (data.run_id, before))
         if graph.training_fingerprint() != earlier.training_fingerprint():
             raise MismatchError(
-                f"the model of run {model.run_id} was trained on other triples than those of prepare run "
-                f"{data.run_id}: they do not belong together"
+                f"the model of run {model.run_id} was trained on the triples of prepare run {before}, which differ "
+                f"from those of prepare run {data.run_id}: the training triples must be the same"
             )
         adopt(run, model.run_id)
 
@@ -94,7 +105,7 @@ def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -
 
 
 def adopt(run: StageRun, source: str) -> None:
-    """Log the model of a finished train run as this run's own, with its losses."""
+    """Log the model and the losses of a finished train run as those of this run."""
     [model_id] = run.store.get(source).model_ids
     model = run.store.model(model_id)
     tags = {"fingerprint": model.fingerprint}
@@ -109,40 +120,32 @@ def adopt(run: StageRun, source: str) -> None:
     log.info("train     adopted the model of run %s", source)
 
 
-class _EpochLog:
-    """Shows each epoch on the terminal, and logs the losses to MLflow every few seconds while training runs."""
+class _Progress:
+    """Shows each epoch on the terminal, and logs its loss to MLflow.
 
-    FLUSH_SECONDS, LOG_SECONDS = 2.0, 30.0
+    Without a terminal there is no bar: a line in the log every PRINT_SECONDS seconds takes its place.
+    """
 
-    def __init__(self, run: StageRun, bar: Callable[..., None], triples: int) -> None:
-        self._run, self._bar, self._triples = run, bar, triples
-        self._losses: list[float] = []
-        self._next = 0
-        self._last = self._flushed = self._logged = time.monotonic()
+    PRINT_SECONDS = 30.0
+
+    def __init__(self, losses: SeriesLog, bar: Callable[..., None], triples: int) -> None:
+        self._losses, self._bar, self._triples = losses, bar, triples
+        self._last = self._printed = time.monotonic()
 
     def epoch(self, epoch: int, loss: float) -> None:
         """Called after each epoch, counted from 1, with its mean loss per positive."""
         now = time.monotonic()
         word = f"loss {loss:.4f}, {self._triples / max(now - self._last, 1e-9):,.0f} triples/s"
         self._bar(epoch, word)
-        if now - self._logged >= self.LOG_SECONDS and not console.is_terminal:  # there is no bar to see
+        if now - self._printed >= self.PRINT_SECONDS and not console.is_terminal:
             log.info("train     epoch %d, %s", epoch, word)
-            self._logged = now
-        self._losses.append(loss)
-        self._next, self._last = epoch + 1, now
-        if now - self._flushed >= self.FLUSH_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Log the losses that are not logged yet."""
-        first = self._next - len(self._losses)
-        losses: Sequence[float] = self._losses
-        self._run.store.log_series(self._run.run_id, "loss", losses, self._run.dataset, first)
-        self._losses, self._flushed = [], time.monotonic()
+            self._printed = now
+        self._last = now
+        self._losses.add(epoch, loss)
 
 
 def check_training(config: TrainConfig, device: str) -> None:
-    """Raise InputError for settings that cannot be trained, or a device that does not exist, before anything runs."""
+    """Raise InputError for settings that cannot be trained, or a device that does not exist. Runs nothing."""
     from kgcore.training.setup import built
 
     built(config)

@@ -1,5 +1,4 @@
-"""Every artifact of every stage, as a typed handle: a stage says `run.save(GRAPH, graph)`, a later one
-`run.load(GRAPH)`."""
+"""The typed handles of all artifacts: one stage calls `run.save(GRAPH, graph)`, a later one `run.load(GRAPH)`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar

@@ -1,4 +1,4 @@
-"""The connection to an MLflow store: opened once a process, and created where it does not exist."""
+"""The connection to an MLflow store. A process opens it once; the store is created if it does not exist."""
 
 import hashlib
 import logging
@@ -25,16 +25,19 @@ _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 class Connection:
-    """A tracking store that answers, with the experiment that new runs go to.
+    """An open tracking store, with the experiment that new runs go to.
 
-    uri, place  its address, and the address as it may be printed, without a password
-    home        the home whose process this is
-    owner       hash of host and home: which runs this home's processes own
-    client      MLflow's client
+    uri            its address
+    place          its address without a password, for messages
+    home           the home of this process
+    owner          hash of host and home: it marks the runs that processes of this home have opened
+    database       whether the store is a database, not a server or a folder
+    client         MLflow's client
+    experiment_id  the experiment of new runs
     """
 
     def __init__(self, uri: str) -> None:
-        """Open the store; create it where it does not exist. Raises InputError where that fails."""
+        """Open the store; create it if it does not exist. Raises InputError if that fails."""
         self.uri, self.place, self.home = uri, masked(uri), ensure_home()
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
         self.database = is_database(uri)
@@ -54,20 +57,20 @@ class Connection:
         if found is not None:
             if found.lifecycle_stage != "active":
                 raise InputError(
-                    f"the MLflow experiment {found.name} is deleted: restore it, or name another in "
-                    "MLFLOW_EXPERIMENT_NAME"
+                    f"the MLflow experiment {found.name} is deleted: restore it, or set "
+                    "MLFLOW_EXPERIMENT_NAME to another name"
                 )
             if self.database:
                 check_place(str(found.artifact_location))
             return str(found.experiment_id)
-        place = artifact_place() if self.database else None  # a server has its own
+        place = artifact_place() if self.database else None  # a server decides itself where artifacts are kept
         if place:
             check_artifacts(place)
         kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs and models
         return str(self.client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
 
     def _run(self, run_id: str) -> Run:
-        """The MLflow run of that id. Raises InputError where it does not exist or is deleted."""
+        """Return the MLflow run of that id. Raises InputError if it does not exist or is deleted."""
         try:
             run = self.client.get_run(run_id)
         except MlflowException as error:
@@ -75,9 +78,9 @@ class Connection:
                 raise self.unreachable(error) from error
             raise InputError(f"the run {run_id!r} does not exist in {self.place}{hint(self.uri)}") from None
         if run.info.lifecycle_stage != "active":
-            raise InputError(f"the MLflow run {run_id} is deleted: restore it, or name another")
+            raise InputError(f"the MLflow run {run_id} is deleted: restore it, or use another run")
         return run
 
     def unreachable(self, error: Exception) -> InputError:
-        """The error for a user where the store stops answering."""
+        """Return the error that tells a user that the store does not answer."""
         return InputError(f"the MLflow store {self.place} does not answer: {masked(first_line(error))}")

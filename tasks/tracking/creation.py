@@ -75,7 +75,7 @@ def _database_file(uri: str) -> Path | None:
 
 def _write_database(file: Path) -> None:
     """Write a database with MLflow's latest schema to a file that does not exist."""
-    from mlflow.store.db.utils import _initialize_tables  # takes a while to load, and is needed once a store
+    from mlflow.store.db.utils import _initialize_tables  # slow to load, and needed only once per store
 
     # one connection: a database in memory exists for the connection that made it
     engine = create_engine("sqlite://", poolclass=StaticPool)

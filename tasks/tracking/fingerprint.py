@@ -1,4 +1,4 @@
-"""The fingerprint of the code a stage runs: kgcore's modules that its entry points import, directly or not."""
+"""The fingerprint of the code that a stage runs: the kgcore modules that its entry points import, also indirectly."""
 
 import ast
 import hashlib
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import kgcore
 
-# Their content reaches a key as values (settings) or cannot change a result (messages, look-ups).
+# Modules that cannot change a result: messages and look-ups. kgcore.config is excluded, too: keys contain settings.
 LEFT_OUT = {"kgcore", "kgcore.errors", "kgcore.registry", "kgcore.registries"}
 
 
 def _snapshot() -> dict[Path, bytes]:
-    """Every file of kgcore as it is when this process starts: what is edited later is not what this process runs."""
+    """Read every file of kgcore when the process starts, because the process does not run later edits."""
     files = (path for path in Path(kgcore.__path__[0]).rglob("*") if path.is_file() and path.suffix != ".pyc")
     return {path: path.read_bytes() for path in files}
 
@@ -24,8 +24,10 @@ _FILES = _snapshot()
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
-    """sha256 over the sources of these modules and of all kgcore modules they import, with their data files such as
-    templates. Components that a registry loads by name are not seen from imports: pass their modules, too."""
+    """Return the sha256 of these modules and all kgcore modules that they import, with data files such as templates.
+
+    modules  dotted names. Imports do not show the components that a registry loads by name: add their modules
+    """
     digest = hashlib.sha256()
     for name in sorted(closure(modules)):
         for path in _files(name):
@@ -35,7 +37,7 @@ def code_fingerprint(modules: Iterable[str]) -> str:
 
 @cache
 def whole_code_fingerprint() -> str:
-    """sha256 over every file of kgcore."""
+    """Return the sha256 of all files of kgcore."""
     digest = hashlib.sha256()
     root = Path(kgcore.__path__[0])
     for path in sorted(_FILES):
@@ -44,7 +46,7 @@ def whole_code_fingerprint() -> str:
 
 
 def closure(modules: Iterable[str]) -> set[str]:
-    """The modules and all of kgcore that they import, packages' __init__ files included."""
+    """Return the modules and all kgcore modules that they import, also indirectly, with each package's __init__."""
     found: set[str] = set()
     pending = list(modules)
     while pending:
@@ -65,7 +67,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _files(name: str) -> list[Path]:
-    """The module's source, and the data files that are named after it: page.html.j2 belongs to page.py."""
+    """Return the module's source, and the data files named after it: page.html.j2 belongs to page.py."""
     source = _source(name)
     if source is None:
         return []
@@ -78,8 +80,11 @@ def _read(path: Path) -> bytes:
 
 
 def _source(name: str) -> Path | None:
-    """The file of a module. One of kgcore is looked for in the folders of its packages, those that were added to a
-    package's path included: to ask Python for its place would load the packages that it is in, torch with them."""
+    """Return the file of a module; None if it has none.
+
+    A module of kgcore is searched in the folders of its packages, also in folders that a plug-in added to a package's
+    path. `importlib.util.find_spec` would load the packages, and torch with them.
+    """
     package, *parts = name.split(".")
     if package != "kgcore":
         module = sys.modules.get(name)
@@ -97,7 +102,7 @@ def _source(name: str) -> Path | None:
 
 @cache
 def _imports(path: Path) -> list[str]:
-    """The kgcore modules that a file imports."""
+    """Return the kgcore modules that a file imports."""
     names: list[str] = []
     for node in ast.walk(ast.parse(_read(path))):
         if isinstance(node, ast.Import):

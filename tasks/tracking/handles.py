@@ -1,4 +1,4 @@
-"""What a typed handle to logged files is; artifacts.py lists all of them."""
+"""The types of handles to logged files. artifacts.py lists all handles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ T = TypeVar("T")
 class Artifact(Generic[T]):
     """A file or folder that a stage's run logs.
 
-    stage  the stage whose runs have it
-    path   its path among the run's artifacts
-    read   makes the object from the file or folder
-    write  writes the object to a path; None for a part of another artifact, which is written with the whole
+    stage  the stage whose runs log it
+    path   its path in the run's artifacts
+    read   function that reads the object from the file or folder
+    write  function that writes the object to a path; None for a part of another artifact, which writes it
     """
 
     stage: str
@@ -25,7 +25,7 @@ class Artifact(Generic[T]):
 
 
 def save(folder: Path, artifact: Artifact[T], value: T) -> None:
-    """Write an artifact to its path in a folder."""
+    """Write an artifact to its path in a folder. Raises ValueError for a part of another artifact."""
     if artifact.write is None:
         raise ValueError(f"{artifact.path} of {artifact.stage} is written with another artifact")
     artifact.write(folder / artifact.path, value)
@@ -33,11 +33,11 @@ def save(folder: Path, artifact: Artifact[T], value: T) -> None:
 
 @dataclass(frozen=True)
 class ModelFiles(Generic[T]):
-    """The files of the LoggedModels that a stage's run makes.
+    """The files of the LoggedModels that a stage's run logs.
 
-    stage  the stage whose runs have them
-    read   makes the object from the folder of files
-    write  writes the object into a folder
+    stage  the stage whose runs log them
+    read   function that reads the object from a folder
+    write  function that writes the object into a folder
     """
 
     stage: str
@@ -47,13 +47,13 @@ class ModelFiles(Generic[T]):
 
 @dataclass(frozen=True)
 class LoggedModel:
-    """A LoggedModel as it was read from the store.
+    """A LoggedModel, as read from the store.
 
-    run_id       the run that made it
-    params       what models are compared by
-    label        of a calibrator or ensemble: its label, `synthetic.isotonic`
-    base_model   of a calibrator: the LoggedModel of the embedding model it belongs to
-    fingerprint  of an embedding model: the fingerprint of its numbers
+    run_id       the run that logged it
+    params       the parameters by which models are compared
+    label        label of a calibrator or ensemble, for example `synthetic.isotonic`; '' for an embedding model
+    base_model   id of a calibrator's embedding model; '' for other models
+    fingerprint  hash of an embedding model's parameters; '' for other models
     """
 
     model_id: str

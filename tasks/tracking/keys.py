@@ -1,9 +1,9 @@
-"""Keys: what a result depends on, as one hash."""
+"""Keys: one hash of everything that a result depends on."""
 
 import hashlib
 import json
 
 
 def digest(value: object) -> str:
-    """sha256 of a value that JSON can hold."""
+    """Return the sha256 of a JSON value, in hexadecimal. Raises TypeError for a value that JSON cannot hold."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,22 +1,28 @@
-"""Names in MLflow, by which people filter, sort and chart."""
+"""The names in MLflow by which people filter, sort and chart."""
 
 import re
 from collections.abc import Mapping
 
+ENSEMBLE_NAME = "ensemble"  # the stage of an ensemble's run, and `model` among the parameters of its measurements
 _SHORT = {"ground_truth": "gt", "synthetic": "syn"}
 
 
 def short_label(label: str) -> str:
-    """A calibrator's label, `ground_truth.isotonic`, as metrics have it: `gt.isotonic`, or `uncalibrated`."""
+    """Return the label of a calibrator as metric names contain it: `gt.isotonic` for `ground_truth.isotonic`."""
     negatives, _, name = label.rpartition(".")
     return f"{_SHORT[negatives]}.{name}" if negatives else name
 
 
+def labelled_metrics(label: str, metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of the calibrator with that label, under names such as `gt.isotonic.brier`."""
+    return {f"{short_label(label)}.{name}": value for name, value in metrics.items()}
+
+
 def shares_text(shares: Mapping[str, float]) -> str:
-    """Corruption strategies and their shares: `typed`, or `typed=0.5 uniform=0.5`."""
+    """Return corruption strategies and their shares as text: `typed`, or `typed=0.5 uniform=0.5`."""
     return next(iter(shares)) if len(shares) == 1 else " ".join(f"{name}={share:g}" for name, share in shares.items())
 
 
 def model_name(text: str) -> str:
-    """The text as a name that MLflow accepts for a model: a hyphen in place of each of / : . % " '"""
+    """Return the text as a name that MLflow accepts for a model: with a hyphen in place of each / : . % " and '."""
     return re.sub(r"""[/:.%"']""", "-", text)

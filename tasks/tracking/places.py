@@ -65,7 +65,7 @@ def check_store(uri: str) -> None:
 
 
 def hint(uri: str) -> str:
-    """Return a hint for the error that the store `uri` does not have a run; '' if there is none.
+    """Return a hint for the error that the store `uri` does not have a run; '' if no hint applies.
 
     Without MLFLOW_TRACKING_URI `mlflow run` opens a store of its own, in which kgcal's runs are missing.
     """

@@ -1,4 +1,4 @@
-"""Reading a store: runs by id and by their tags, artifacts, models, series of metrics."""
+"""Read a store: runs by id and by tags, artifacts, models, and the values of a metric by step."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,18 +23,29 @@ T = TypeVar("T")
 
 
 class Reader(Connection):
-    """A store to be read."""
+    """A tracking store that can be read. `Store` adds the methods that write."""
 
     def get(self, run_id: str) -> RunRecord:
-        """The run of that id. Raises InputError where it does not exist or is deleted."""
+        """Return the run of that id. Raises InputError if it does not exist or is deleted."""
         return RunRecord.of(self._run(run_id))
 
     def find(self, tags: RunTags, newest: int = 1, status: str | None = FINISHED) -> list[RunRecord]:
-        """The newest runs of that status (None = any) that have these tags, newest first."""
+        """Return runs that have these tags, newest first.
+
+        newest  largest number of runs
+        status  the status of the runs; None: any
+
+        Raises InputError if the store does not answer.
+        """
         return [RunRecord.of(run) for run in self._page(newest, None, status, tags)]
 
     def find_all(self, tags: RunTags, page: int = 1000) -> list[RunRecord]:
-        """Every finished run that has these tags, newest first, read in pages of that size."""
+        """Return every finished run that has these tags, newest first.
+
+        page  number of runs per request, at least 1
+
+        Raises InputError if the store does not answer.
+        """
         found = self._page(page, None, FINISHED, tags)
         runs = list(found)
         while found.token:
@@ -51,46 +62,47 @@ class Reader(Connection):
             raise self.unreachable(error) from error
 
     def finished(self, stage: str, run_id: str) -> RunRecord:
-        """The finished run of that stage. Raises InputError when it is of another stage or not finished."""
+        """Return the run. Raises InputError if it is a run of another stage, or is not finished."""
         run = self.get(run_id)
         if run.tags.stage != stage:
             raise InputError(f"run {run_id} is of stage {run.tags.stage or 'none'}: a run of stage {stage} is needed")
         if run.status != FINISHED:
-            raise InputError(f"run {run_id} of stage {stage} is {run.status}: a FINISHED one is needed")
+            raise InputError(f"run {run_id} of stage {stage} is {run.status}: a FINISHED run is needed")
         return run
 
     def load(self, run_id: str, artifact: Artifact[T]) -> T:
-        """The artifact of a run. Raises InputError where it is missing or damaged."""
-        return self._load(artifact.read, run_id=run_id, artifact_path=artifact.path)
+        """Return an artifact of a run. Raises InputError if it is missing or damaged."""
+        what = f"the artifact {artifact.path} of run {run_id}"
+        return self._load(what, artifact.read, run_id=run_id, artifact_path=artifact.path)
 
     def load_model(self, model_id: str, files: ModelFiles[T]) -> T:
-        """The object that the files of a LoggedModel hold. Raises InputError where they are missing or damaged."""
-        return self._load(files.read, artifact_uri=f"models:/{model_id}")
+        """Return a LoggedModel as an object. Raises InputError if its files are missing or damaged."""
+        what = f"the files of the model {model_id}"
+        return self._load(what, files.read, artifact_uri=f"models:/{model_id}")
 
     def copy(self, target: Path, run_id: str, path: str) -> None:
-        """Copy a file or folder of a run's artifacts into a folder."""
-        with input_error(f"the artifact {run_id} {path} cannot be had"):
+        """Copy a file or folder of a run's artifacts into a folder. Raises InputError if it is missing."""
+        with input_error(f"the artifact {path} of run {run_id} cannot be read"):
             mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=path, dst_path=str(target))
 
     def copy_model(self, target: Path, model_id: str) -> None:
-        """Copy the files of a LoggedModel into a folder."""
-        with input_error(f"the model {model_id} cannot be had"):
+        """Copy the files of a LoggedModel into a folder. Raises InputError if they are missing."""
+        with input_error(f"the files of the model {model_id} cannot be read"):
             mlflow.artifacts.download_artifacts(artifact_uri=f"models:/{model_id}", dst_path=str(target))
 
-    def _load(self, read: Callable[[Path], T], **what: str) -> T:
+    def _load(self, what: str, read: Callable[[Path], T], **place: str) -> T:
         with tempfile.TemporaryDirectory() as folder:
-            missing = f"the artifact {' '.join(what.values())} cannot be had"
-            with input_error(missing):
-                fetched = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
+            with input_error(f"{what} cannot be read"):
+                fetched = mlflow.artifacts.download_artifacts(**place, dst_path=folder)
             try:
                 return read(Path(fetched))
             except KgcalError:
                 raise
             except (SafetensorError, OSError, ValueError, KeyError) as error:
-                raise InputError(f"{missing}: {first_line(error)}") from error
+                raise InputError(f"{what} cannot be read: {first_line(error)}") from error
 
     def model(self, model_id: str) -> LoggedModel:
-        """A LoggedModel's record. Raises InputError where it does not exist."""
+        """Return the record of a LoggedModel. Raises InputError if it does not exist."""
         try:
             found = self.client.get_logged_model(model_id)
         except MlflowException as error:
@@ -100,12 +112,12 @@ class Reader(Connection):
         return LoggedModel(str(found.model_id), str(found.name), found.source_run_id, dict(found.params), *labels)
 
     def series(self, run_id: str, metric: str) -> list[float]:
-        """The values of a run's metric, by step."""
+        """Return the values of a run's metric, in the order of its steps."""
         points = self.client.get_metric_history(run_id, metric)
         return [point.value for point in sorted(points, key=lambda point: point.step)]
 
     def sizes(self, run_id: str) -> dict[str, int]:
-        """Path -> size of every file that a run logged; files of its models are under models/ID/."""
+        """Return path -> size in bytes of every file that a run logged. Files of its models are under models/ID/."""
         sizes = dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
         for model_id in self.get(run_id).model_ids:
             files = _walk(partial(self.client.list_logged_model_artifacts, model_id))
@@ -113,7 +125,7 @@ class Reader(Connection):
         return sizes
 
     def complete(self, run: RunRecord) -> bool:
-        """Whether every file that the run logged is still there, with its size."""
+        """Return whether every file that the run logged still exists, with the same size."""
         expected = run.tags.artifacts
         try:
             return expected is not None and expected.items() <= self.sizes(run.run_id).items()

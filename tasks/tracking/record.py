@@ -1,7 +1,7 @@
-"""A run of the store as a typed record: the only place that knows how it is spelt in MLflow's tags.
+"""The typed record of a run. Only this file knows the names of kgcal's run tags in MLflow.
 
-`RunTags` serves three purposes: the tags that a run is opened with, the tags that are added to it, and the pattern that
-runs are searched by. `RunRecord` is a run as it was read.
+`RunTags` serves three purposes: the tags that a run is opened with, the tags that are added to it, and the tags that
+runs are searched by. `RunRecord` is a run as read from the store.
 """
 
 import json
@@ -21,13 +21,15 @@ _NOTE = "mlflow.note.content"  # the description that the UI shows
 
 
 def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str) -> Any:
-    """A field that is the tag of that name; None where a run does not have it."""
+    """Return a dataclass field for the tag of that name; its value is None if a run does not have the tag."""
     return field(default=None, metadata={"tag": name, "write": write, "read": read})
 
 
 def quoted(text: str) -> str:
-    """The text as a string of MLflow's filters. Raises InputError for a text with both kinds of quotes, which MLflow
-    cannot spell."""
+    """Return the text as a string literal in an MLflow filter.
+
+    Raises InputError for a text that contains both kinds of quotes: MLflow's filters have no escapes.
+    """
     if "'" in text and '"' in text:
         raise InputError(f"MLflow cannot search for {text}: a name must not contain both ' and \"")
     return f'"{text}"' if "'" in text else f"'{text}'"
@@ -35,7 +37,7 @@ def quoted(text: str) -> str:
 
 @dataclass(frozen=True)
 class DatasetId:
-    """A data set as runs name it: its name, and the fingerprint of its triples."""
+    """The identity of a data set: its name, and the fingerprint of its triples."""
 
     name: str
     digest: str
@@ -43,29 +45,32 @@ class DatasetId:
 
 @dataclass(frozen=True, kw_only=True)
 class RunTags:
-    """The tags of a run; None = not set.
+    """The tags of a run. None: the run does not have the tag.
 
-    stage            the stage or job: prepare, train, ..., pipeline, measurement, tune, trial, promote, watch, ...
-    key              what its result depends on, as a hash: runs of the same key are interchangeable
-    config           its settings, by name
-    inputs           upstream stage -> run id; of an ensemble's members STAGE.NUMBER -> run id
-    artifacts        path -> size of every file that it logged
-    owner            the home whose process runs it
-    flow_run         id of the Prefect flow run
-    parent           run that it is nested under
-    note             Markdown that the UI shows as its description
-    dataset, digest  of a prepare run: name and fingerprint of the graph
-    test             of a prepare run: fingerprint of the test split
-    labels           of a prepare run: name of the file of labels that were added
-    training         of a train run: what the model depends on; equal for graphs with the same training triples
-    adopted          of a train run: the run whose model it took over
-    moved            of a calibrate run: the run whose calibrators were moved to another base rate
-    model            of a recalibration: the train run
-    look             of a watch run: the newest look's champion, labels and settings, as a hash
-    recalibrated     of a watch run: the pipeline that the newest look led to; '' = none
-    study, best      of a search: the file of its study, and the run of its best trial
-    counts           of a search: trials by how they ended
-    state            of a trial: how it ended
+    Tags of every run:
+        stage      name of the stage or job: prepare, ..., pipeline, measurement, tune, trial, promote, watch, ...
+        key        hash of everything that the result depends on: runs of the same key are interchangeable
+        config     its settings, by name
+        inputs     upstream stage -> run id; for the members of an ensemble STAGE.NUMBER -> run id
+        artifacts  path -> size in bytes of every file that it logged
+        owner      hash of the host and the home of the process that opened it
+        flow_run   id of the Prefect flow run
+        parent     run that it is nested under
+        note       Markdown that the UI shows as its description
+
+    Tags of one kind of run:
+        dataset, digest  prepare: name and fingerprint of the graph. watch: `dataset` names the champion's data set
+        test             prepare: fingerprint of the test split
+        labels           prepare: name of the file of added labels
+        training         train: hash of everything that the model depends on; the same for the same training triples
+        adopted          train: the run whose model this run uses
+        moved            calibrate: the run whose calibrators were shifted to another base rate
+        model            recalibration: the train run
+        look             watch: hash of champion, labels and settings of the newest look
+        recalibrated     watch: the pipeline that the newest look started; '' if there is none
+        study, best      search: the file of its study, and the run of its best trial
+        counts           search: state -> number of trials
+        state            trial: its final state
     """
 
     stage: str | None = _tag("kgcal.stage")
@@ -93,7 +98,7 @@ class RunTags:
     state: str | None = _tag("kgcal.state")
 
     def to_mlflow(self) -> dict[str, str]:
-        """The tags that are set, by their names in MLflow."""
+        """Return the tags that are set, by their names in MLflow."""
         tags = {
             item.metadata["tag"]: item.metadata["write"](getattr(self, item.name))
             for item in fields(self)
@@ -103,7 +108,7 @@ class RunTags:
 
     @classmethod
     def from_mlflow(cls, tags: Mapping[str, str]) -> Self:
-        """The tags of a run; what other versions or programs have set is left out."""
+        """Read the tags of a run. Tags of other programs and other versions of kgcal are ignored."""
         values = {
             item.name: item.metadata["read"](tags[item.metadata["tag"]])
             for item in fields(cls)
@@ -113,17 +118,22 @@ class RunTags:
         return cls(**values, inputs=inputs)
 
     def where(self, status: str | None) -> str:
-        """MLflow's filter for runs of that status (None = any) that have these tags. Raises InputError as `quoted`."""
-        wanted = [f"tags.`{name}` = {quoted(value)}" for name, value in self.to_mlflow().items()]
-        return " and ".join(wanted + ([f"attributes.status = '{status}'"] if status else []))
+        """Return MLflow's filter for runs that have these tags.
+
+        status  the status of the runs; None: any
+
+        Raises InputError as `quoted`.
+        """
+        conditions = [f"tags.`{name}` = {quoted(value)}" for name, value in self.to_mlflow().items()]
+        return " and ".join(conditions + ([f"attributes.status = '{status}'"] if status else []))
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as it was read from the store.
+    """A run, as read from the store.
 
-    started, ended  seconds since 1970; `ended` is None while it runs
-    model_ids       the LoggedModels that it made, in their order
+    started, ended  seconds since 1970; `ended` is None while the run is open
+    model_ids       the LoggedModels that it logged, in the order of their numbers
     """
 
     run_id: str
@@ -139,7 +149,7 @@ class RunRecord:
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        """The record of an MLflow run."""
+        """Return the record of an MLflow run."""
         made = sorted(run.outputs.model_outputs if run.outputs else [], key=lambda output: output.step)
         return cls(
             run_id=run.info.run_id,
@@ -161,5 +171,5 @@ class RunRecord:
 
     @property
     def lineage(self) -> dict[str, str]:
-        """Stage -> run id of everything it came from, and of itself."""
+        """Stage -> run id of all upstream runs, and of this run."""
         return {**self.tags.inputs, self.tags.stage or "": self.run_id}

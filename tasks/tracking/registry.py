@@ -1,7 +1,7 @@
-"""MLflow's model registry: which calibrated model of a data set is the champion, and what a model's URI names.
+"""MLflow's model registry: the champion and the challenger of each data set, and the runs that model URIs refer to.
 
-A data set has one registered model, `kgcal-DATASET`. A version of it is a calibrator's LoggedModel, which belongs to
-the embedding model of the train run it came from.
+A data set has one registered model, `kgcal-DATASET`. Each version is the LoggedModel of a calibrator; the upstream
+train run has its embedding model.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ _CONTENT, _MODEL = "kgcal.content", "kgcal.model_id"  # tags of a version: hash 
 
 
 def registered_name(dataset: str) -> str:
-    """The registered model of a data set: its name, with a hyphen in place of a colon, which MLflow does not accept."""
+    """Return the name of a data set's registered model. MLflow does not accept colons: hyphens replace them."""
     return f"kgcal-{dataset.replace(':', '-')}"
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a registered model: its number, the LoggedModel that it is, and its URI."""
+    """A version of a registered model: its number, the id of its LoggedModel, and its URI."""
 
     number: str
     model_id: str
@@ -36,16 +36,20 @@ class Version:
 
 
 def register(store: Store, dataset: str, model_id: str, description: str) -> Version:
-    """The version of the data set's registered model that is the calibrator of a LoggedModel.
+    """Register a calibrator's LoggedModel as a version of the data set's registered model. Return the version.
 
-    One that was fitted to the same before has its version already: a pipeline that was run twice makes no second one.
+    A version with an equal calibrator is re-used, so that a second run of the same pipeline adds no version.
+
+    Raises InputError if the store does not answer or the LoggedModel does not exist.
     """
     name, made = registered_name(dataset), store.model(model_id)
     try:
         store.client.get_registered_model(name)
     except MlflowException as error:
         if error.error_code != _MISSING:
-            raise InputError(f"{name} cannot be had from {store.place}: {first_line(error)}") from error
+            raise InputError(
+                f"the registered model {name} cannot be read from {store.place}: {first_line(error)}"
+            ) from error
         store.client.create_registered_model(name, description=f"Calibrated models of {dataset}, by `kgcal promote`.")
     content = digest(store.load_model(model_id, CALIBRATOR).to_json())
     for version in store.client.search_model_versions(f"name = {quoted(name)}"):
@@ -63,9 +67,11 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
 
 
 def aliased(store: Store, dataset: str, alias: str) -> Version | None:
-    """The version of the data set's registered model that bears the alias; None where there is none.
+    """Return the version of the data set's registered model that has the alias; None if no version has it.
 
-    Raises InputError where the store does not answer, and for a version that was not registered by `register`.
+    alias  CHALLENGER or CHAMPION
+
+    Raises InputError if the store does not answer, and for a version that `register` has not made.
     """
     name = registered_name(dataset)
     try:
@@ -73,27 +79,27 @@ def aliased(store: Store, dataset: str, alias: str) -> Version | None:
     except MlflowException as error:
         if error.error_code in (_MISSING, "INVALID_PARAMETER_VALUE"):  # no such model, no such alias
             return None
-        raise InputError(f"the {alias} of {name} cannot be had from {store.place}: {first_line(error)}") from error
+        raise InputError(f"the {alias} of {name} cannot be read from {store.place}: {first_line(error)}") from error
     if _MODEL not in found.tags:
         raise InputError(
-            f"version {found.version} of {name}, the {alias}, was not registered by `kgcal promote`: take its alias "
-            "away"
+            f"version {found.version} of {name}, the {alias}, was not registered by `kgcal promote`: remove the alias "
+            f"{alias} from it"
         )
     return _version(found)
 
 
 def _version(found: ModelVersion) -> Version:
-    # MLflow 3.17 gives the id of the LoggedModel back on creation alone: hence the tag
+    # MLflow 3.17 returns the id of the LoggedModel only when the version is created: a tag keeps it
     return Version(str(found.version), found.tags[_MODEL], f"models:/{found.name}/{found.version}")
 
 
 def set_alias(store: Store, dataset: str, alias: str, version: Version) -> None:
-    """Move the alias to that version."""
+    """Move the alias to that version of the data set's registered model."""
     store.client.set_registered_model_alias(registered_name(dataset), alias, version.number)
 
 
 def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
-    """The calibrator of that LoggedModel with its embedding model and graph. Raises InputError where one is gone."""
+    """Return a calibrator with its embedding model and graph. Raises InputError if one of them no longer exists."""
     inputs = calibrator_inputs(store, model_id)
     [base] = store.get(inputs["train"]).model_ids
     return CalibratedModel(
@@ -104,18 +110,20 @@ def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
 
 
 def calibrator_inputs(store: Store, model_id: str) -> dict[str, str]:
-    """Stage -> run id of everything that a calibrator came from; the calibrate run that fitted it comes last.
+    """Return stage -> run id of all upstream runs of a calibrator; the last one is the calibrate run that fitted it.
 
-    Raises InputError where the calibrator or that run is gone.
+    Raises InputError if the calibrator or that run no longer exists.
     """
     made_by = run_of_model(store, f"models:/{model_id}")
     return {**store.get(made_by).tags.inputs, "calibrate": made_by}
 
 
 def run_of_model(store: Store, uri: str) -> str:
-    """The run that made the model of that URI: models:/m-ID, models:/NAME/VERSION or models:/NAME@ALIAS.
+    """Return the id of the run that logged a model.
 
-    Raises InputError where there is no such model.
+    uri  models:/m-ID, models:/NAME/VERSION or models:/NAME@ALIAS
+
+    Raises InputError if the model does not exist, or if no run has logged it.
     """
     name, _, version = uri.removeprefix("models:/").partition("/")
     try:
@@ -126,8 +134,8 @@ def run_of_model(store: Store, uri: str) -> str:
         else:
             made = store.client.get_logged_model(name).source_run_id
     except MlflowException as error:
-        what = ": `kgcal promote` makes one" if name.endswith(f"@{CHAMPION}") else f": {first_line(error)}"
-        raise InputError(f"there is no model {uri} in {store.place}{what}") from error
+        hint = ": `kgcal promote` makes a champion" if name.endswith(f"@{CHAMPION}") else f": {first_line(error)}"
+        raise InputError(f"the model {uri} does not exist in {store.place}{hint}") from error
     if not made:
-        raise InputError(f"the model {uri} was made by no run")
+        raise InputError(f"the model {uri} belongs to no run: a model that a kgcal run has logged is needed")
     return str(made)

@@ -1,4 +1,4 @@
-"""MLflow as the artifact store: runs, metrics, artifacts and models. Reading is in reading.py."""
+"""MLflow as the artifact store: open runs, log metrics, artifacts and models. reading.py has the reading methods."""
 
 import json
 import tempfile
@@ -23,17 +23,19 @@ METRICS_PER_CALL = 1000  # MLflow's limit
 
 
 class Store(Reader):
-    """The runs, artifacts and models of one tracking store, to be read and written."""
+    """One tracking store, to read and write runs, artifacts and models."""
 
-    _outermost_is_open = False  # whether this process has opened a run that is nested under no other
+    _outermost_is_open = False  # whether this process has opened a run without a parent
 
     @contextmanager
     def open_run(self, name: str, tags: RunTags, resume: str | None = None) -> Iterator[str]:
-        """A new MLflow run, or the one to `resume`; yields its id.
+        """Open a run for the block, and yield its id.
 
-        It ends as FINISHED, as FAILED when the block raises, or as KILLED when it is interrupted. Where `mlflow run`
-        has opened a run for this process, the first run without a parent is that run. A lock that the process holds
-        marks the run as alive: see `mark_dead_runs`.
+        resume  id of a run to open again; None: a new run
+
+        The run ends as FINISHED, as FAILED if the block raises an error, or as KILLED if it is interrupted. If
+        `mlflow run` has opened a run for this process, the first run without a parent is that run. The process holds a
+        lock while the run is open: see `mark_dead_runs`.
         """
         if tags.parent is None and not self._outermost_is_open:
             self._outermost_is_open = True
@@ -70,29 +72,29 @@ class Store(Reader):
         return FileLock(folder / f"run-{run_id}.lock", timeout=0)
 
     def mark_dead_runs(self) -> None:
-        """Mark as KILLED the runs of this home that are RUNNING in the store while their process is gone."""
+        """Mark as KILLED the runs of this home that are RUNNING in the store although their process has ended."""
         with FileLock(self.home / "owners.lock"):
             for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING):
                 alive = self._alive(run.run_id)
                 try:
                     with alive:
-                        if self.get(run.run_id).status == RUNNING:  # it may have ended since the search
+                        if self.get(run.run_id).status == RUNNING:  # it may have ended after the search
                             self.client.set_terminated(run.run_id, KILLED)
                 except Timeout:
                     continue
                 Path(alive.lock_file).unlink(missing_ok=True)
 
     def log_files(self, run_id: str, folder: Path) -> None:
-        """The folder's files as artifacts of the run."""
+        """Log the folder's files as artifacts of the run. Raises InputError if they cannot be written."""
         with input_error(f"the artifacts of run {run_id} cannot be written"):
             self.client.log_artifacts(run_id, str(folder))
 
     def log_json(self, run_id: str, value: object, path: str) -> None:
-        """A JSON file as an artifact of the run, at that path."""
+        """Log a JSON file as an artifact of the run, at that path."""
         self.client.log_text(run_id, json.dumps(value, indent=1), path)
 
     def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
-        """Parameters, as text. One that the run already has, because `mlflow run` logged it, stays as it is."""
+        """Log parameters as text. Parameters that the run already has do not change: `mlflow run` has logged them."""
         there = self.get(run_id).params
         new = {name: value for name, value in params.items() if name not in there}
         texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in new.items()}
@@ -106,14 +108,14 @@ class Store(Reader):
         model_id: str | None = None,
         dataset: DatasetId | None = None,
     ) -> None:
-        """Metrics of a run, at a step, bound to a LoggedModel and a data set where they are given."""
+        """Log metrics of a run at a step, bound to a LoggedModel and a data set if they are given."""
         now = int(time.time() * 1000)
         name, digest = (dataset.name, dataset.digest) if dataset else (None, None)
         entries = [Metric(key, value, now, step, model_id, name, digest, run_id) for key, value in metrics.items()]
         self.client.log_batch(run_id, metrics=entries)
 
     def log_series(self, run_id: str, name: str, values: Sequence[float], dataset: DatasetId, first: int = 1) -> None:
-        """A metric about a data set at the steps first, first + 1, ..."""
+        """Log the values of a metric about a data set, at the steps first, first + 1, ..."""
         now = int(time.time() * 1000)
         steps = enumerate(values, start=first)
         entries = [Metric(name, value, now, step, None, dataset.name, dataset.digest, run_id) for step, value in steps]
@@ -121,18 +123,21 @@ class Store(Reader):
             self.client.log_batch(run_id, metrics=entries[start : start + METRICS_PER_CALL])
 
     def log_tags(self, run_id: str, tags: RunTags) -> None:
-        """Add or change the tags that are set."""
+        """Set the tags that are not None."""
         self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.to_mlflow().items()])
 
     def log_reuse(self, run_id: str) -> None:
-        """Where `mlflow run` has opened a run for this process: note there which finished run serves instead, and end
-        it."""
+        """If `mlflow run` has opened a run for this process, note there that `run_id` is re-used, and end it."""
         if (opened := project_run_id()) is not None:
             self.log_tags(opened, RunTags(note=f"Nothing to do: re-used run `{run_id}`."))
             self.client.set_terminated(opened, FINISHED)
 
     def log_dataset(self, run_id: str, dataset: DatasetId, source: str, counts: Mapping[str, int]) -> None:
-        """The data set as the run's input."""
+        """Log a data set as the run's input.
+
+        source  address, title or name of its files
+        counts  name -> number, for example of triples in a split
+        """
         entity = Dataset(
             name=dataset.name,
             digest=dataset.digest,
@@ -151,9 +156,13 @@ class Store(Reader):
         tags: Mapping[str, str],
         write: Callable[[Path], object],
     ) -> str:
-        """A LoggedModel of the files that `write` puts into a folder, as the run's output of that number; its id.
+        """Log a LoggedModel as an output of the run. Return its id.
 
-        Its name is `name`, with hyphens in place of the characters that MLflow does not accept.
+        number  position among the models of the run, from 0
+        name    its name; hyphens replace the characters that MLflow does not accept
+        write   function that writes the files of the model into a folder
+
+        Raises InputError if the files cannot be written to the store.
         """
         model = self.client.create_logged_model(
             self.get(run_id).experiment_id,
@@ -177,6 +186,6 @@ def _store(uri: str, home: Path, experiment: str) -> Store:
 
 
 def open_store() -> Store:
-    """The store that the environment names; opened once a process."""
-    mlflow.set_tracking_uri(tracking_uri())  # `models:/...` is looked up there
+    """Return the store that the environment names; open it once per process. Raises InputError if that fails."""
+    mlflow.set_tracking_uri(tracking_uri())  # MLflow looks up `models:/...` there
     return _store(tracking_uri(), ensure_home(), experiment_name())

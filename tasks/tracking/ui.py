@@ -1,4 +1,4 @@
-"""The MLflow UI on this project's store."""
+"""The MLflow UI for this project's store."""
 
 import os
 import shlex
@@ -13,7 +13,10 @@ from tasks.workspace.settings import artifact_place, mlflow_server, tracking_uri
 
 
 def ui_address() -> str | None:
-    """Where an MLflow server shows this store: the one that the environment names, or that of `kgcal up`."""
+    """Return the address of an MLflow server that shows this store; None if there is none.
+
+    It is the server that the environment names, or else the server of `kgcal up`.
+    """
     if named := mlflow_server():
         return named
     served = recorded_services().get(MLFLOW)
@@ -21,13 +24,13 @@ def ui_address() -> str | None:
 
 
 def run_page(run_id: str) -> str | None:
-    """The page of a run, where a server shows it."""
+    """Return the address of a run's page; None if no server shows the store."""
     address = ui_address()
     return f"{address}/#/experiments/{open_store().experiment_id}/runs/{run_id}" if address else None
 
 
 def ui_command() -> str:
-    """What a person types to open the MLflow UI on the results."""
+    """Return the command with which a person opens the MLflow UI on the results."""
     if address := ui_address():
         return f"open {address}"
     tool = Path(sys.executable).with_name("kgcal")
@@ -37,12 +40,14 @@ def ui_command() -> str:
 
 
 def serve_ui(port: int) -> None:
-    """Serve the UI on 127.0.0.1 in the place of this process. Raises InputError when the port is taken, or a server
-    shows the store already."""
+    """Replace this process by an MLflow server on that port of 127.0.0.1.
+
+    Raises InputError if the port is taken, or if a server already shows the store.
+    """
     if address := ui_address():
-        raise InputError(f"a server shows this store already: open {address}")
+        raise InputError(f"a server already shows this store: open {address}")
     if port_is_taken(port):
-        raise InputError(f"port {port} of 127.0.0.1 is taken: name another with --port")
+        raise InputError(f"port {port} of 127.0.0.1 is taken: choose another port with --port")
     store = open_store()
     page = f"http://127.0.0.1:{port}/#/experiments/{store.experiment_id}/runs?workflowType=machine_learning"
     print(f"MLflow UI: {page}  (Ctrl-C ends it)", flush=True)
@@ -51,9 +56,9 @@ def serve_ui(port: int) -> None:
 
 
 def server_command(port: int) -> tuple[list[str], dict[str, str]]:
-    """The command of an MLflow server on this home's store, and what it wants in its environment."""
+    """Return the command of an MLflow server for this home's store, and the environment variables that it needs."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--artifacts-destination", artifact_place()]
-    # the store's address may hold a password: no part of a command that everybody can list
+    # the store's address may hold a password, and every user of the machine can read a command line
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     return command, quiet | {"MLFLOW_BACKEND_STORE_URI": tracking_uri()}

@@ -1,4 +1,4 @@
-"""Views of the MLflow UI: a link that opens a table with the rows, order and columns that answer a question."""
+"""Views of the MLflow UI: links that open a table of runs with chosen rows, order and columns."""
 
 import json
 from urllib.parse import quote
@@ -12,12 +12,14 @@ SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_stra
 
 
 def best_runs_page(dataset: str) -> str | None:
-    """The runs table of everything measured on a data set, the lowest Brier score first, with the columns that say by
-    what: a view that the experiment keeps, where a server shows it."""
+    """Save a view of all measurements on a data set, lowest Brier score first, with settings and headline metrics.
+
+    Return the address of the view, which the experiment keeps; None if no server shows the store.
+    """
     if not (address := ui_address()):
         return None
     store, view = open_store(), f"kgcal-{dataset}"
-    # what MLflow's own "share view" writes; 3.17 reads it as plain JSON, too
+    # the format of "share view" in MLflow's UI; 3.17 also reads it as plain JSON
     state = {
         "searchFilter": f"{RunTags(stage='measurement').where(None)} and params.dataset = {quoted(dataset)}",
         "orderByKey": "metrics.`brier`",

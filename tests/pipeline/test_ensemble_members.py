@@ -57,12 +57,12 @@ def test_members_that_do_not_belong_together_are_refused(home: Path) -> None:
     write_folder(folder, rows["train"], rows["valid"], rows["test"][1:])
     shorter = calibrated(PREPARE(config=PrepareConfig(dataset=str(folder))))
     for message, one, other in (
-        ("are of the data sets", first, mine),
-        ("have other training triples", first, calibrated(PREPARE(config=PrepareConfig(size=320)), "distmult")),
-        ("have other validation triples", first, calibrated(add_labels(data, labels, instead=True), "distmult")),
-        ("have other test triples", mine, shorter),
+        ("have the data sets", first, mine),
+        ("have different training triples", first, calibrated(PREPARE(config=PrepareConfig(size=320)), "distmult")),
+        ("have different validation triples", first, calibrated(add_labels(data, labels, instead=True), "distmult")),
+        ("have different test triples", mine, shorter),
         (r"were calibrated with base_rate 0\.1 and 0\.5", first, calibrated(data, "distmult", base_rate=0.1)),
-        ("were calibrated on other corruptions", first, calibrated(data, "distmult", calibration_seed=1)),
+        ("were calibrated on different corruptions", first, calibrated(data, "distmult", calibration_seed=1)),
     ):
         with pytest.raises(MismatchError, match=message):
             ensemble.fn(runs=[one.run_id, other.run_id])

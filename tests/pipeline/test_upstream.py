@@ -64,9 +64,9 @@ def test_an_upstream_run_is_named_by_a_run_that_came_from_it_or_by_a_model(first
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("models:/m-nosuch", "there is no model models:/m-nosuch in sqlite"),
-        ("models:/nosuch@champion", "there is no model models:/nosuch@champion in sqlite"),
-        ("models:/nosuch/1", "there is no model models:/nosuch/1 in sqlite"),
+        ("models:/m-nosuch", "the model models:/m-nosuch does not exist in sqlite"),
+        ("models:/nosuch@champion", "the model models:/nosuch@champion does not exist in sqlite"),
+        ("models:/nosuch/1", "the model models:/nosuch/1 does not exist in sqlite"),
         ("runs:/nosuch/scores.parquet", "the run 'nosuch' does not exist in sqlite"),
     ],
 )
