@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 # The slow ones first, so that neither core is left with one of them at the end.
-TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/stages tests/core
+TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 
 .PHONY: run test test-e2e check ui bench clean constraints mlproject
 .DEFAULT_GOAL := run
@@ -24,6 +24,7 @@ check: $(READY) ## format, lint, layer rules, types, tests
 	.ci/postgresql
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/mypy
 	$(BIN)/pytest $(TESTS)
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
@@ -52,7 +53,7 @@ constraints: ## pin anew what a fresh environment resolves to
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
 
 mlproject: $(READY) ## MLproject anew, after a setting or a command has changed
-	$(BIN)/python -m flows.project > MLproject.new
+	$(BIN)/python -m flows.cli.project > MLproject.new
 	mv MLproject.new MLproject
 
 clean: ## everything that make made, results included

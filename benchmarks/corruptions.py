@@ -1,9 +1,9 @@
-"""What corruption strategies cost in training, against uniform ones shared by chunks, in one run.
+"""The cost of each corruption strategy in training, relative to uniform corruptions, in one run.
 
     python benchmarks/corruptions.py [--size 6000]
 
-Prints milliseconds a step and the speed as a share of uniform's. All train TransE (k = 100, eta = 20, self-adversarial,
-1,152 positives a step in chunks of 64) for an epoch on a generated graph; the best of three.
+Prints milliseconds per step, and the speed as a share of uniform's. All train TransE (k = 100, eta = 20,
+self-adversarial, 1,152 positives per step in chunks of 64) for one epoch on a generated graph; the best of three.
 """
 
 import argparse
@@ -24,16 +24,16 @@ from kgcore.training.loop import train
 
 ROWS: dict[str, dict[str, Any]] = {
     "uniform": {},
-    "uniform, facts left out": {"training_filtered": True},
-    "uniform, sides by Bernoulli": {"bernoulli": True},
-    "half typed, half uniform": {"negatives": {"typed": 1.0, "uniform": 1.0}},
-    "typed, sides by Bernoulli": {"negatives": {"typed": 1.0}, "bernoulli": True},
-    **{name: {"negatives": {name: 1.0}} for name in STRATEGIES.names() if name != "uniform"},
+    "uniform, filtered": {"training_filtered": True},
+    "uniform, sides by Bernoulli": {"training_sides": "bernoulli"},
+    "half typed, half uniform": {"training_strategy": {"typed": 1.0, "uniform": 1.0}},
+    "typed, sides by Bernoulli": {"training_strategy": {"typed": 1.0}, "training_sides": "bernoulli"},
+    **{name: {"training_strategy": {name: 1.0}} for name in STRATEGIES.names() if name != "uniform"},
 }
 
 
 def seconds(graph: KnowledgeGraph, options: dict[str, Any]) -> float:
-    """Seconds a step over one epoch."""
+    """Seconds per step over one epoch."""
     config = TrainConfig(epochs=1, **options)
     started = time.perf_counter()
     train(graph, config, torch.device("cpu"), compiled=False)
@@ -41,7 +41,7 @@ def seconds(graph: KnowledgeGraph, options: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    """Print a row each."""
+    """Print a row for each strategy."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=6_000, help="people in the graph")
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +52,7 @@ def main() -> None:
     for name, options in ROWS.items():
         taken = min(seconds(graph, options) for _ in range(3))
         uniform = uniform or taken
-        print(f"{name:<30} {1000 * taken:6.2f} ms a step, {uniform / taken:.2f} of uniform's speed", flush=True)
+        print(f"{name:<30} {1000 * taken:6.2f} ms per step, {uniform / taken:.2f} of uniform's speed", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the intervals cost: seconds to evaluate six calibrators on 20,000 triples, as a multiple of the figures alone.
+"""The cost of intervals: seconds to evaluate six calibrators on 20,000 triples, against figures without intervals.
 
 python benchmarks/evaluation.py [--triples 20000]
 """
@@ -19,7 +19,7 @@ CALIBRATORS, ROUNDS = 6, 3
 
 
 def predictions(n: int) -> Predictions:
-    """Triples judged by calibrators that are more and more overconfident."""
+    """The probabilities of calibrators that are more and more overconfident."""
     rng = np.random.default_rng(0)
     scores = 2 * rng.normal(size=n)
     labels = (rng.random(n) < expit(scores)).astype(np.float64)
@@ -30,7 +30,7 @@ def predictions(n: int) -> Predictions:
 
 
 def plain(judged: Predictions) -> None:
-    """Three figures without intervals."""
+    """Compute three figures without intervals."""
     for q in judged.probabilities.values():
         for figure in (brier, log_loss, ece):
             figure(q, judged.labels, judged.weights)

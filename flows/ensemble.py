@@ -1,6 +1,6 @@
 """Several calibrated models of one data set as one."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -8,6 +8,7 @@ from flows.deployment.flow import flow
 from flows.deployment.parameters import RunId
 from flows.deployment.publish import publish_ensemble
 from kgcore.config import EnsembleConfig
+from kgcore.report.ensemble_summary import EnsembleSummary
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary
 from tasks.jobs.manifest import resolve
 from tasks.stages.reference import Context
@@ -18,7 +19,7 @@ def ensemble(
     runs: Annotated[list[RunId], Field(json_schema_extra={"minItems": 2, "uniqueItems": True})],
     config: EnsembleConfig = EnsembleConfig(),
     force: bool = False,
-) -> dict[str, Any]:
+) -> EnsembleSummary:
     """Pool calibrated models of one data set, calibrate the pool, and measure it beside its members.
 
     Args:

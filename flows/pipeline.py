@@ -1,23 +1,24 @@
 """The whole pipeline as a Prefect flow."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-
-from prefect.context import FlowRunContext
 
 from flows.deployment.flow import flow
+from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, PresetOrNone
 from flows.deployment.publish import publish
 from kgcore.config import (
-    CalibrateConfig,
-    ClassifyConfig,
-    CorruptConfig,
-    EvaluateConfig,
+    CalibrateGiven,
+    ClassifyGiven,
+    CorruptGiven,
+    EvaluateGiven,
     PipelineConfigs,
-    PrepareConfig,
-    TrainConfig,
+    PipelineGiven,
+    PrepareGiven,
+    TrainGiven,
+    presets,
 )
-from kgcore.config.presets import tuned
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.pipeline import finish_pipeline, pipeline_run
 from tasks.stages.calibrate import CALIBRATE, move_calibrators, upstream_of
 from tasks.stages.classify import CLASSIFY
@@ -29,48 +30,56 @@ from tasks.stages.reference import Context, StageRef
 from tasks.stages.report import REPORT
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
+from tasks.workspace.flow_run import FlowRun, current_flow_run
 
 
-@flow(name="pipeline", flow_run_name="{prepare.dataset} {train.model} {train.loss}")
+@flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
-    prepare: PrepareConfig = PrepareConfig(),
-    train: TrainConfig = TrainConfig(),
-    corrupt: CorruptConfig = CorruptConfig(),
-    calibrate: CalibrateConfig = CalibrateConfig(),
-    classify: ClassifyConfig = ClassifyConfig(),
-    evaluate: EvaluateConfig = EvaluateConfig(),
+    prepare: PrepareGiven = PrepareGiven(),
+    train: TrainGiven = TrainGiven(),
+    corrupt: CorruptGiven = CorruptGiven(),
+    calibrate: CalibrateGiven = CalibrateGiven(),
+    classify: ClassifyGiven = ClassifyGiven(),
+    evaluate: EvaluateGiven = EvaluateGiven(),
     preset: PresetOrNone = "default",
     force: bool = False,
     device: Device = "auto",
-) -> dict[str, Any]:
-    """From a data set to calibrated probabilities and a report; returns the summary of the results.
+) -> PipelineSummary:
+    """Turn a data set into calibrated probabilities and a report; returns the summary of the results.
 
     Args:
-        prepare: which graph
-        train: the embedding model
-        corrupt: the synthetic negatives
+        prepare: the graph
+        train: the embedding model and its training
+        corrupt: the corruptions that serve as negatives in synthetic calibration
         calibrate: how scores become probabilities
-        classify: decisions
+        classify: decisions from probabilities
         evaluate: how calibration is measured
-        preset: settings of train, corrupt and calibrate for the data set, where they are left as they are: default;
-            best, which is slower and has better proper scores; paper, its protocol; or none
-        force: run every stage even where a finished run could be re-used
+        preset: values for the settings of train, corrupt and calibrate that are not given. default: good and fast;
+            best: better proper scores, slower; paper: the protocol of the paper; none: no preset
+        force: run every stage, even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    configs = tuned(preset, PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate))
-    flow_run = flow_run_id()
-    summary = run_pipeline(configs, Context(force=force, device=device), flow_run)
+    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate)
+    resolved = presets.resolve(preset, given)
+    context = Context(force=force, device=device)
+    summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
     publish(summary)
     return summary
 
 
-def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | None = None) -> dict[str, Any]:
-    """The stages, one after the other, under one MLflow run; the summary of the results.
+def run_pipeline(
+    configs: PipelineConfigs,
+    context: Context,
+    flow_run: FlowRun | None = None,
+    preset: Mapping[str, str] | None = None,
+) -> PipelineSummary:
+    """Run the stages in their order under one MLflow run; returns the summary of the results.
 
-    context   its parent is the MLflow run of the grid that this is a cell of, if it is one
-    flow_run  id of the Prefect flow run that this is, if it is one
+    context   its parent is the MLflow run of the grid, if this pipeline is a cell of a grid
+    flow_run  the Prefect flow run, if there is one
+    preset    MLflow parameters that say which preset was used: see `Resolved.parameters`
     """
-    with pipeline_run(configs, context.device, flow_run, context.parent) as run_id:
+    with pipeline_run(configs, context.device, flow_run.id if flow_run else None, context.parent, preset) as run_id:
         context = replace(context, parent=run_id)
         data = PREPARE(config=configs.prepare, context=context)
         model = TRAIN(data, config=configs.train, context=context)
@@ -80,9 +89,9 @@ def run_pipeline(configs: PipelineConfigs, context: Context, flow_run: str | Non
 def after_training(
     data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context, fitted: StageRef | None = None
 ) -> dict[str, StageRef]:
-    """The stages from corrupt to report; the references of all stages by name, `data` and `model` among them.
+    """Run the stages from corrupt to report; returns the references of all stages by name, prepare and train included.
 
-    fitted  a calibrate run whose calibrators are moved to the base rate, instead of new ones
+    fitted  calibrators to move to the base rate; None = fit new ones
     """
     if fitted is None:
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
@@ -97,9 +106,3 @@ def after_training(
     report = REPORT(evaluation, context=context)
     stages = (data, model, corruptions, scores, calibrators, predictions, ranks, evaluation, report)
     return {ref.stage: ref for ref in stages}
-
-
-def flow_run_id() -> str | None:
-    """The Prefect flow run this is, if it is one."""
-    context = FlowRunContext.get()
-    return str(context.flow_run.id) if context and context.flow_run else None

@@ -1,18 +1,19 @@
 """Recalibration as a Prefect flow: everything that follows a training, from a trained model."""
 
 from pathlib import Path
-from typing import Any
 
 from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
-from flows.pipeline import after_training, flow_run_id
+from flows.pipeline import after_training
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
 from tasks.jobs.recalibrate import earlier, recalibration_run
 from tasks.stages.prepare import add_labels
 from tasks.stages.reference import Context
 from tasks.stages.train import adopt_model
+from tasks.workspace.flow_run import current_flow_run
 
 
 @flow(name="recalibrate", flow_run_name="recalibrate {model}")
@@ -24,7 +25,7 @@ def recalibrate(
     refit: bool = False,
     force: bool = False,
     device: Device = "auto",
-) -> dict[str, Any]:
+) -> PipelineSummary:
     """New probabilities from a trained model, for new labels or a new base rate; trains nothing.
 
     Everything else is done as it was for the run that is named.
@@ -40,8 +41,8 @@ def recalibrate(
     """
     trained, configs = earlier(model, base_rate)
     fitted = None if refit or labels or base_rate is None else resolve("calibrate", model)
-    file = Path(labels) if labels else None
-    with recalibration_run(trained, configs, file, instead, device, flow_run_id()) as run_id:
+    file, flow_run = Path(labels) if labels else None, current_flow_run()
+    with recalibration_run(trained, configs, file, instead, device, flow_run.id if flow_run else None) as run_id:
         context = Context(parent=run_id, force=force, device=device)
         data = resolve("prepare", trained.run_id)
         if file is not None:

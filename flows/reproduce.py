@@ -8,7 +8,6 @@ from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.deployment.flow import flow
@@ -16,10 +15,12 @@ from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, 
 from flows.deployment.publish import publish_reproduction
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
 from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
 from tasks.stages.reference import Context
+from tasks.workspace.flow_run import current_flow_run
 from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
@@ -61,14 +62,14 @@ def reproduce(
         return made
 
 
-def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, dict[str, Any]], dict[Cell, str]]:
+def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:
     """The summaries of the cells that succeeded, and the reasons of those that failed: none takes another with it.
 
     Inside a flow run the cells are tasks of the runner; outside, where no server is, they run one after the other.
     """
     outcomes: dict[Cell, Any] = {}
     workers = worker_count(runner)
-    if FlowRunContext.get():
+    if current_flow_run():
         with task_runner(runner) as tasks:
             futures = {
                 cell: tasks.submit(
@@ -90,8 +91,8 @@ def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Ce
             except Exception as error:  # whatever it is, the other cells go on
                 log.error("%s failed: %s", cell, reason(error), exc_info=not isinstance(error, KgcalError))
                 outcomes[cell] = error
-    results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, dict)}
-    failures = {cell: reason(outcome) for cell, outcome in outcomes.items() if not isinstance(outcome, dict)}
+    results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, PipelineSummary)}
+    failures = {cell: reason(outcome) for cell, outcome in outcomes.items() if cell not in results}
     return results, failures
 
 
@@ -101,7 +102,7 @@ def reason(error: Exception) -> str:
 
 
 @task(name="cell", cache_policy=NO_CACHE)
-def run_cell(cell: Cell, context: Context, workers: int | None = None) -> dict[str, Any]:
+def run_cell(cell: Cell, context: Context, workers: int | None = None) -> PipelineSummary:
     """The summary of a cell's pipeline: of a finished one where there is one."""
     if workers is not None:
         share_cores(workers)

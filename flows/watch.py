@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from prefect.context import FlowRunContext
-
 from flows.deployment.flow import flow
 from flows.deployment.publish import publish_look
 from flows.recalibrate import recalibrate
 from kgcore.config import WatchConfig
 from tasks.jobs.watch import Seen, mark_recalibrated, watch_champion
+from tasks.workspace.flow_run import current_flow_run
 
 
 @flow(name="watch", flow_run_name="watch {dataset}")
@@ -22,7 +21,7 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> See
     """
     seen = watch_champion(dataset, Path(labels), config)
     if seen.findings and config.on_drift == "recalibrate" and not seen.recalibrated:
-        again = recalibrate if FlowRunContext.get() else recalibrate.fn
-        seen = mark_recalibrated(seen, again(model=seen.model, labels=labels)["pipeline"])
+        again = recalibrate if current_flow_run() else recalibrate.fn
+        seen = mark_recalibrated(seen, again(model=seen.model, labels=labels).pipeline)
     publish_look(seen)
     return seen

@@ -1,16 +1,18 @@
-"""Adam that touches only the rows of a step."""
+"""Adam that updates only the rows of a step."""
 
 import torch
 from torch import Tensor
 
 
 class RowAdam:
-    """Adam over a table (n, d) whose gradient is zero but for a few rows; moments of other rows stand still.
+    """Adam for a table (n, d) whose gradient is zero except in a few rows. The moments of other rows do not change.
 
     m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  x <- x - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
-    Kingma & Ba, ICLR 2015, with b1 = 0.9, b2 = 0.999, eps = 1e-8. Untouched rows would decay their moments and move
-    on in the dense form; leaving them alone costs O(rows touched) instead of O(n), a factor of 14 on WN11.
+    Kingma & Ba, ICLR 2015, with b1 = 0.9, b2 = 0.999, eps = 1e-8. Dense Adam also decays the moments of all other rows
+    and moves them. Leaving them unchanged costs O(updated rows) instead of O(n): a factor of 14 on WN11.
+
+    first, second  (n, d) the moments m and v
     """
 
     BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
@@ -21,7 +23,7 @@ class RowAdam:
 
     @torch.no_grad()
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update `rows` (r,), distinct, by `gradient` (r, d); `step` counts from 1."""
+        """Update the rows (r,) by their gradient (r, d). No row may occur twice. `step` is t, from 1."""
         first = self.first.index_select(0, rows).mul_(self.BETA1).add_(gradient, alpha=1 - self.BETA1)
         second = self.second.index_select(0, rows).mul_(self.BETA2).addcmul_(gradient, gradient, value=1 - self.BETA2)
         self.first.index_copy_(0, rows, first)

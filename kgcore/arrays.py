@@ -1,4 +1,4 @@
-"""Array types used everywhere, and their shape checks.
+"""Array types, and checks of their shapes and values.
 
 Triples  (n, 3) int64   columns subject, predicate, object: positions in the graph's vocabularies
 Scores   (n,)   float64 any real number, higher = more plausible
@@ -29,18 +29,20 @@ def as_triples(values: Any) -> Triples:
     """The values as an (n, 3) int64 array. Raises InputError for another shape."""
     array = np.asarray(values, dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != 3:
-        raise InputError(f"triples have shape {array.shape}: (n, 3) is needed, columns subject, predicate, object")
+        raise InputError(f"triples have shape {array.shape}: it must be (n, 3), columns subject, predicate, object")
     return array
 
 
 def as_floats(name: str, values: Any, length: int | None = None) -> Floats:
-    """The values as a finite (n,) float64 array; `name` stands in the message. Raises InputError."""
+    """The values as a float64 array (n,) of finite numbers. Raises InputError, with `name`, for anything else."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or (length is not None and len(array) != length):
         wanted = f"({length},)" if length is not None else "(n,)"
-        raise InputError(f"{name} have shape {array.shape}: {wanted} is needed")
+        raise InputError(f"{name} have shape {array.shape}: it must be {wanted}")
     if not np.isfinite(array).all():
-        raise InputError(f"{name} hold {int((~np.isfinite(array)).sum())} values that are not finite numbers")
+        raise InputError(
+            f"{name} hold {int((~np.isfinite(array)).sum())} values that are not finite: all must be numbers"
+        )
     return array
 
 
@@ -48,34 +50,35 @@ def as_labels(values: Any, length: int | None = None) -> Labels:
     """The values as 0/1 labels. Raises InputError for anything else."""
     labels = as_floats("labels", values, length)
     if not np.isin(labels, (0.0, 1.0)).all():
-        raise InputError("labels are 0 (false) or 1 (true): other values were found")
+        wrong = labels[~np.isin(labels, (0.0, 1.0))][0]
+        raise InputError(f"labels hold {wrong:g}: every label must be 0 (false) or 1 (true)")
     return labels
 
 
 def as_weights(values: Any | None, length: int) -> Weights:
-    """The values as positive weights; ones where none are given. Raises InputError for a weight <= 0."""
+    """The values as positive weights; None = ones. Raises InputError for a weight that is not above 0."""
     if values is None:
         return np.ones(length)
     weights = as_floats("weights", values, length)
     if (weights <= 0).any():
-        raise InputError(f"weights must be positive: the smallest is {weights.min():g}")
+        raise InputError(f"weights hold {weights.min():g}: every weight must be above 0")
     return weights
 
 
 def as_probabilities(values: Any, length: int | None = None) -> Probabilities:
-    """The values as probabilities. Raises InputError for a value outside [0, 1]: no guessing, no clipping."""
+    """The values as probabilities. Raises InputError for a value outside [0, 1]: values are never clipped."""
     array = as_floats("probabilities", values, length)
     if len(array) and (array.min() < 0 or array.max() > 1):
-        raise InputError(f"probabilities lie in [0, 1]: found {array.min():g} to {array.max():g}")
+        raise InputError(f"probabilities must be in [0, 1]: found {array.min():g} to {array.max():g}")
     return array
 
 
 def same_length(**arrays: Sequence[Any] | npt.NDArray[Any]) -> int:
-    """The one length all the named arrays share. Raises InputError when they differ or are empty."""
+    """The common length of the named arrays. Raises InputError if their lengths differ or are 0."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
-        raise InputError("these must be of one length: " + ", ".join(f"{n} has {v}" for n, v in lengths.items()))
+        raise InputError(", ".join(f"{n} has length {v}" for n, v in lengths.items()) + ": they must be of one length")
     length = next(iter(lengths.values()))
     if length == 0:
-        raise InputError(f"{', '.join(lengths)} are empty: at least one row is needed")
+        raise InputError(f"the length of {', '.join(lengths)} is 0: it must be at least 1")
     return length

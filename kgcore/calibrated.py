@@ -1,4 +1,4 @@
-"""A calibrated model as those see it who ask for probabilities: names in, scores and probabilities out."""
+"""A calibrated model for prediction: names in, scores and probabilities out."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.graph import KnowledgeGraph
 
 if TYPE_CHECKING:
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalibratedModel:
-    """An embedding model, a calibrator of its scores, and the graph whose names it knows."""
+    """An embedding model, a calibrator of its scores, and the graph that names its entities and predicates."""
 
     trained: "TrainedModel"
     calibrator: BoundCalibrator
     graph: KnowledgeGraph
 
     def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
-        """Scores (n,) and probabilities (n,) of triples of names (columns subject, predicate, object), and whether each
-        can be judged (n,); of a triple with an unknown entity or predicate both are NaN.
+        """Scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose names are all known.
 
-        base_rate  share of positives in (0, 1) that the probabilities are to be about, instead of the calibrator's,
-                   which is not fitted anew: logit q + logit base_rate - logit (the calibrator's)
+        names      n rows, columns subject, predicate, object. Score and probability of an unknown name are NaN
+        base_rate  share of positives in (0, 1) for the probabilities; None: the calibrator's own. No new fit:
+                   logit q + logit(base_rate) - logit(the calibrator's base rate)
 
-        Raises MismatchError when the calibrator belongs to another model, InputError for a base rate that cannot be.
+        Raises MismatchError when the calibrator belongs to another model, InputError for a base rate out of range.
         """
         calibrator = self.calibrator if base_rate is None else self.calibrator.at(base_rate)
         triples, known = self.graph.number(names)
@@ -39,7 +39,7 @@ class CalibratedModel:
         return scores, probabilities, known
 
     def fitted_on(self, names: pd.DataFrame) -> Bools:
-        """Whether each triple of names stands in train or valid, on which the model or the calibrator was fitted."""
+        """Mask (n,) of the triples in train or valid, which the model or the calibrator was fitted on."""
         triples, known = self.graph.number(names)
         fitted = np.zeros(len(names), dtype=bool)
         seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples)

@@ -1,4 +1,4 @@
-"""torch.compile, where there is a compiler for it."""
+"""torch.compile where a C++ compiler exists, plain PyTorch otherwise."""
 
 import warnings
 from collections.abc import Callable
@@ -14,9 +14,14 @@ T = TypeVar("T")
 def compile_if_possible(
     function: Callable[..., T], doing: str, instead: Callable[..., T] | None = None
 ) -> Callable[..., T]:
-    """The function through torch.compile; where that fails for want of a compiler, `instead`, or the function as it is,
-    with one warning that `doing` goes on more slowly."""
-    # isolated: otherwise all functions of one source share a cache of 8, and the ninth training would not be compiled
+    """The function, compiled at its first call.
+
+    doing    what the function is part of, for the warning: "training"
+    instead  called if compiling fails; None = the function itself, not compiled
+
+    If compiling fails, as it does without a compiler, one KgcalWarning says that `doing` is slower.
+    """
+    # isolated: otherwise all functions from the same source share a cache of 8, and the ninth would not be compiled
     fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
     failed = False
 
@@ -26,9 +31,9 @@ def compile_if_possible(
             try:
                 result: T = fast(*args)
                 return result
-            except Exception as error:  # what a missing or broken compiler raises is not part of PyTorch's interface
+            except Exception as error:  # PyTorch does not document what it raises for a missing or broken compiler
                 failed = True
-                reason = f"{doing} goes on without torch.compile, more slowly: {first_line(error)}"
+                reason = f"{doing} runs without torch.compile, which is slower: {first_line(error)}"
                 warnings.warn(reason, KgcalWarning, stacklevel=2)
         return (instead or function)(*args)
 

@@ -1,37 +1,36 @@
-"""The errors a user can cause. Each message is one sentence: what was found, where, what would be right."""
+"""The errors that a user can cause. A message is one sentence: what was found, where, and what would be right."""
+
+MOST_FAULTS = 10  # a message lists this many faults in full, and counts the others
 
 
 class KgcalError(Exception):
-    """Base of every error that is shown to a user as a sentence, without a traceback."""
+    """Base of all errors that a user sees as a sentence, without a traceback."""
 
 
 class KgcalWarning(UserWarning):
-    """Something a user should know of that stops nothing."""
+    """A fact that a user should know and that stops nothing."""
 
 
 class InputError(KgcalError, ValueError):
-    """An option, a file or an argument is not what it has to be."""
+    """An option, a file or an argument has an invalid value."""
 
 
 class MismatchError(KgcalError):
-    """Two artifacts that do not belong together met, such as a calibrator and the scores of another model."""
+    """Two artifacts do not belong together, such as a calibrator and the scores of another model."""
 
 
 class FitError(KgcalError, ArithmeticError):
-    """A calibrator could not be fitted: it did not converge, or the data cannot determine it."""
+    """A model or a calibrator cannot be fitted: the fit did not converge, or the data do not determine it."""
 
 
-SHOWN = 10
-
-
-def refuse(faults: list[str]) -> None:
-    """Raise InputError that lists the faults, the first `SHOWN` of them in full, if there are any."""
+def raise_faults(faults: list[str]) -> None:
+    """Raise InputError that lists the faults, the first `MOST_FAULTS` in full. Do nothing if there are no faults."""
     if not faults:
         return
-    more = f" (and {len(faults) - SHOWN:,} more)" if len(faults) > SHOWN else ""
-    raise InputError("; ".join(faults[:SHOWN]) + more)
+    more = f" (and {len(faults) - MOST_FAULTS:,} more)" if len(faults) > MOST_FAULTS else ""
+    raise InputError("; ".join(faults[:MOST_FAULTS]) + more)
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in a line; its kind where it says nothing."""
+    """The first line of an error's message, or the name of its class if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

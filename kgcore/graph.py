@@ -1,4 +1,4 @@
-"""The knowledge graph in memory, and the index that answers which triples it holds."""
+"""The knowledge graph in memory, and an index of its triples."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,18 +16,20 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Split:
-    """Triples (n, 3) and their labels (n,), 1 = true and 0 = labelled false; a split without negatives is all ones."""
+    """Triples (n, 3) and their labels (n,): 1 = true, 0 = labelled false. Without negatives all labels are 1."""
 
     triples: Triples
     labels: Labels
 
     @property
     def positives(self) -> Triples:
+        """The triples with label 1."""
         triples: Triples = self.triples[self.labels == 1]
         return triples
 
     @property
     def negatives(self) -> Triples:
+        """The triples with label 0."""
         triples: Triples = self.triples[self.labels == 0]
         return triples
 
@@ -37,9 +39,9 @@ class Split:
 
 @dataclass(frozen=True)
 class KnowledgeGraph:
-    """Vocabularies and splits. A triple's numbers are positions in `entities` and `predicates`.
+    """Vocabularies and splits. A triple holds positions in `entities` and `predicates`.
 
-    other_facts  true triples (n, 3) of no split, which corruptions and ranks are filtered by as by those of valid
+    other_facts  true triples (n, 3) outside the splits: corruptions and ranks are filtered by them, too
     """
 
     name: str
@@ -57,12 +59,12 @@ class KnowledgeGraph:
 
     @cached_property
     def known(self) -> "TripleIndex":
-        """The facts that may be used in fitting: train and the positives of valid, never test."""
+        """The facts that fitting may use: train, the positives of valid and `other_facts`, never test."""
         return self.index(self.train.positives, self.valid.positives, self.other_facts)
 
     @cached_property
     def all_known(self) -> "TripleIndex":
-        """Every positive, those of test included: for evaluation alone."""
+        """Every positive, including those of test: for evaluation only."""
         return self.index(self.train.positives, self.valid.positives, self.other_facts, self.test.positives)
 
     def index(self, *triples: Triples) -> "TripleIndex":
@@ -70,16 +72,16 @@ class KnowledgeGraph:
         return TripleIndex(np.concatenate(triples), len(self.entities), len(self.predicates))
 
     def fingerprint(self) -> str:
-        """sha256 over vocabularies and splits: two graphs are the same data if and only if these agree."""
+        """sha256 over vocabularies and splits: equal if and only if two graphs hold the same data."""
         others = [Split(self.other_facts, np.ones(len(self.other_facts)))] if len(self.other_facts) else []
         return self._digest(self.train, self.valid, self.test, *others)
 
     def training_fingerprint(self) -> str:
-        """sha256 over vocabularies and train: two graphs train the same models if and only if these agree."""
+        """sha256 over vocabularies and train: equal if and only if two graphs train the same models."""
         return self._digest(self.train)
 
     def test_fingerprint(self) -> str:
-        """sha256 over vocabularies and test: what models are measured on where negatives are labelled."""
+        """sha256 over vocabularies and test: equal if and only if two graphs have the same labelled test triples."""
         return self._digest(self.test)
 
     def _digest(self, *splits: Split) -> str:
@@ -92,8 +94,10 @@ class KnowledgeGraph:
         return digest.hexdigest()
 
     def number(self, names: pd.DataFrame) -> tuple[Triples, Bools]:
-        """Triples of names (columns subject, predicate, object) as numbers (n, 3), and whether the graph has all three
-        names (n,); a name that it does not have is -1."""
+        """The numbers (n, 3) of triples of names, and whether the graph has all three names of a triple (n,).
+
+        names  columns subject, predicate, object; the number of an unknown name is -1
+        """
         entities, predicates = pd.Index(self.entities), pd.Index(self.predicates)
         places = {"subject": entities, "predicate": predicates, "object": entities}
         columns = [index.get_indexer(pd.Index(names[column])) for column, index in places.items()]
@@ -102,36 +106,36 @@ class KnowledgeGraph:
         return triples, known
 
     def names_of(self, triples: Triples) -> pd.DataFrame:
-        """Triples of numbers (n, 3) as names: columns subject, predicate, object."""
+        """The names of triples of numbers (n, 3): columns subject, predicate, object."""
         entities, predicates = np.asarray(self.entities, dtype=object), np.asarray(self.predicates, dtype=object)
         columns = {"subject": entities[triples[:, 0]], "predicate": predicates[triples[:, 1]]}
         return pd.DataFrame(columns | {"object": entities[triples[:, 2]]})
 
 
 class TripleIndex:
-    """A set of triples in sorted 64-bit keys: memory linear in the triples, every look-up vectorised.
+    """A set of triples as sorted 64-bit keys: its memory is linear in the triples, and every look-up is vectorised.
 
-    A triple's key is (s R + p) E + o for E entities and R predicates. Raises InputError where E * R * E >= 2^63.
+    The key of a triple is (s R + p) E + o for E entities and R predicates. Raises InputError if E * R * E >= 2^63.
     """
 
     def __init__(self, triples: Triples, num_entities: int, num_predicates: int) -> None:
         if num_entities * num_predicates * num_entities >= 2**63:
             raise InputError(
-                f"{num_entities:,} entities with {num_predicates:,} predicates have more possible triples than "
-                "64-bit keys: split the graph"
+                f"the graph has {num_entities:,} entities and {num_predicates:,} predicates: 64-bit keys "
+                "need fewer than 2^63 possible triples, so split the graph"
             )
         self.num_entities, self.num_predicates = num_entities, num_predicates
         self._keys = np.unique(self.keys(as_triples(triples)))
 
     def keys(self, triples: Triples) -> Ints:
-        """The triples' keys (n,)."""
+        """The keys (n,) of triples (n, 3)."""
         return (triples[:, 0] * self.num_predicates + triples[:, 1]) * self.num_entities + triples[:, 2]
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def contains(self, triples: Triples) -> Bools:
-        """(n, 3) -> (n,): whether each triple is in the set; O(n log N)."""
+        """(n, 3) -> (n,): whether each triple is in the set of N triples, in O(n log N)."""
         if not len(self._keys):
             return np.zeros(len(triples), dtype=bool)
         keys = self.keys(triples)
@@ -140,13 +144,13 @@ class TripleIndex:
         return held
 
     def objects(self, subjects: Ints, predicates: Ints) -> tuple[Ints, Ints]:
-        """For n pairs (s, p): all known objects, as (row, object), row being the pair's position in 0..n-1."""
+        """All known objects of n pairs (s, p), as (row, object), where row is the position of the pair, 0 to n - 1."""
         start = (subjects * self.num_predicates + predicates) * self.num_entities
         rows, positions = _ranges(self._keys, start, start + self.num_entities)
         return rows, self._keys[positions] % self.num_entities
 
     def subjects(self, predicates: Ints, objects: Ints) -> tuple[Ints, Ints]:
-        """For n pairs (p, o): all known subjects, as (row, subject)."""
+        """All known subjects of n pairs (p, o), as (row, subject), where row is the position of the pair."""
         start = (objects * self.num_predicates + predicates) * self.num_entities
         rows, positions = _ranges(self._mirrored, start, start + self.num_entities)
         return rows, self._mirrored[positions] % self.num_entities
@@ -160,7 +164,7 @@ class TripleIndex:
 
 
 def _ranges(keys: Ints, start: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Positions of all keys in [start_i, stop_i), as (i, position), for sorted keys."""
+    """The positions of all sorted keys in [start_i, stop_i), as (i, position)."""
     first, last = np.searchsorted(keys, start), np.searchsorted(keys, stop)
     counts = last - first
     rows = np.repeat(np.arange(len(start)), counts)

@@ -1,4 +1,4 @@
-"""Newton's method for convex losses of few numbers, of which some cannot be negative."""
+"""Newton's method for convex losses of a few parameters, some of which must not be negative."""
 
 from collections.abc import Callable
 
@@ -20,19 +20,20 @@ def minimise(
     start: Floats,
     bounded: Bools,
 ) -> Floats:
-    """The v (m,), >= 0 where `bounded`, with the lowest loss, which is convex and smooth where it is finite.
+    """The v (m,) that minimises a convex loss, with v_i >= 0 where `bounded`.
 
-    name         of what is fitted, for the error
-    loss         v -> its value, of order 1, infinite where it is not defined
+    name         of the fitted object, for the error message
+    loss         v -> its value, of order 1: smooth where it is finite, infinite where it is not defined
     derivatives  v -> gradient (m,) and Hessian (m, m)
     start        (m,) within the bounds, of finite loss
+    bounded      (m,) which parameters must be at least 0
 
-    Projected Newton (Bertsekas 1982): coordinates that are at 0 and want to go below stay out of the Newton step; the
-    step is halved until the projected point is lower. It ends where v is within 1e-10 of the projection of
-    v - gradient, which by convexity is a minimum. Raises FitError when that is not reached.
+    Projected Newton (Bertsekas 1982): a coordinate at 0 whose gradient is positive takes no part in the Newton step,
+    and the step is halved until the loss of the projected point is lower. The iteration ends where v is within 1e-10 of
+    the projection of v - gradient: by convexity this is a minimum. Raises FitError if it is not reached.
 
-    Sigmoid calibrators have a solver of their own, in kgcore/calibration/logistic.py, which holds a bound exactly and
-    ends on the mean of the targets.
+    Sigmoid calibrators have their own solver, kgcore/calibration/logistic.py, which satisfies a bound exactly and
+    reproduces the mean of the targets.
     """
     low = np.where(bounded, 0.0, -np.inf)
     v, current = start, loss(start)
@@ -53,7 +54,10 @@ def minimise(
             expected = step * gradient[free] @ direction[free] + gradient[bound] @ (v - candidate)[bound]
             value = loss(candidate)
             if value <= current - ARMIJO * expected + ROUNDING * abs(current) or step < 1e-12:
-                break  # the slack is the loss's rounding: next to the minimum a full step is right
+                break  # ROUNDING allows for the loss's own rounding: next to the minimum a full step is right
             step /= 2
         v, current = candidate, value
-    raise FitError(f"{name} did not converge in {MAX_STEPS} steps: the projected gradient is still {residual:.1e}")
+    raise FitError(
+        f"{name} did not converge in {MAX_STEPS} steps: the projected gradient is {residual:.1e}, and must be at most "
+        f"{TOLERANCE:.0e}"
+    )

@@ -1,6 +1,6 @@
-"""The registries: every kind of component that a name can choose, and the package its files are in.
+"""The registries: every kind of component that a name can choose, and the package that holds its files.
 
-This file imports no component, so that settings can list and check names before anything is loaded.
+This module imports no component, so that settings can list and check names before any component is loaded.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kgcore.datasets.base import DatasetSpec
     from kgcore.ensembles.base import Pool
     from kgcore.losses.base import Loss
+    from kgcore.metrics.base import Metric
     from kgcore.models.base import Model
 
 DATASETS: "Registry[DatasetSpec]" = Registry("data set", "kgcore.datasets", "DATASETS")
@@ -22,3 +23,14 @@ STRATEGIES: "Registry[type[Strategy]]" = Registry("corruption strategy", "kgcore
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry("calibrator", "kgcore.calibration", "CALIBRATORS")
 BASELINES: "Registry[type[Calibrator]]" = Registry("baseline", "kgcore.calibration.baselines", "BASELINES")
 POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "POOLS")
+METRICS: "Registry[Metric]" = Registry("metric", "kgcore.metrics", "METRICS")
+"""The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:
+
+    # kgcore/metrics/spread.py
+    METRICS.add("spread", Metric("spread", "calibration", "lowest", lambda draw: float(np.ptp(draw.tally.q))))
+
+`kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval; artifacts,
+MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. Metrics that come
+from one computation register one name each and share it by `draw.once(computation)`: kgcore/metrics/corp_metrics.py is
+an example.
+"""

@@ -1,21 +1,22 @@
-"""One registry for everything that comes in kinds: a new model, loss, strategy, calibrator or data set is ONE new file.
+"""A registry for each kind of component: a new model, loss, strategy, calibrator or data set is ONE new file.
 
-A component registers itself under its name, in any file of its kind's package:
+A component registers itself under its name, in any file of the package for its kind:
 
     # kgcore/models/transe.py
     @MODELS.register("transe")
     class TransE(Model): ...
 
-The registry finds the names by reading the sources for that line, so listing and checking names imports nothing. A
-look-up imports the one file that registers the name.
+The registry finds names by reading the source files for that line, which must start in the first column. Therefore
+listing and checking names imports nothing, and a look-up imports only the file that registers the name.
 """
 
 import ast
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -26,116 +27,151 @@ U = TypeVar("U")
 
 
 class Registry(Generic[T]):
-    """Named components of one kind that live in one package."""
+    """The named components of one kind, which live in one package."""
 
     def __init__(self, kind: str, package: str, variable: str) -> None:
-        """`kind` is the word for a user, `package` holds the files, `variable` is the registry's name in them."""
-        self.kind, self._package = kind, package
-        self._entry = re.compile(rf'^@?(?:\w+ = )?{variable}\.(?:register|add)\(\s*"([^"]+)"', re.MULTILINE)
-        self._left_out = frozenset[str]()
+        """`kind` names a component in messages, `package` holds the files, `variable` is the registry's name there."""
+        self.kind, self._package, self._variable = kind, package, variable
+        self._excluded = frozenset[str]()
         self._components: dict[str, T] = {}
 
-    def register(self, name: str) -> Callable[[U], U]:
-        """Decorator that enters a component. Raises ValueError when the name is taken."""
-
-        def enter(component: U) -> U:
-            self.add(name, component)  # type: ignore[arg-type]
-            return component
-
-        return enter
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that adds a component. Raises ValueError for a name that is already registered."""
+        return lambda component: self.add(name, component)
 
     def add(self, name: str, component: T) -> T:
-        """Enter a component that is a value, and return it. Raises ValueError when the name is taken."""
+        """Add a component that is a value, and return it. Raises ValueError for a name that is already registered."""
         if name in self._components:
             raise ValueError(f"the {self.kind} {name!r} is registered twice")
         self._components[name] = component
         return component
 
     def remove(self, name: str) -> None:
-        """Remove a component again, as tests and notebooks need."""
+        """Remove a component, as tests and notebooks need. Raises KeyError if nothing has registered the name."""
         del self._components[name]
 
     def without(self, names: Collection[str]) -> "Registry[T]":
-        """The same components without these, for a setting that allows only some of them."""
-        part = copy(self)
-        part._left_out = frozenset(names)
-        return part
+        """A view of the same components that excludes these names, for a setting that allows only some of them."""
+        view = copy(self)
+        view._excluded = self._excluded | frozenset(names)
+        return view
 
     def names(self) -> list[str]:
-        """All known names, sorted."""
-        return sorted((set(self._components) | set(self._modules())) - self._left_out)
+        """All known names, sorted. Raises InputError if two files register the same name."""
+        return sorted((self._components.keys() | self._modules().keys()) - self._excluded)
 
     def check(self, name: str) -> str:
-        """The name itself when it is known. Raises InputError that lists the known names."""
-        if name not in self.names():
-            raise InputError(f"unknown {self.kind} {name!r}: the known ones are {', '.join(self.names())}")
+        """Return a known name as it is. Raises InputError with the known names for any other."""
+        if name not in (known := self.names()):
+            raise InputError(f"unknown {self.kind} {name!r}: the known ones are {', '.join(known)}")
         return name
 
     def get(self, name: str) -> T:
-        """The component of that name. Raises InputError that lists the known names."""
+        """The component of that name. Raises InputError with the known names if the name is unknown."""
         self.check(name)
         if name not in self._components:
-            importlib.import_module(self.module(name))
+            importlib.import_module(self._modules()[name])
         return self._components[name]
 
     def module(self, name: str) -> str:
-        """The dotted name of the module that holds the component: its code belongs to a result's fingerprint."""
+        """The dotted name of the module that holds the component; its code is part of a result's fingerprint.
+
+        A class knows its module. A value belongs to the file that registers it or, if it was added at run time, to the
+        module of its class. Raises InputError with the known names if the name is unknown.
+        """
+        self.check(name)
         component = self._components.get(name)
-        if component is not None and isinstance(component, type):
+        if isinstance(component, type):
             return component.__module__
-        return self._modules()[self.check(name)]
+        return self._modules().get(name) or type(component).__module__
 
     def options(self, name: str) -> dict[str, str]:
-        """Option -> default, as the component's source spells them: its keyword arguments that have a default."""
+        """Option -> default of the component's keyword arguments that have one, as text; read without an import.
+
+        Raises InputError with the known names if the name is unknown.
+        """
+        self.check(name)
         component = self._components.get(name)
-        if component is not None:
-            parameters = inspect.signature(component).parameters.values()  # type: ignore[arg-type]
-            return {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
-        for path in self._files():
-            if name in self._entry.findall(path.read_text(encoding="utf-8")):
-                return _keyword_defaults(ast.parse(path.read_text(encoding="utf-8")), name)
-        return {}
+        if component is None:
+            return _keyword_defaults(ast.parse(self._files()[name].read_text(encoding="utf-8")), name)
+        parameters = inspect.signature(component).parameters.values() if callable(component) else ()
+        return {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
 
     def _modules(self) -> dict[str, str]:
         """Name -> module of every component that a file of the package registers."""
-        return {
-            name: f"{self._package}.{path.stem}"
-            for path in self._files()
-            for name in self._entry.findall(path.read_text(encoding="utf-8"))
-        }
+        return {name: f"{self._package}.{path.stem}" for name, path in self._files().items()}
 
-    def _files(self) -> Iterator[Path]:
+    def _files(self) -> dict[str, Path]:
+        """Name -> file that registers it, in every folder of the package's path: plug-ins may add folders to it.
+
+        Files whose names start with an underscore are not read.
+        """
+        found: dict[str, Path] = {}
         for folder in importlib.import_module(self._package).__path__:
-            yield from sorted(Path(folder).glob("*.py"))
+            for path in sorted(Path(folder).glob("[!_]*.py")):
+                status = path.stat()
+                for name in _registered(path, self._variable, status.st_mtime_ns, status.st_size):
+                    if name in found:
+                        twice = f"the {self.kind} {name!r} is registered twice"
+                        raise InputError(f"{twice}: rename it in {found[name]} or in {path}")
+                    found[name] = path
+        return found
+
+
+@cache
+def _registered(path: Path, variable: str, modified: int, size: int) -> list[str]:
+    """The names that a file registers. A file is read again only when its modification time or its size differs."""
+    entry = rf'^(?:@|\w+ = )?{variable}\.(?:register|add)\(\s*"([^"]+)"'
+    return re.findall(entry, path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def _keyword_defaults(module: ast.Module, name: str) -> dict[str, str]:
-    """The options of the class that is registered under that name."""
-    for node in module.body:
-        decorators = node.decorator_list if isinstance(node, ast.ClassDef) else []
-        if isinstance(node, ast.ClassDef) and any(f"'{name}'" in ast.unparse(line) for line in decorators):
+    """The options of the class that the module registers under that name; empty if it has none of its own."""
+    classes = (node for node in module.body if isinstance(node, ast.ClassDef))
+    for node in classes:
+        if any(_names_component(decorator, name) for decorator in node.decorator_list):
             for method in node.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-                    named = [argument.arg for argument in method.args.args]
-                    defaults = [ast.unparse(default) for default in method.args.defaults]
-                    return dict(zip(named[len(named) - len(defaults) :], defaults, strict=True))
+                    return _defaults(method.args)
     return {}
 
 
-def build(component: Callable[..., U], options: Mapping[str, Any], *positional: Any) -> U:
-    """component(*positional, **options). A switch may be given as 1 or 0, as earlier versions stored it.
+def _names_component(decorator: ast.expr, name: str) -> bool:
+    """Whether the decorator is `REGISTRY.register(name)`."""
+    return (
+        isinstance(decorator, ast.Call)
+        and isinstance(decorator.func, ast.Attribute)
+        and decorator.func.attr == "register"
+        and [ast.unparse(argument) for argument in decorator.args] == [repr(name)]
+    )
 
-    Raises InputError for an unknown option, and for a switch that is neither true nor false.
+
+def _defaults(arguments: ast.arguments) -> dict[str, str]:
+    """Argument -> default, as the source spells it."""
+    named = arguments.args[len(arguments.args) - len(arguments.defaults) :] + arguments.kwonlyargs
+    defaults = [*arguments.defaults, *arguments.kw_defaults]
+    pairs = zip(named, defaults, strict=True)
+    return {argument.arg: ast.unparse(default) for argument, default in pairs if default is not None}
+
+
+def build(component: Callable[..., U], options: Mapping[str, float | bool], *positional: Any) -> U:
+    """component(*positional, **options).
+
+    Raises InputError for an unknown option, for a switch that is neither true nor false, and for a number that is
+    given as true or false. A switch may also be 1 or 0, which earlier versions stored.
     """
-    known = dict(list(inspect.signature(component).parameters.items())[len(positional) :])
-    title, given = getattr(component, "__name__", str(component)), dict[str, Any]()
-    for name, value in options.items():
-        if name not in known:
-            has = f"its options are {', '.join(known)}" if known else "it has none"
-            raise InputError(f"{title} has no option {name!r}: {has}")
-        switch = isinstance(known[name].default, bool)
-        if switch != isinstance(value, bool) and not (switch and value in (0, 1)):
-            wanted = "true or false" if switch else "a number"
-            raise InputError(f"the option {name} of {title} is {str(value).lower()}: it must be {wanted}")
-        given[name] = bool(value) if switch else value
-    return component(*positional, **given)
+    parameters = dict(list(inspect.signature(component).parameters.items())[len(positional) :])
+    title = getattr(component, "__name__", str(component))
+    return component(*positional, **{name: _option(title, parameters, name, value) for name, value in options.items()})
+
+
+def _option(title: str, parameters: Mapping[str, inspect.Parameter], name: str, value: float | bool) -> float | bool:
+    """The value of an option, with the type of its default. Raises InputError as `build` does."""
+    if name not in parameters:
+        known = f"its options are {', '.join(parameters)}" if parameters else "it has none"
+        raise InputError(f"{title} has no option {name!r}: {known}")
+    is_switch = isinstance(parameters[name].default, bool)
+    if is_switch != isinstance(value, bool) and not (is_switch and value in (0, 1)):
+        wanted = "true or false" if is_switch else "a number"
+        raise InputError(f"the option {name} of {title} is {str(value).lower()}: it must be {wanted}")
+    return bool(value) if is_switch else value

@@ -1,4 +1,4 @@
-"""The one table that everything after the model works on: triples, labels, scores, and where each row came from."""
+"""The score table, the input of every stage after the model: triples, labels, scores, and the origin of each row."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,12 +19,12 @@ LABELLED, CORRUPTION = "labelled", "corruption"
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Scored rows of valid and test.
+    """Scored rows of the validation and test splits.
 
     triples (n, 3), labels (n,) 0/1, scores (n,)
     split   (n,) valid or test
-    origin  (n,) labelled: the data set says so; corruption: generated, taken for false
-    model, dataset  fingerprints of what it was made from
+    origin  (n,) labelled: the label is the data set's; corruption: generated, and assumed to be false
+    model, dataset  fingerprints of the model and of the data set
     """
 
     triples: Triples
@@ -39,7 +39,7 @@ class ScoreTable:
         return len(self.scores)
 
     def rows(self, split: str, origin: str | None = None, label: int | None = None) -> Bools:
-        """Mask (n,) of the rows of that split, and of that origin and label where they are given."""
+        """Mask (n,) of the rows of a split; only those of this origin and this label, if they are given."""
         mask: Bools = self.split == split
         if origin is not None:
             mask = mask & (self.origin == origin)
@@ -52,14 +52,14 @@ class ScoreTable:
         return bool(self.rows(split, LABELLED, 0).any())
 
     def measured(self, split: str) -> Bools:
-        """The rows a split is judged by: the labelled ones, and the corruptions where no negative is labelled."""
+        """Mask (n,) of the rows that judge a split: the labelled ones, and corruptions if no negative is labelled."""
         return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
 
 
 def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:
     """Score the held-out splits and their corruptions (split -> corruptions).
 
-    Raises MismatchError when the model's tables are not of this graph's size.
+    Raises MismatchError if the sizes of the model's tables are not those of the graph.
     """
     sizes = (len(trained.embeddings.entities), len(trained.embeddings.predicates))
     if sizes != (len(graph.entities), len(graph.predicates)):

@@ -1,37 +1,43 @@
-"""Command-line options made from the settings: name, type, default, range and description stand in kgcore/config.py."""
+"""Command-line options made from the settings: kgcore/config holds names, types, defaults, ranges and descriptions."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field, fields
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from kgcore.config import Config, describe
+from kgcore.config import Config, Given, describe
+from kgcore.config.base import default_of, default_text
 from kgcore.errors import InputError
+
+Settings = type[Config] | type[Given[Any]]
 
 
 def command(
-    run: Callable[[dict[str, Any]], None], configs: Mapping[str, type[Config]], others: Sequence[inspect.Parameter]
+    run: Callable[..., None], settings: Mapping[str, Settings], others: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
-    """A function for Typer with an option for each field of the configs, and the other parameters.
+    """A function for Typer with one option for each field of the settings, and the other parameters.
 
-    It calls `run` with the other parameters by name and, under each name in `configs`, the config that was built.
+    An option that is not on the command line is None. The function calls `run` with the other parameters by name and,
+    under each name in `settings`, an instance that holds the given values only.
     """
-    own = {name: [(item, _annotation(config, item)) for item in fields(config)] for name, config in configs.items()}
+    items = {name: fields(config_of(kind)) for name, kind in settings.items()}
 
     def call(**values: Any) -> None:
         arguments = {parameter.name: values[parameter.name] for parameter in others}
-        for name, config in configs.items():
-            given = {item.name: _value(item, values[item.name]) for item, _ in own[name]}
-            given = {name: value for name, value in given.items() if value != {}}  # a mapping keeps its default
-            arguments[name] = config(**given)
-        run(arguments)
+        for name, kind in settings.items():
+            given = {item.name: values[item.name] for item in items[name] if values[item.name] is not None}
+            read = {item.name: _value(item, given[item.name]) for item in items[name] if item.name in given}
+            arguments[name] = kind(**read)
+        run(**arguments)
 
     options = [
-        inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=_default(item), annotation=annotation)
-        for items in own.values()
-        for item, annotation in items
+        inspect.Parameter(
+            item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(config_of(kind), item)
+        )
+        for name, kind in settings.items()
+        for item in items[name]
     ]
     signature = inspect.Signature([*others, *options])
     call.__signature__ = signature  # type: ignore[attr-defined]
@@ -39,42 +45,85 @@ def command(
     return call
 
 
+def config_of(kind: Settings) -> type[Config]:
+    """The config class of settings: itself, or the one that a `Given` is the counterpart of."""
+    return kind.config if issubclass(kind, Given) else kind
+
+
+def component_options(settings: Iterable[Settings]) -> str:
+    """The options of the components that the settings name, one component per line, for the end of a command's help."""
+    text = ""
+    for item in (item for kind in settings for item in fields(config_of(kind))):
+        if (registry := item.metadata.get("options_of")) is None:
+            continue
+        own = {name: registry.options(name) for name in registry.names()}
+        width = max(map(len, own))
+        lines = [
+            f"  {name:<{width}}  {', '.join(f'{option}={value.lower()}' for option, value in options.items())}"
+            for name, options in own.items()
+            if options
+        ]
+        text += "\b\n" + "\n".join([f"{_option_name(item.name)}, by {registry.kind}:", *lines]) + "\n\n"
+    return text
+
+
 def _annotation(config: type[Config], item: "Field[Any]") -> Any:
-    kind = get_type_hints(config)[item.name]
-    help_text = describe(item)
+    """The type of an option for Typer, with its help, and the setting that it is made from."""
+    kind, help_text, metavar = get_type_hints(config)[item.name], describe(item), None
     if get_origin(kind) in (tuple, dict):
-        kind, help_text = list[str], f"{help_text}; several: commas between them, or the option again"
-    names = [f"--{item.name.replace('_', '-')}"]
-    if kind is bool:
-        names = [f"{names[0]}/--no-{names[0][2:]}"]
-    return Annotated[kind, typer.Option(*names, help=help_text)]
+        kind, metavar = list[str], _metavar(item)
+        help_text += "; separate several by commas"
+    name = _option_name(item.name)
+    names = [f"{name}/--no-{name[2:]}"] if kind is bool else [name]
+    help_text += f"  [default: {default_text(item)}]"
+    return Annotated[kind | None, typer.Option(*names, help=help_text, metavar=metavar, show_default=False), item]
 
 
-def _default(item: "Field[Any]") -> Any:
-    if item.default is not MISSING:
-        return list(item.default) if isinstance(item.default, tuple) else item.default
-    assert item.default_factory is not MISSING  # a mapping, given as NAME=NUMBER
-    return [f"{name}={number:g}" for name, number in item.default_factory().items()]
+def _metavar(item: "Field[Any]") -> str:
+    if isinstance(default_of(item), tuple):
+        return "NAME"
+    return "NAME=SHARE" if "choices" in item.metadata else "NAME=VALUE"
+
+
+def _option_name(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:
-    """What Typer read, as the config holds it: `a,b` is two entries of a tuple or a mapping, as `a` and `b` are, and of
-    shares a name alone is the whole."""
-    if item.default is MISSING:
-        texts = _entries(value)
-        if "choices" in item.metadata and len(texts) == 1 and "=" not in texts[0]:
-            return {texts[0]: 1.0}  # the whole of it
-        return dict(_pair(item.name, text) for text in texts)
-    return tuple(_entries(value)) if isinstance(item.default, tuple) else value
+    """The value of a setting from what Typer has read.
+
+    `a,b` are two entries, as `a` and `b` are; a single name without a share has the whole share. Raises InputError.
+    """
+    default = default_of(item)
+    if isinstance(default, tuple):
+        return tuple(_entries(value))
+    if not isinstance(default, dict):
+        return value
+    texts = _entries(value)
+    if "choices" in item.metadata and len(texts) == 1 and "=" not in texts[0]:
+        return {texts[0]: 1.0}
+    pairs = [_pair(item, text) for text in texts]
+    for name in (name for name, _ in pairs):
+        if [other for other, _ in pairs].count(name) > 1:
+            raise InputError(f"{_option_name(item.name)} has {name} twice: give every name once")
+    return dict(pairs)
 
 
 def _entries(texts: Sequence[str]) -> list[str]:
     return [entry.strip() for text in texts for entry in text.split(",")]
 
 
-def _pair(option: str, text: str) -> tuple[str, float]:
-    name, _, number = text.partition("=")
+def _pair(item: "Field[Any]", text: str) -> tuple[str, float | bool]:
+    """The name and the number, or true or false for an option of a component. Raises InputError."""
+    option, switches = _option_name(item.name), "options_of" in item.metadata
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals):
+        example = "norm=2" if switches else "uniform=0.5"
+        raise InputError(f"{option} {text!r}: it must be {_metavar(item)}, such as {example}")
+    if switches and value.lower() in ("true", "false"):
+        return name, value.lower() == "true"
     try:
-        return name, float(number)
+        return name, float(value)
     except ValueError:
-        raise InputError(f"--{option.replace('_', '-')} {text!r}: NAME=NUMBER is needed, such as norm=2") from None
+        wanted = "a number, true or false" if switches else "a number"
+        raise InputError(f"{option} {text!r}: the value of {name} must be {wanted}") from None

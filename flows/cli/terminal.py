@@ -1,4 +1,4 @@
-"""What every command has in common: how it speaks, and how it ends."""
+"""What all commands share: the Typer application, output, and how a command ends."""
 
 import inspect
 import logging
@@ -23,7 +23,7 @@ console = Console(highlight=False)
 def new_app() -> typer.Typer:
     """`kgcal` without commands."""
     app = typer.Typer(
-        rich_markup_mode=None,  # boxes have no room for the names of our options
+        rich_markup_mode=None,  # boxes leave too little width for the option names
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -31,30 +31,30 @@ def new_app() -> typer.Typer:
         help="Probabilities you can trust from knowledge graph embeddings.",
     )
 
-    def version(
-        told: Annotated[
-            bool, typer.Option("--version", callback=tell_version, is_eager=True, help="tell which it is")
+    def options(
+        version: Annotated[
+            bool, typer.Option("--version", callback=print_version, is_eager=True, help="print the version")
         ] = False,
     ) -> None:
-        """The option that stands before a command."""
+        """Hold the option that precedes a command."""
 
-    app.callback()(version)
+    app.callback()(options)
     return app
 
 
-def tell_version(wanted: bool) -> None:
-    """Which kgcal this is."""
+def print_version(wanted: bool) -> None:
+    """Print the version of kgcal and end, if `--version` is given."""
     if wanted:
         print(f"kgcal {metadata.version('kgcal')}")
         raise typer.Exit
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """The command, with a user's mistake told in one sentence and exit code 2."""
+    """Wrap a command: an error of the user is one sentence on standard error and exit code 2."""
 
     def call(**values: Any) -> None:
         log_to_terminal()
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # runs are closed on the way out
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that runs are closed
         try:
             function(**values)
         except KgcalError as error:
@@ -66,13 +66,18 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def log_to_terminal() -> None:
-    """What the stages say, on standard error."""
+    """Send the messages and warnings of kgcal to standard error."""
     logger = logging.getLogger("kgcal")
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    plain: dict[str, Any] = {"show_path": False, "show_level": False, "omit_repeated_times": False}
-    plain["log_time_format"] = "%H:%M:%S"
-    logger.addHandler(RichHandler(console=Console(stderr=True), **plain))
+    handler = RichHandler(
+        console=Console(stderr=True),
+        show_path=False,
+        show_level=False,
+        omit_repeated_times=False,
+        log_time_format="%H:%M:%S",
+    )
+    logger.addHandler(handler)
     usual = warnings.showwarning
 
     def show_warning(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
@@ -85,13 +90,13 @@ def log_to_terminal() -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Say what is wrong and end with exit code 2."""
+    """Print what is wrong and end with exit code 2."""
     print(f"kgcal: {message}", file=sys.stderr)
     raise typer.Exit(2)
 
 
 def check_target(path: Path, option: str = "--json") -> None:
-    """Raise InputError when the results could not be written there: before anything is computed."""
+    """Check that a result file can be written, before anything is computed. Raises InputError."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"{option} {path}: there is no folder {folder}")

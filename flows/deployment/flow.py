@@ -23,7 +23,9 @@ class BeatingFlow(Flow[P, R]):
             return super().__call__(*args, **kwargs)
 
 
-def flow(name: str, flow_run_name: str | None = None) -> Callable[[Callable[P, R]], BeatingFlow[P, R]]:
+def flow(
+    name: str, flow_run_name: str | Callable[[], str] | None = None
+) -> Callable[[Callable[P, R]], BeatingFlow[P, R]]:
     """Decorator that makes a function a flow of that name; `flow_run_name` may have its parameters in braces."""
 
     def make(function: Callable[P, R]) -> BeatingFlow[P, R]:

@@ -1,6 +1,6 @@
-"""What the plain parameters of the flows may be, as Prefect tells it in its forms and checks before it schedules a run.
+"""The types of plain flow parameters: Prefect builds its forms from them and checks parameters before it schedules.
 
-The patterns and choices are told in the JSON schema alone: what calls a flow itself is told in a sentence of ours.
+The patterns and choices are in the JSON schema only, so that direct calls raise our own errors.
 """
 
 from typing import Annotated

@@ -5,16 +5,17 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import pandas as pd
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
-from prefect.context import FlowRunContext
 
 from flows.cli.tables.tuning import outcome, ranked
 from kgcore.errors import first_line
+from kgcore.report.columns import first_table
+from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
-from kgcore.report.summary import SHOWN, markdown, rows
+from kgcore.report.markdown import markdown
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
 from tasks.jobs.tune import Tuned
@@ -23,28 +24,30 @@ from tasks.stages.reference import StageRef
 from tasks.stages.table import in_order
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import run_page
+from tasks.workspace.flow_run import current_flow_run
 
 log = logging.getLogger("kgcal")
 ROWS = 48  # of a reproduction, which has hundreds: a dashboard is no place for all
 
 
-def publish(summary: dict[str, Any]) -> None:
+def publish(summary: PipelineSummary) -> None:
     """Of a pipeline: its notes and table, by calibrator."""
-    title = f"{summary['model']} on {summary['dataset']}"
     table = [
-        {"negatives": negatives, "calibrator": calibrator} | {name: round(values[name], 4) for name in SHOWN}
-        for negatives, calibrator, values in rows(summary)
+        {"negatives": row.negatives, "calibrator": row.calibrator}
+        | {name: round(row.metrics[name], 4) for name in first_table()}
+        for row in summary.results.rows
     ]
-    _publish(title, "\n\n".join([*summary["notes"], markdown(summary)]), table, summary["pipeline"])
+    text = "\n\n".join([*summary.notes, markdown(summary.results, summary.runs)])
+    _publish(f"{summary.model} on {summary.dataset}", text, table, summary.pipeline)
 
 
 def publish_stage(ref: StageRef) -> None:
     """Of a single stage: what it made or re-used, from which settings and runs. The table holds its metrics."""
-    context = FlowRunContext.get()
-    if context is None:
+    flow_run = current_flow_run()
+    if flow_run is None:
         return
     run = open_store().get(ref.run_id)
-    reused = run.started < context.start_time.timestamp()
+    reused = run.started < flow_run.started
     done = "existed already and is re-used" if reused else f"took {run.metrics['seconds']:.1f} seconds"
     inputs = _table("from", in_order(run.tags.inputs))
     text = [f"MLflow run `{ref.run_id}` {done}.", _table("setting", run.tags.config or {}), inputs]
@@ -54,7 +57,7 @@ def publish_stage(ref: StageRef) -> None:
 
 def publish_reproduction(made: Reproduction) -> None:
     """Of a reproduction: its findings and failures. The table holds our figures beside the paper's, the first ROWS."""
-    if FlowRunContext.get() is None:  # nobody would see the table
+    if current_flow_run() is None:  # nobody would see the table
         return
     frame = pd.read_csv(made.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
@@ -75,14 +78,15 @@ def publish_decisions(decisions: Sequence[Decision]) -> None:
     _publish("Challengers at the gate", "\n".join(text), table, run_id)
 
 
-def publish_ensemble(summary: dict[str, Any]) -> None:
+def publish_ensemble(summary: EnsembleSummary) -> None:
     """Of ensembles: them beside their members, and what the members' disagreement says."""
     table = [
-        {"negatives": negatives, "model": name} | {metric: round(values[metric], 4) for metric in SHOWN}
-        for negatives, name, values in rows(summary)
+        {"negatives": row.negatives, "model": row.calibrator}
+        | {name: round(row.metrics[name], 4) for name in first_table()}
+        for row in summary.results.rows
     ]
-    text = "\n\n".join([*summary["notes"], ensemble_markdown(summary)])
-    _publish(f"Ensembles on {summary['dataset']}", text, table, summary["run"])
+    text = "\n\n".join([*summary.notes, ensemble_markdown(summary)])
+    _publish(f"Ensembles on {summary.dataset}", text, table, summary.run)
 
 
 def publish_look(seen: Seen) -> None:
@@ -106,7 +110,7 @@ def publish_tuning(found: Tuned) -> None:
 
 def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_id: str | None) -> None:
     """The three artifacts, where this is called in a flow run; with a warning where the server takes none."""
-    if FlowRunContext.get() is None:
+    if current_flow_run() is None:
         return
     try:
         create_markdown_artifact(f"# {title}\n\n{text}", key="summary", description=title)

@@ -1,5 +1,7 @@
 """Calibration: maps from scores to probabilities.
 
-One file a calibrator; base.py is the contract, sample.py makes what is fitted (ground truth or synthetic), fit.py fits,
-shift.py moves probabilities to another base rate. Baselines, which fit nothing, are in baselines/.
+Each calibrator has its own file. base.py is the contract, sample.py builds the samples that calibrators are fitted on,
+audit.py describes a sample, fit.py fits every calibrator of a score table, bound.py ties a fitted calibrator to its
+model and its graph, and shift.py moves probabilities to another base rate. baselines/ holds what calibrators are
+compared with. kgcore/metrics and kgcore/evaluation measure the result.
 """

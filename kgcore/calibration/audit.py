@@ -1,21 +1,37 @@
-"""What a calibration sample is like, to be looked at before its probabilities are trusted."""
+"""The audit of a calibration sample: how hard its negatives are, and how much its weights cost."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from kgcore.calibration.sample import CalibrationSample
 
 
-def score_audit(sample: CalibrationSample) -> dict[str, float]:
-    """How a model tells synthetic negatives from positives, and how many equally weighted rows their weights are worth.
+@dataclass(frozen=True)
+class ScoreAudit:
+    """Two figures of a calibration sample.
 
-    overlap                P(f(t-) > f(t+)) + P(f(t-) = f(t+)) / 2, or 1 - AUROC: 0 where the model ranks every positive
-                           above every corruption, 0.5 where it cannot tell them. Far below that of labelled negatives,
-                           the corruptions are easier than the mistakes one expects, and probabilities too confident.
-    effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965)
+    overlap                P(f(t-) > f(t+)) + P(f(t-) = f(t+)) / 2 = 1 - AUROC, in [0, 1], unweighted. 0: the model
+                           scores every positive above every negative. 0.5: it cannot separate them. If synthetic
+                           negatives overlap far less than labelled negatives, they are easier than real mistakes, and
+                           the probabilities are too confident.
+    effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965): how many equally weighted rows the weights are worth
     """
-    true = sample.labels == 1
-    positives, negatives = np.sort(sample.scores[true]), sample.scores[~true]
+
+    overlap: float
+    effective_sample_size: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The two figures by name."""
+        return asdict(self)
+
+
+def score_audit(sample: CalibrationSample) -> ScoreAudit:
+    """Compute the audit of a sample."""
+    is_positive = sample.labels == 1
+    positives, negatives = np.sort(sample.scores[is_positive]), sample.scores[~is_positive]
     below, up_to = (np.searchsorted(positives, negatives, side) for side in ("left", "right"))
     overlap = (below + (up_to - below) / 2).mean() / len(positives)
     weights = sample.weights
-    return {"overlap": float(overlap), "effective_sample_size": float(weights.sum() ** 2 / (weights**2).sum())}
+    return ScoreAudit(float(overlap), float(weights.sum() ** 2 / (weights**2).sum()))

@@ -1,4 +1,4 @@
-"""Bayesian binning into quantiles: histogram binnings of every size, averaged by how well each explains the labels."""
+"""Bayesian binning into quantiles: an average of histogram binnings, weighted by their posterior probability."""
 
 import math
 from typing import Self
@@ -8,59 +8,67 @@ from scipy.special import betaln, softmax
 
 from kgcore.arrays import Floats, Weights
 from kgcore.calibration.effective import effective_weights
-from kgcore.calibration.pav import block_starts, pool, share
+from kgcore.calibration.pav import block_starts, group_by_score, positive_share
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
 from kgcore.calibration.steps import Steps, equal_mass
 from kgcore.registries import CALIBRATORS
 
-SPREAD, PRIOR = 10, 2.0  # the paper's C and N'
+SPREAD, PRIOR = 10, 2.0  # C and N' of the paper
 
 
 @CALIBRATORS.register("bbq")
 class BBQ(Steps):
-    """q = sum_M P(M | data) q_M over the binnings M of the scores into B bins of equal mass,
-    B = n^(1/3) / 10, ..., 10 n^(1/3).
+    """q = sum_M P(M | data) q_M over the binnings M of the scores into B bins of equal mass.
 
-    Naeini, Cooper & Hauskrecht, AAAI 2015. A bin with n_b rows and m_b positives has a Beta(alpha_b, beta_b) prior,
-    alpha_b = r N' / B, beta_b = (1 - r) N' / B, N' = 2, and
+    Naeini, Cooper & Hauskrecht, AAAI 2015. B = n^(1/3) / 10, ..., 10 n^(1/3). A bin with n_b rows and m_b positives has
+    a Beta(alpha_b, beta_b) prior, alpha_b = r N' / B, beta_b = (1 - r) N' / B, N' = 2, and
 
         P(M | data) ~ prod_b Beta(m_b + alpha_b, n_b - m_b + beta_b) / Beta(alpha_b, beta_b)
-        q_M = (m_b + alpha_b) / (n_b + N' / B) in the score's bin
+        q_M = (m_b + alpha_b) / (n_b + N' / B) in the bin of the score
 
-    The paper centres the prior of a bin on the probability that it is to correct; a score is none, so it is centred on
-    r, the sample's share of positives. Binnings that ties make equal count once. The average need not rise with the
-    score, but a calibrator must: it is replaced by the nearest non-decreasing steps (isotonic regression of the average
-    on the sample's scores).
+    Three differences from the paper:
 
-    Labels are drawn for rows, not for weights: n_b and m_b are effective counts, r their share, and the result is told
-    about the sample's base rate by `shift`. So weight 2 is not two rows: it would count as twice the evidence.
+    * The paper centres the prior of a bin on the input probability. A score is not a probability, so the prior is
+      centred on r, the share of positives in the sample.
+    * Binnings that are equal because of ties count once.
+    * The average may fall as the score rises. It is replaced by the nearest non-decreasing step function: isotonic
+      regression of the average on the scores of the sample.
+
+    Evidence comes from rows, not from weights: a row of weight 2 is still one observation. So n_b and m_b are effective
+    counts, r is the share of positives among them, and `shift` moves the result to the base rate of the sample.
     """
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
         effective = effective_weights(sample)
         rate = float(np.average(sample.labels, weights=effective))
-        pooled = pool(sample.scores, sample.labels, effective)
-        root = pooled.weights.sum() ** (1 / 3)
+        groups = group_by_score(sample.scores, sample.labels, effective)
+        root = groups.weights.sum() ** (1 / 3)
         sizes = range(max(1, int(root / SPREAD)), math.ceil(root * SPREAD) + 1)
-        binnings = {starts.tobytes(): starts for starts in (equal_mass(pooled.weights, size) for size in sizes)}
+        binnings = {starts.tobytes(): starts for starts in (equal_mass(groups.weights, size) for size in sizes)}
         evidence, shares = [], []
         for starts in binnings.values():
-            positives, rows = np.add.reduceat(pooled.positives, starts), np.add.reduceat(pooled.weights, starts)
+            positives, rows = np.add.reduceat(groups.positives, starts), np.add.reduceat(groups.weights, starts)
             evidence.append(log_evidence(positives, rows, rate))
             shares.append((positives + rate * PRIOR / len(starts)) / (rows + PRIOR / len(starts)))
-        average = np.zeros(len(pooled.scores))
+        average = np.zeros(len(groups.scores))
         for posterior, starts, means in zip(softmax(evidence), binnings.values(), shares, strict=True):
             average += posterior * np.repeat(means, np.diff(np.r_[starts, len(average)]))
-        rising = block_starts(average, pooled.weights)
-        weighted = np.add.reduceat(average * pooled.weights, rising)
-        levels = shift(share(weighted, np.add.reduceat(pooled.weights, rising)), rate, sample.base_rate)
-        return cls.through(pooled.scores, np.repeat(levels, np.diff(np.r_[rising, len(average)])))
+        merged = block_starts(average, groups.weights)
+        weighted = np.add.reduceat(average * groups.weights, merged)
+        rising = positive_share(weighted, np.add.reduceat(groups.weights, merged))
+        levels = shift(rising, rate, sample.base_rate)
+        return cls.through(groups.scores, np.repeat(levels, np.diff(np.r_[merged, len(average)])))
 
 
 def log_evidence(positives: Weights, rows: Weights, rate: float) -> float:
-    """ln P(data | M) of a binning with these positives and rows (b,) in its bins, the prior centred on `rate`."""
+    """ln P(data | M) of a binning M: a float, natural logarithm.
+
+    positives  (b,) positives in each bin, at least 0
+    rows       (b,) rows in each bin, at least `positives`
+    rate       r, the centre of the prior, in (0, 1)
+    """
     alpha, beta = rate * PRIOR / len(rows), (1 - rate) * PRIOR / len(rows)
     terms: Floats = betaln(positives + alpha, rows - positives + beta) - betaln(alpha, beta)
     return float(terms.sum())

@@ -1,4 +1,4 @@
-"""Beta calibration: Platt scaling with a slope of its own on either side of 1/2."""
+"""Beta calibration: Platt scaling with separate slopes for small and for large probabilities."""
 
 from typing import Any, Self
 
@@ -15,16 +15,16 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("beta")
 class Beta(Calibrator):
-    """q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept)
+    """q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept).
 
-    Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The paper takes probabilities; a score is made one by Platt
-    scaling, so that a = b = 1, c = 0 is Platt scaling itself. Against its log-odds those of q rise with the slope
-    a (1 - p) + b p: a where p is small, b where it is large.
+    Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The input of the paper is a probability; here Platt scaling
+    gives p from the score, so a = b = 1, c = 0 is Platt scaling itself. As a function of logit p, logit q has the slope
+    a (1 - p) + b p: a for small p, b for large p.
 
-    a, b and c minimise the weighted log loss within their bounds, exactly, against the targets of `Platt` (smoothed by
-    unweighted counts): against 0 and 1, as the paper has it, scores that separate the labels have no best curve.
-    Two distinct scores leave them at Platt scaling. Scores that rank positives below negatives give the constant base
-    rate and a warning. Raises FitError when the fit does not converge.
+    a, b and c minimise the weighted log loss within their bounds against the smoothed targets of `Platt`. The paper
+    uses the targets 0 and 1, for which no best curve exists if the scores separate the labels. A sample with two
+    distinct scores keeps a = b = 1, c = 0. If the scores rank positives below negatives, q is the constant base rate,
+    and a KgcalWarning is given. Raises FitError when the fit does not converge.
     """
 
     def __init__(self, a: float, b: float, c: float, slope: float, intercept: float) -> None:
@@ -44,7 +44,7 @@ class Beta(Calibrator):
     def predict(self, scores: Scores) -> Probabilities:
         with np.errstate(over="ignore"):
             log_odds = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
-        design = features(log_odds.clip(-1e300, 1e300))  # finite, for a slope of 0 times infinity is no number
+        design = features(log_odds.clip(-1e300, 1e300))  # finite, because 0 times infinity is not a number
         q: Probabilities = expit(np.array([self.a, self.b, self.c]) @ design)
         return q
 
@@ -53,5 +53,8 @@ class Beta(Calibrator):
 
 
 def features(log_odds: Floats) -> Floats:
-    """ln p, -ln(1 - p) and 1 as rows (3, n), for p = sigmoid(log_odds): without rounding to 0 or 1 on the way."""
+    """The rows ln p, -ln(1 - p) and 1 (3, n) for p = sigmoid(log_odds), log_odds (n,).
+
+    Computed without p itself, which would round to 0 or 1.
+    """
     return np.stack([-np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds), np.ones_like(log_odds)])

@@ -6,39 +6,40 @@ import numpy as np
 
 from kgcore.arrays import Probabilities, Scores
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.pav import block_starts, pool, share
+from kgcore.calibration.pav import block_starts, group_by_score, positive_share
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.registries import CALIBRATORS
 
 
 @CALIBRATORS.register("centred_isotonic")
 class CentredIsotonic(Isotonic):
-    """Each block of isotonic regression becomes one point at its weighted mean score, and the curve is linear from
-    point to point: strictly increasing between the outermost centres.
+    """Each block of isotonic regression becomes one point at its weighted mean score, joined by straight lines.
 
-    Oron & Flournoy, "Centered Isotonic Regression", Statistics in Biopharmaceutical Research 2017.
+    Oron & Flournoy, "Centered Isotonic Regression", Statistics in Biopharmaceutical Research 2017. The curve is
+    strictly increasing between the first and the last centre.
 
-    Outside the outermost centres the paper's curve is constant, which would tie a third of all triples and more. Here
-    it goes on with the slope s that it has there, and bends towards 0 and 1 without reaching them:
+    Outside the centres the curve of the paper is constant, which would tie a third of all triples or more. Here it
+    continues with the slope s that it has at the centre, and approaches 0 and 1 without reaching them:
 
         q = q1 exp(s (f - f1) / q1) below the first centre (f1, q1),
         1 - q = (1 - qm) exp(-s (f - fm) / (1 - qm)) above the last (fm, qm).
 
-    Ties remain where a level is 0 below the first centre or 1 above the last, which nothing can go beyond, and where
-    all scores are one block: then q is the base rate everywhere.
+    Ties remain below a first centre with q1 = 0, above a last centre with qm = 1, and when all scores are one block:
+    then q is the base rate everywhere.
 
-    scores (m,) increasing, probabilities (m,) increasing: the centres.
+    scores         (m,) increasing: the centres of the blocks
+    probabilities  (m,) increasing, in [0, 1]: the levels of the blocks
     """
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
-        pooled = pool(sample.scores, sample.labels, sample.weights)
-        starts = block_starts(pooled.means, pooled.weights)
-        weights = np.add.reduceat(pooled.weights, starts)
-        centres = np.add.reduceat(pooled.weights * pooled.scores, starts) / weights
-        lasts = np.r_[starts[1:], len(pooled.scores)] - 1
-        centres = np.clip(centres, pooled.scores[starts], pooled.scores[lasts])  # rounding leaves no block
-        return cls(centres.tolist(), share(np.add.reduceat(pooled.positives, starts), weights).tolist())
+        groups = group_by_score(sample.scores, sample.labels, sample.weights)
+        starts = block_starts(groups.means, groups.weights)
+        weights = np.add.reduceat(groups.weights, starts)
+        centres = np.add.reduceat(groups.weights * groups.scores, starts) / weights
+        lasts = np.r_[starts[1:], len(groups.scores)] - 1
+        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])  # against rounding: inside the block
+        return cls(centres.tolist(), positive_share(np.add.reduceat(groups.positives, starts), weights).tolist())
 
     def predict(self, scores: Scores) -> Probabilities:
         f, centres, levels = np.asarray(scores, dtype=np.float64), self.scores, self.probabilities

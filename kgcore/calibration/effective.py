@@ -1,4 +1,4 @@
-"""How many observations weighted rows stand for."""
+"""Effective counts: how many observations weighted rows stand for."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from kgcore.calibration.sample import CalibrationSample
 
 
 def effective_weights(sample: CalibrationSample) -> Weights:
-    """The weights (n,), scaled for each label so that they sum to its effective count (sum w)^2 / sum w^2 (Kish 1965).
+    """Weights (n,), scaled so that those of each label sum to the label's effective count (sum w)^2 / sum w^2.
 
-    Where the rows of a label weigh the same, as in ground-truth and in synthetic samples, every row is 1: what was
-    observed, and what a prior is to be held against. A base rate moves no such count; it is for `shift` to tell the
-    resulting probabilities about the sample's.
+    Kish 1965. Where all rows of a label have the same weight, as in ground-truth and in synthetic samples, each row
+    counts as 1: one observation. These are the counts to hold against a prior. They do not depend on the base rate; a
+    calibrator that fits on them moves its probabilities to the sample's base rate with `shift`.
     """
     w, positive = sample.weights, sample.labels == 1
     ratio = [w[rows].sum() / (w[rows] ** 2).sum() for rows in (~positive, positive)]

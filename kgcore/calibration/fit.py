@@ -1,10 +1,9 @@
-"""Fitting every calibrator of a score table, by ground truth and by synthetic negatives."""
+"""Fit every calibrator of a score table, on labelled and on synthetic negatives."""
 
-from typing import Any
-
-from kgcore.calibration.base import BoundCalibrator, Calibrator
+from kgcore.calibration.base import Calibrator
 from kgcore.calibration.baselines.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
+from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
@@ -12,11 +11,15 @@ from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 
 def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str, CalibrationSample]:
-    """The validation rows as samples: `synthetic`, and `ground_truth` where negatives are labelled."""
+    """The validation rows as calibration samples: `synthetic`, and `ground_truth` where negatives are labelled.
+
+    The synthetic sample is weighted to the base rate of the configuration, unless `config.weighted` is False.
+    """
     positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
     predicates = table.triples[:, 1]
-    both = (table.scores[positives], table.scores[corruptions], config.base_rate, config.weighted)
-    samples = {"synthetic": synthetic_sample(*both, (predicates[positives], predicates[corruptions]))}
+    scores = (table.scores[positives], table.scores[corruptions])
+    both_predicates = (predicates[positives], predicates[corruptions])
+    samples = {"synthetic": synthetic_sample(*scores, config.base_rate, config.weighted, both_predicates)}
     if table.labelled_negatives("valid"):
         labelled = table.rows("valid", LABELLED)
         samples["ground_truth"] = ground_truth_sample(
@@ -25,32 +28,32 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     return samples
 
 
-def fit_calibrators(table: ScoreTable, config: CalibrateConfig, drawn: CorruptConfig) -> list[BoundCalibrator]:
-    """The two baselines, then every calibrator of the configuration by every kind of negatives there is.
+def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig) -> list[BoundCalibrator]:
+    """Fit the two baselines, then every calibrator of the configuration on each kind of negatives.
 
-    drawn  how the table's corruptions were, which the synthetic calibrators tell
+    corrupt  the settings that the table's corruptions were drawn with; synthetic calibrators record them
 
-    The base-rate baseline predicts the base rate that the user states. Raises FitError when a fit does not converge.
+    The base_rate baseline predicts the base rate of the configuration. Raises FitError when a fit does not converge.
     """
 
     def bind(name: str, negatives: str, base_rate: float, fitted: Calibrator) -> BoundCalibrator:
-        about = distribution(drawn, negatives)
-        return BoundCalibrator(name, negatives, base_rate, table.model, table.dataset, fitted, corruptions=about)
+        corruptions = corruption_settings(corrupt, negatives)
+        return BoundCalibrator(name, negatives, base_rate, table.model, table.dataset, fitted, corruptions=corruptions)
 
     alpha = config.base_rate
     bound = [bind("uncalibrated", "none", alpha, Uncalibrated()), bind("base_rate", "none", alpha, BaseRate(alpha))]
     for negatives, sample in sorted(calibration_samples(table, config).items()):
-        bound += [bind(n, negatives, sample.base_rate, CALIBRATORS.get(n).fit(sample)) for n in config.calibrators]
+        fitted = {name: CALIBRATORS.get(name).fit(sample) for name in config.calibrators}
+        bound += [bind(name, negatives, sample.base_rate, calibrator) for name, calibrator in fitted.items()]
     return bound
 
 
-def distribution(drawn: CorruptConfig, negatives: str) -> dict[str, Any] | None:
-    """What synthetic negatives were drawn from, as a calibrator of these negatives tells it: strategy, sides, filtered;
-    None for other negatives."""
+def corruption_settings(corrupt: CorruptConfig, negatives: str) -> CorruptionSettings | None:
+    """What a calibrator on these negatives records about its corruptions; None unless they are synthetic."""
     if negatives != "synthetic":
         return None
-    return {
-        "strategy": dict(drawn.calibration_strategy),
-        "sides": drawn.calibration_sides,
-        "filtered": drawn.calibration_filtered,
-    }
+    return CorruptionSettings(
+        strategy=dict(corrupt.calibration_strategy),
+        sides=corrupt.calibration_sides,
+        filtered=corrupt.calibration_filtered,
+    )

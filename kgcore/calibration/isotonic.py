@@ -1,4 +1,4 @@
-"""Isotonic regression: the best non-decreasing curve, with no shape assumed."""
+"""Isotonic regression: the best non-decreasing curve, without an assumption about its shape."""
 
 from typing import Any, Self
 
@@ -6,19 +6,21 @@ import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.pav import block_starts, pool, share
+from kgcore.calibration.pav import block_starts, group_by_score, positive_share
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.registries import CALIBRATORS
 
 
 @CALIBRATORS.register("isotonic")
 class Isotonic(Calibrator):
-    """q minimises sum_i w_i (q(f_i) - y_i)^2 over non-decreasing q: pool-adjacent-violators on distinct scores.
+    """q minimises sum_i w_i (q(f_i) - y_i)^2 over all non-decreasing q.
 
-    Zadrozny & Elkan, KDD 2002; paper, section 4. Equal scores are pooled before the fit. Between the ends of two
-    neighbouring blocks the curve is linear, outside the fitted range it is clipped to the outermost blocks.
+    Zadrozny & Elkan, KDD 2002; paper, section 4. The solution is found by pool adjacent violators on the distinct
+    scores, equal scores being grouped first. It is flat on blocks of scores. The curve is linear between
+    neighbouring blocks, and constant below the first and above the last score of the sample.
 
-    scores (m,) increasing, probabilities (m,) non-decreasing: the ends of the blocks.
+    scores         (m,) increasing: the first and the last score of each block
+    probabilities  (m,) non-decreasing, in [0, 1]: the levels there
     """
 
     def __init__(self, scores: list[float], probabilities: list[float]) -> None:
@@ -27,14 +29,14 @@ class Isotonic(Calibrator):
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
-        pooled = pool(sample.scores, sample.labels, sample.weights)
-        starts = block_starts(pooled.means, pooled.weights)
-        levels = share(np.add.reduceat(pooled.positives, starts), np.add.reduceat(pooled.weights, starts))
-        return cls.of_blocks(pooled.scores, starts, levels)
+        groups = group_by_score(sample.scores, sample.labels, sample.weights)
+        starts = block_starts(groups.means, groups.weights)
+        levels = positive_share(np.add.reduceat(groups.positives, starts), np.add.reduceat(groups.weights, starts))
+        return cls.of_blocks(groups.scores, starts, levels)
 
     @classmethod
     def of_blocks(cls, scores: Scores, starts: Ints, levels: Probabilities) -> Self:
-        """The curve with these levels (b,) on the blocks of scores (m,) that start at `starts` (b,)."""
+        """The curve with levels (b,) on blocks of increasing scores (m,) that begin at the indices `starts` (b,)."""
         lasts = np.r_[starts[1:], len(scores)] - 1
         ends, place = np.unique(np.r_[starts, lasts], return_index=True)
         return cls(scores[ends].tolist(), np.tile(levels, 2)[place].tolist())

@@ -1,4 +1,4 @@
-"""Logistic regression without penalty, fitted exactly: what the sigmoid calibrators have in common."""
+"""Logistic regression without penalty, fitted to convergence: the base of the sigmoid calibrators."""
 
 import numpy as np
 from scipy.special import expit
@@ -11,12 +11,13 @@ MAX_STEPS, TOLERANCE = 100, 1e-10
 
 
 def smoothed_targets(labels: Labels) -> Probabilities:
-    """Platt's targets (n,) for labels (n,) 0/1 with N+ positives and N- negatives, unweighted counts:
+    """Platt's smoothed targets (n,) in (0, 1) for labels (n,) 0/1:
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 
-    Platt 1999. They stand for prior observations, which weights do not multiply; with them a sigmoid's
-    loss has a minimum even where scores separate the labels.
+    with N+ positives and N- negatives. Platt 1999. The smoothing represents prior observations, which weights do not
+    multiply, so the counts are unweighted. It gives the loss of a sigmoid a minimum even where scores separate the
+    labels.
     """
     positives, negatives = (labels == 1).sum(), (labels == 0).sum()
     targets: Probabilities = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
@@ -24,9 +25,9 @@ def smoothed_targets(labels: Labels) -> Probabilities:
 
 
 def standardise(sample: CalibrationSample) -> tuple[Floats, float, float]:
-    """((f - centre) / spread, centre, spread): scores (n,) with weighted mean 0 and standard deviation 1.
+    """Return (f - centre) / spread (n,), centre, and spread: the scores with weighted mean 0 and standard deviation 1.
 
-    Equal scores have spread 0 and stay at 0.
+    If all scores are equal, spread is 0 and the standardised scores are 0.
     """
     f, w = sample.scores, sample.weights
     if f.min() == f.max():
@@ -39,17 +40,20 @@ def standardise(sample: CalibrationSample) -> tuple[Floats, float, float]:
 def fit_logistic(
     name: str, design: Floats, targets: Probabilities, weights: Weights, start: Floats, bounded: Bools
 ) -> Floats:
-    """theta (d,) minimising sum_i w_i [log(1 + exp(z_i)) - t_i z_i], z = theta @ design, theta >= 0 where `bounded`.
+    """theta (d,) that minimises sum_i w_i [log(1 + exp(z_i)) - t_i z_i] with z = theta @ design.
 
-    name     of the calibrator, for the error
-    design   (d, n), rows of order 1; targets (n,) in [0, 1]; weights (n,), of any scale
-    start    (d,) where to begin, within the bounds
+    name     name of the fit, for the error message
+    design   (d, n) features, each of order 1
+    targets  (n,) in [0, 1]
+    weights  (n,) positive, of any scale
+    start    (d,) starting point, within the bounds
+    bounded  (d,) True: theta is at least 0 in this component
 
-    Newton's method with step halving, by active sets (Nocedal & Wright 2006, chapter 16): a step ends at the first
-    bound it meets, which then holds until the rest is at its minimum; the loss is convex, so it converges from anywhere
-    where there is a minimum. It ends when no free component of the gradient exceeds 1e-10 and no bound is worth
-    leaving. For a row of ones in the design that means: the weighted mean of the probabilities is that of the targets
-    within 1e-10. Raises FitError after 100 steps.
+    Newton's method with step halving and active sets (Nocedal & Wright 2006, chapter 16). A step ends at the first
+    bound it meets; that component then stays at 0 until the others are at their minimum. The loss is convex, so the
+    method converges from any start if a minimum exists. It stops when no free component of the gradient exceeds 1e-10
+    and no component at its bound would lower the loss by leaving it. If the design has a row of ones, the weighted
+    mean of the probabilities then equals that of the targets within 1e-10. Raises FitError after 100 steps.
     """
     weights, theta = weights / weights.sum(), start.astype(np.float64)
 
@@ -74,9 +78,9 @@ def fit_logistic(
         meets = bounded & free & (direction > 0)
         step = min(1.0, (theta[meets] / direction[meets]).min(initial=np.inf))
         if step == 0:
-            return theta  # the bound just left is worth it by rounding only
+            return theta  # only rounding favours leaving this bound
         while (candidate := loss(theta - step * direction)) > current + 1e-12 and step > 1e-8:
-            step /= 2  # the slack is the loss's rounding: next to the optimum a full step is right
+            step /= 2  # the slack covers rounding in the loss: near the optimum a full step is right
         theta, current = theta - step * direction, candidate
         met = meets & (theta <= 1e-15)
         theta[met], free[met] = 0.0, False

@@ -1,4 +1,4 @@
-"""Calibration of each relation by itself, as far as it has triples to tell, and like all others as far as not."""
+"""Calibration by relation: each relation moves away from a shared map as far as its own triples support."""
 
 from typing import Any, Self
 
@@ -18,19 +18,25 @@ TAU = 0.5
 
 @CALIBRATORS.register("per_relation")
 class PerRelation(Calibrator):
-    """logit q = (1 + a_r) z + b_r for a triple of relation r, z = logit g(f), g the `smoothed_isotonic` map of all
-    relations together; a_r >= -1 and b_r minimise over the relation's rows
+    """logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
+
+    g is the `smoothed_isotonic` map of all relations together. a_r >= -1 and b_r minimise, over the rows of relation r,
 
         sum_i v_i [log(1 + exp(u_i)) - y_i u_i] + (a_r^2 + b_r^2) / (2 tau^2),   u_i = (1 + a_r) z_i + b_r + d,
 
-    v the effective weights, which are counts of observations, d = logit(share of positives under v) - logit(base rate),
-    which makes it no matter how many negatives were drawn. The prior of standard deviation tau = 0.5 keeps a relation
-    with few triples at g: an offset has gone half of its way at about sixteen. A hierarchical model with its
-    hyper-parameter fixed (Gelman & Hill 2007, chapter 14), as a recalibration in the large and of the slope (Cox 1958).
-    Non-decreasing within a relation; relations have maps of their own. Without a predicate, g.
+    where v are the effective weights, which count observations, and d = logit(share of positives under v) -
+    logit(base rate). Because of d, the number of negatives drawn does not matter. The prior with standard deviation
+    tau = 0.5 keeps a relation with few triples near g: with about sixteen triples an offset reaches half of the size it
+    would have without the prior.
 
-    scores, probabilities  of g, as `isotonic` has them
-    relations              predicate's number -> (a_r, b_r)
+    This is a hierarchical model with a fixed hyper-parameter (Gelman & Hill 2007, chapter 14), applied to calibration
+    in the large and to the calibration slope (Cox 1958). q is non-decreasing in the score within a relation, but not
+    across relations. Without a predicate, and for a relation without rows in the sample, q = g.
+
+    scores, probabilities  (m,) of g, as in `Isotonic`
+    relations              predicate's position in the vocabulary -> (a_r, b_r)
+
+    Raises FitError when a fit does not converge.
     """
 
     by_predicate = True
@@ -50,7 +56,7 @@ class PerRelation(Calibrator):
         if sample.predicates is not None:
             for predicate in np.unique(sample.predicates).tolist():
                 own = sample.predicates == predicate
-                relations[str(predicate)] = _fit(z[own], offset, sample.labels[own], weights[own])
+                relations[str(predicate)] = _fit_relation(z[own], offset, sample.labels[own], weights[own])
         return cls(**shared.parameters(), relations=relations)
 
     def predict(self, scores: Scores) -> Probabilities:
@@ -71,10 +77,10 @@ class PerRelation(Calibrator):
         return self._shared.parameters() | {"relations": relations}
 
 
-def _fit(z: Floats, offset: float, labels: Labels, weights: Weights) -> tuple[float, float]:
-    """(a, b) of one relation."""
+def _fit_relation(z: Floats, offset: float, labels: Labels, weights: Weights) -> tuple[float, float]:
+    """(a_r, b_r) of one relation from the rows (n,) it has; `offset` is d."""
     design, scale = np.stack([z, np.ones_like(z)]), 1 + float(weights.sum())
-    prior = np.array([1.0, 0.0])  # of the slope 1 + a, which cannot be negative, and the offset b
+    prior = np.array([1.0, 0.0])  # mode of the prior, for the slope 1 + a >= 0 and the offset b
 
     def loss(theta: Floats) -> float:
         u, apart = theta @ design + offset, theta - prior

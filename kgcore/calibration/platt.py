@@ -1,4 +1,4 @@
-"""Platt scaling: a logistic curve through the scores, fitted exactly."""
+"""Platt scaling: a logistic curve of the score."""
 
 import warnings
 from typing import Any, Self
@@ -16,16 +16,16 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("platt")
 class Platt(Calibrator):
-    """q = sigmoid(a f + b), a >= 0, minimising the weighted log loss against Platt's smoothed targets
+    """q = sigmoid(a f + b), a >= 0, with the lowest weighted log loss against Platt's smoothed targets
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 
-    N+ and N- being the unweighted counts: the smoothing stands for prior observations, which weights do not multiply.
+    where N+ and N- are unweighted counts (see `smoothed_targets`).
 
     Platt 1999, "Probabilistic Outputs for Support Vector Machines"; paper, section 4, equations 3 and 4. The fit is
-    Newton's method in float64 on standardised scores; it ends when the gradient vanishes, which is where the weighted
-    mean of q equals the weighted mean of the targets. Scores that rank positives below negatives give a = 0, the
-    constant base rate, and a warning.
+    Newton's method in float64 on standardised scores. It ends when the gradient is 0; there the weighted mean of q
+    equals the weighted mean of the targets. If the scores rank positives below negatives, a = 0, q is the constant base
+    rate, and a KgcalWarning is given. Raises FitError when the fit does not converge.
     """
 
     def __init__(self, a: float, b: float) -> None:
@@ -44,7 +44,11 @@ class Platt(Calibrator):
 
 
 def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
-    """(a, b) of Platt scaling, for the calibrator of that name. Warns where positives rank below negatives: a = 0."""
+    """(a, b) of Platt scaling, a >= 0, for a calibrator that the warning calls `name`.
+
+    If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError when the fit does
+    not converge.
+    """
     targets = smoothed_targets(sample.labels)
     x, centre, spread = standardise(sample)
     base = float(logit(np.average(targets, weights=sample.weights)))
@@ -52,16 +56,17 @@ def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
         return 0.0, base
     slope, intercept = fit_sigmoid(x, targets, sample.weights)
     if slope <= 0:
-        message = f"the scores rank positives below negatives: {name} is the constant base rate"
+        message = f"the scores rank positives below negatives: {name} gives the constant base rate"
         warnings.warn(message, KgcalWarning, stacklevel=3)
         return 0.0, base
     return slope / spread, intercept - slope * centre / spread
 
 
 def fit_sigmoid(x: Floats, targets: Floats, weights: Weights) -> tuple[float, float]:
-    """(a, b) minimising sum_i w_i [log(1 + exp(z_i)) - t_i z_i], z = a x + b, for x of order 1 and t in (0, 1).
+    """(a, b) that minimise sum_i w_i [log(1 + exp(z_i)) - t_i z_i], z = a x + b.
 
-    Raises FitError when the weighted mean of the probabilities does not reach that of the targets within 1e-10.
+    x (n,) of order 1, targets t (n,) in (0, 1), weights w (n,) positive. Raises FitError when the weighted mean of the
+    probabilities does not reach that of the targets within 1e-10.
     """
     start = np.array([0.0, logit(np.average(targets, weights=weights))])
     design, bounded = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)

@@ -1,4 +1,4 @@
-"""What a calibrator is fitted on: scores, labels, weights; from labelled or from synthetic negatives."""
+"""Calibration samples: scores, labels and weights, from labelled or from synthetic negatives."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,14 @@ from kgcore.errors import FitError
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """Scores (n,), labels (n,) 0/1, weights (n,) scaled to mean 1, and where they are known the predicates (n,).
-    Both labels occur.
+    """The rows that a calibrator is fitted on. Both labels occur.
 
-    Raises InputError for arrays that do not fit together, FitError where one of the labels is missing.
+    scores      (n,) any finite numbers, higher = more plausible
+    labels      (n,) 1 = true, 0 = false
+    weights     (n,) positive; they are scaled to mean 1
+    predicates  (n,) positions in the graph's vocabulary; None: not known
+
+    Raises InputError for arrays of different lengths or with values out of range, FitError when a label is missing.
     """
 
     scores: Scores
@@ -31,21 +35,25 @@ class CalibrationSample:
         if self.predicates is not None:
             same_length(scores=self.scores, predicates=self.predicates)
         if len(np.unique(self.labels)) < 2:
-            raise FitError("a calibrator needs positives and negatives: the sample has one kind only")
+            found = "positives" if self.labels[0] == 1 else "negatives"
+            raise FitError(f"the sample has {found} only: a calibrator needs positives and negatives")
 
     @property
     def base_rate(self) -> float:
-        """Share of positives by weight."""
+        """Share of positives, by weight."""
         return float(np.average(self.labels, weights=self.weights))
 
     def part(self, rows: Bools) -> "CalibrationSample":
-        """The rows of a mask (n,) as a sample."""
+        """The rows where the mask (n,) is True, as a sample."""
         predicates = None if self.predicates is None else self.predicates[rows]
         return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates)
 
 
 def ground_truth_sample(scores: Scores, labels: Labels, predicates: Ints | None = None) -> CalibrationSample:
-    """Labelled triples as they are, weight 1 each (paper, section 4, "Calibration with ground truth negatives")."""
+    """A sample of labelled triples, each of weight 1 (paper, section 4, "Calibration with ground truth negatives").
+
+    scores (n,), labels (n,) 0/1, predicates (n,). Raises InputError and FitError as `CalibrationSample` does.
+    """
     return CalibrationSample(scores, labels, np.ones(len(scores)), predicates)
 
 
@@ -56,26 +64,37 @@ def synthetic_sample(
     weighted: bool = True,
     predicates: tuple[Ints, Ints] | None = None,
 ) -> CalibrationSample:
-    """Positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
+    """A sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
 
-    w+ = N / P and w- = 1 / alpha - 1 for P positives and N corruptions, so that
-    sum(w+) / (sum(w+) + sum(w-)) = alpha whatever eta was. `weighted=False` leaves every weight 1.
-    `predicates` are those of the positives, and of the corruptions.
+    With P positives and N corruptions, w+ = N / P and w- = 1 / alpha - 1, so that
+    sum(w+) / (sum(w+) + sum(w-)) = alpha, whatever eta is.
 
-    Raises InputError for a base rate outside (0, 1), FitError where positives or corruptions are missing.
+    positives    (P,) scores
+    corruptions  (N,) scores; the corruptions are taken for negatives
+    base_rate    alpha, in (0, 1)
+    weighted     False: every weight is 1 and the base rate is not used
+    predicates   (P,) of the positives and (N,) of the corruptions; None: not known
+
+    Raises InputError for a base rate outside (0, 1), FitError when positives or corruptions are missing.
     """
     labels = np.r_[np.ones(len(positives)), np.zeros(len(corruptions))]
     weights = base_rate_weights(labels, base_rate) if weighted else np.ones(len(labels))
-    every = None if predicates is None else np.concatenate(predicates)
-    return CalibrationSample(np.r_[positives, corruptions], labels, weights, every)
+    all_predicates = None if predicates is None else np.concatenate(predicates)
+    return CalibrationSample(np.r_[positives, corruptions], labels, weights, all_predicates)
 
 
 def base_rate_weights(labels: Labels, base_rate: float) -> Weights:
-    """Weights (n,) under which the share of positives is the base rate: w+ = N / P, w- = 1 / alpha - 1, to mean 1."""
+    """Weights (n,) that make the base rate the share of positives among labels (n,).
+
+    w+ = N / P and w- = 1 / alpha - 1 for P positives, N negatives and the base rate alpha in (0, 1), scaled to mean 1.
+    Raises InputError for a base rate outside (0, 1), FitError when a label is missing.
+    """
     check_base_rate("base_rate", base_rate)
     positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
     if not positives or not negatives:
-        raise FitError("weights for a base rate need positives and negatives: one kind is missing")
+        raise FitError(
+            f"there are {positives:,.0f} positives and {negatives:,.0f} negatives: weights for a base rate need both"
+        )
     weights: Weights = np.where(labels == 1, negatives / positives, 1 / base_rate - 1)
     weights /= weights.mean()
     return weights

@@ -1,20 +1,20 @@
-"""Probabilities about one base rate, told about another."""
+"""Shift probabilities to another base rate."""
 
 from kgcore.arrays import Probabilities, as_probabilities
 from kgcore.errors import InputError
 
 
 def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) -> Probabilities:
-    """Probabilities (n,) in [0, 1] about `base_rate`, as they are about `new_base_rate`; both in (0, 1):
+    """Shift probabilities (n,) in [0, 1] from one base rate to another, both in (0, 1):
 
         logit q' = logit q + logit(new_base_rate) - logit(base_rate)
 
     computed as q' = q r / (q r + (1 - q) s), r = new_base_rate / base_rate, s = (1 - new_base_rate) / (1 - base_rate),
-    in which 0 and 1 stay what they are.
+    which keeps 0 and 1.
 
-    Elkan, IJCAI 2001, theorem 2; Saerens, Latinne & Decaestecker 2002, equation 2.4. It is right where positives are
-    drawn as before and negatives are drawn as before, and only their shares differ. Raises InputError for
-    probabilities or base rates out of range.
+    Elkan, IJCAI 2001, theorem 2; Saerens, Latinne & Decaestecker 2002, equation 2.4. The result is exact if the
+    distribution of the positives and that of the negatives stay the same and only their shares change. Raises
+    InputError for probabilities or base rates out of range.
     """
     check_base_rate("base_rate", base_rate)
     check_base_rate("new_base_rate", new_base_rate)
@@ -26,6 +26,6 @@ def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) 
 
 
 def check_base_rate(name: str, base_rate: float) -> None:
-    """Raises InputError for a base rate outside (0, 1)."""
+    """Raise InputError for a base rate outside (0, 1); `name` stands in the message."""
     if not 0 < base_rate < 1:
         raise InputError(f"{name} is {base_rate:g}: it must be above 0 and below 1")

@@ -1,4 +1,4 @@
-"""Step functions of the score: what binning calibrators have in common."""
+"""Step functions of the score, the base of the binning calibrators."""
 
 from typing import Any, Self
 
@@ -6,14 +6,16 @@ import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores, Weights
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.pav import LEVEL
+from kgcore.calibration.pav import LEVEL_TOLERANCE
 
 
 def equal_mass(weights: Weights, bins: int) -> Ints:
-    """Where bins of equal weight start (b,), first 0, b <= bins, over the weights (m,) of increasing scores.
+    """Start indices (b,) of bins of about equal weight, b <= bins; the first is 0.
 
-    A score belongs to the bin that the middle of its weight falls into; none is split, and a bin that no middle falls
-    into does not exist.
+    weights  (m,) of the distinct scores, in increasing order of the score
+    bins     wanted number of bins, at least 1
+
+    A score belongs to the bin that contains the middle of its weight, so no score is split. Empty bins are dropped.
     """
     middles = (np.cumsum(weights) - weights / 2) / weights.sum()
     place = np.floor(middles * bins + 1e-9)  # rounding moves no score over an edge
@@ -24,7 +26,8 @@ def equal_mass(weights: Weights, bins: int) -> Ints:
 class Steps(Calibrator):
     """q is constant between neighbouring edges.
 
-    edges (b - 1,) increasing, probabilities (b,) non-decreasing; a score on an edge belongs below it.
+    edges          (b - 1,) increasing; a score on an edge belongs to the bin below it
+    probabilities  (b,) non-decreasing, in [0, 1]
     """
 
     def __init__(self, edges: list[float], probabilities: list[float]) -> None:
@@ -33,8 +36,11 @@ class Steps(Calibrator):
 
     @classmethod
     def through(cls, scores: Scores, levels: Probabilities) -> Self:
-        """The steps with the non-decreasing levels (m,) at increasing scores (m,), edges half-way where they rise."""
-        rises = np.flatnonzero(np.diff(levels) > LEVEL)
+        """The step function with non-decreasing levels (m,) at increasing scores (m,).
+
+        An edge lies half-way between two neighbouring scores where the level rises.
+        """
+        rises = np.flatnonzero(np.diff(levels) > LEVEL_TOLERANCE)
         low, high = scores[rises], scores[rises + 1]
         middle = low / 2 + high / 2
         edges = np.where(middle < high, middle, low)

@@ -1,4 +1,4 @@
-"""Temperature scaling: the score as a log-odds, made more or less confident."""
+"""Temperature scaling: the score as a log-odds, divided by one number."""
 
 from typing import Any, Self
 
@@ -14,17 +14,18 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("temperature")
 class Temperature(Calibrator):
-    """q = sigmoid(f / T), T > 0 minimising the weighted log loss. Guo, Pleiss, Sun & Weinberger, ICML 2017.
+    """q = sigmoid(f / T), T > 0, with the lowest weighted log loss. Guo, Pleiss, Sun & Weinberger, ICML 2017.
 
-    T = 1 is the uncalibrated score, so on its sample the log loss is never worse than that. Nothing else moves: a score
-    of 0 has probability 1/2 whatever the base rate is, the ranking and the decisions at 0.5 stay as they are, and a
-    base rate is reached only where the scores happen to be centred on it. A model whose scores have one sign, such as a
-    distance, never crosses 1/2. Use it for scores that are log-odds already; for others Platt scaling.
+    T = 1 is the uncalibrated score, so the log loss on the sample is never above the uncalibrated one. The ranking and
+    the decisions at 0.5 do not change. A score of 0 always has probability 1/2, whatever the base rate, so the mean
+    probability matches the base rate only by chance. If all scores of a model have one sign, as distances have, q
+    never crosses 1/2. Use it for scores that are log-odds already, and Platt scaling for others.
 
-    inverse  1 / T, at least 0: where no finite T is best (the scores say less than nothing), it is 0 and q = 1/2
+    inverse  1 / T, at least 0. It is 0, and q = 1/2, when no finite T has a lower loss than q = 1/2
 
-    Where the sign of the score separates the labels, the loss falls for ever as T does; T then minimises it against
-    Platt's smoothed targets (unweighted counts), and is at most 1. Raises FitError when the fit does not converge.
+    If the sign of the score separates the labels, the loss keeps falling as T falls to 0. T then minimises the loss
+    against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError when the fit does not
+    converge.
     """
 
     def __init__(self, inverse: float) -> None:

@@ -1,4 +1,4 @@
-"""Inductive Venn-Abers: isotonic regression twice, once for each label that the triple may have."""
+"""Inductive Venn-Abers: two isotonic regressions, one for each possible label of the triple."""
 
 from typing import Any, Self
 
@@ -13,19 +13,20 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("venn_abers")
 class VennAbers(Calibrator):
-    """q = p1 / (1 - p0 + p1), p0 and p1 being what isotonic regression says of the score once it has joined the sample
-    as a negative, and as a positive.
+    """q = p1 / (1 - p0 + p1).
 
-    Vovk & Petej, UAI 2014; Vovk, Petej & Fedorova, NIPS 2015: one of p0 and p1 is calibrated exactly, in samples of any
-    size, if rows are exchangeable; q is their minimax merger under log loss, and never 0 or 1 within the sample. Both
-    are computed for every place in the sample at once, so that a prediction is two binary searches.
+    p0 and p1 are the values of isotonic regression at the score f after (f, 0), or (f, 1), is added to the sample.
 
-    Rows are exchangeable as they were drawn, so the fit takes no weights: p0 and p1 are told about the sample's base
-    rate by `shift`, which is exact where the rows of a label weigh the same, as in ground-truth and synthetic samples.
-    Of other weights only what they make of the base rate counts.
+    Vovk & Petej, UAI 2014; Vovk, Petej & Fedorova, NIPS 2015. If rows are exchangeable, one of p0 and p1 is calibrated
+    exactly, in samples of any size. q merges them by minimax under log loss, and is never 0 or 1 within the
+    sample. Both are computed once for every position in the sample, so a prediction is two binary searches.
 
-    lower_scores (m,), lower (m,)  p0 from that score on, up to the next; 0 below the first
-    upper_scores (k,), upper (k,)  p1 above the score before, up to that score; 1 above the last
+    Rows are exchangeable as they were drawn, so the fit ignores weights, and `shift` moves p0 and p1 to the base rate
+    of the sample. This is exact if all rows of a label have the same weight, as in ground-truth and synthetic samples.
+    Other weights matter only through the base rate that they give.
+
+    lower_scores, lower  (m,) p0 from a score up to the next one; 0 below the first
+    upper_scores, upper  (k,) p1 above the previous score up to this one; 1 above the last
     """
 
     def __init__(
@@ -53,7 +54,10 @@ class VennAbers(Calibrator):
         )
 
     def interval(self, scores: Scores) -> tuple[Probabilities, Probabilities]:
-        """Scores (n,) -> p0 (n,) and p1 (n,), 0 <= p0 <= p1 <= 1: how much one more triple could move the answer."""
+        """p0 (n,) and p1 (n,) of scores (n,), 0 <= p0 <= p1 <= 1.
+
+        The interval is wide where one more labelled triple changes the probability much.
+        """
         p0 = np.r_[0.0, self.lower][np.searchsorted(self.lower_scores, scores, side="right")]
         p1 = np.r_[self.upper, 1.0][np.searchsorted(self.upper_scores, scores, side="left")]
         return p0, p1
@@ -73,14 +77,17 @@ class VennAbers(Calibrator):
 
 
 def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:
-    """What isotonic regression says of one more positive at each of k distinct scores (k,), non-decreasing, in (0, 1].
+    """The level (k,) of isotonic regression at each of k distinct scores after one more positive there.
 
-    rows (k,), positives (k,): the counts at the scores, increasing in the score
+    The levels are non-decreasing and in (0, 1].
 
-    Isotonic regression is the slope of the greatest convex minorant of the cumulative sums (rows, positives); the new
-    positive is a step (1, 1) in their path, and its level the slope of the edge above that step. Moving the step past
-    one score moves one point of the path, and the left end of that edge never moves back: O(k) in all, after the
-    minorant is known (Vovk, Petej & Fedorova 2015, algorithms 1 and 2). Counts are whole, so corners are exact.
+    rows       (k,) rows at each score, in increasing order of the score
+    positives  (k,) positives among them
+
+    Isotonic regression is the slope of the greatest convex minorant of the cumulative sums (rows, positives). The new
+    positive is a step (1, 1) in this path; its level is the slope of the edge above the step. When the step moves past
+    one score, one point of the path moves, and the left end of the edge never moves back. So the work after the first
+    minorant is O(k) (Vovk, Petej & Fedorova 2015, algorithms 1 and 2). Counts are integers, so corners are exact.
     """
     before = [(0, 0), *zip(np.cumsum(rows).tolist(), np.cumsum(positives).tolist(), strict=True)]
     minorant: list[tuple[int, int]] = []  # from right to left: its last entry is the left end of the edge
@@ -98,7 +105,7 @@ def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:
 
 
 def _push(minorant: list[tuple[int, int]], point: tuple[int, int]) -> None:
-    """Add a point on the left of a minorant, whose corners that no longer bend upwards go."""
+    """Add a point on the left of a convex minorant, and remove the corners that are no longer convex."""
     x, y = point
     while len(minorant) > 1:
         (u, v), (right, top) = minorant[-1], minorant[-2]

@@ -1,10 +1,21 @@
-"""What can be set: frozen dataclasses that hold every default once, and the presets that fill in what is not given.
+"""The settings: frozen dataclasses that hold every default once, and the presets for the settings that are not given.
 
-base.py has the fields and their checks, stages.py and jobs.py the settings, choices.py the fixed choices, presets.py
-the presets. No mathematics lives here.
+base.py has the fields and their checks, stages.py and jobs.py the settings, choices.py the fixed choices. given.py has
+settings that may be missing, recipes.py the values of the presets, presets.py what decides every setting. No
+mathematics lives here.
 """
 
 from kgcore.config.base import LIMITS, Config, describe
+from kgcore.config.given import (
+    CalibrateGiven,
+    ClassifyGiven,
+    CorruptGiven,
+    EvaluateGiven,
+    Given,
+    PipelineGiven,
+    PrepareGiven,
+    TrainGiven,
+)
 from kgcore.config.jobs import EnsembleConfig, GateConfig, TuneConfig, WatchConfig
 from kgcore.config.stages import (
     CalibrateConfig,
@@ -22,18 +33,26 @@ from kgcore.config.stages import (
 __all__ = [
     "LIMITS",
     "CalibrateConfig",
+    "CalibrateGiven",
     "ClassifyConfig",
+    "ClassifyGiven",
     "Config",
     "CorruptConfig",
+    "CorruptGiven",
     "EnsembleConfig",
     "EvaluateConfig",
+    "EvaluateGiven",
     "GateConfig",
+    "Given",
     "PipelineConfigs",
+    "PipelineGiven",
     "PrepareConfig",
+    "PrepareGiven",
     "RankConfig",
     "ReportConfig",
     "ScoreConfig",
     "TrainConfig",
+    "TrainGiven",
     "TuneConfig",
     "WatchConfig",
     "describe",

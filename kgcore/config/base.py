@@ -6,11 +6,12 @@ The command line, the Prefect forms, MLproject and the cache keys are made from 
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar
 
 from kgcore.config.choices import SIDES_PATTERN, SIDES_TEXT, check_sides
+from kgcore.config.schema import enumerate_choices, names_of, require_pattern
 from kgcore.errors import InputError
 from kgcore.registry import Registry
 
@@ -41,38 +42,22 @@ def setting(
     options_of      components whose options it sets: a mapping of option names to values
     check           called with the setting's name and value; raises InputError for a value that is not allowed
 
-    The metadata uses pydantic's names: Prefect makes the form of a deployment from them, and checks what is entered.
+    The metadata uses pydantic's names: Prefect builds the form of a deployment from them and checks what is entered.
     """
     limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
-    metadata: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    metadata: dict[str, object] = {name: limit for name, limit in limits.items() if limit is not None}
     metadata["description"] = description
     if choices is not None:
-        metadata |= {"choices": choices, "json_schema_extra": partial(_enumerate, choices)}
+        metadata |= {"choices": choices, "json_schema_extra": partial(enumerate_choices, choices)}
     if options_of is not None:
         metadata["options_of"] = options_of
     if check is check_sides:
-        metadata |= {"choices_text": SIDES_TEXT, "json_schema_extra": {"pattern": SIDES_PATTERN}}
+        metadata |= {"choices_text": SIDES_TEXT, "json_schema_extra": partial(require_pattern, SIDES_PATTERN)}
     if check is not None:
         metadata["check"] = check
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
-
-
-def _enumerate(choices: tuple[str, ...] | Registry[Any], schema: dict[str, Any]) -> None:
-    """Enter the choices into the JSON schema of a setting: of it, of its entries, or of the names of its shares."""
-    names = _names(choices)
-    if schema["type"] == "array":
-        schema |= {"items": {"type": "string", "enum": names}, "minItems": 1, "uniqueItems": True}
-    elif schema["type"] == "object":
-        schema |= {"propertyNames": {"enum": names}, "minProperties": 1}
-        schema |= {"additionalProperties": {"type": "number", "exclusiveMinimum": 0}}
-    else:
-        schema["enum"] = names
-
-
-def _names(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
-    return choices.names() if isinstance(choices, Registry) else list(choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,45 +68,55 @@ class Config:
     """
 
     stage: ClassVar[str] = ""
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # a misspelt setting is refused, not left out
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # misspelt settings are refused
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            value = getattr(self, item.name)
-            choices = item.metadata.get("choices")
-            if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
-                raise InputError(f"{item.name} is {', '.join(value) or 'empty'}: at least one is needed, none twice")
-            entries = value if isinstance(value, tuple | dict) else (value,)
-            for entry in entries:
-                if isinstance(choices, Registry):
-                    choices.check(entry)
-                elif choices is not None and entry not in choices:
-                    raise InputError(f"{item.name} is {entry!r}: it must be one of {', '.join(choices)}")
-            if isinstance(value, dict) and choices is not None:
-                _check_shares(item.name, value)
-            _check_range(item, value)
-            if (check := item.metadata.get("check")) is not None:
-                check(item.name, value)
+            check_setting(item, getattr(self, item.name))
+
+
+def check_setting(item: "Field[Any]", value: Any) -> None:
+    """Check a value against the choices and the range of a setting. Raises InputError."""
+    if (check := item.metadata.get("check")) is not None:
+        check(item.name, value)
+    if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
+        found = ", ".join(value) or "empty"
+        raise InputError(f"{item.name} is {found}: it needs at least one entry and no entry twice")
+    choices = item.metadata.get("choices")
+    for entry in value if isinstance(value, tuple | dict) else (value,):
+        if isinstance(choices, Registry):
+            choices.check(entry)
+        elif choices is not None and entry not in choices:
+            raise InputError(f"{item.name} is {entry!r}: it must be one of {', '.join(choices)}")
+    if isinstance(value, dict) and choices is not None:
+        _check_shares(item.name, value)
+    _check_range(item, value)
+
+
+def default_of(item: "Field[Any]") -> Any:
+    """The default of a setting."""
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+def default_text(item: "Field[Any]") -> str:
+    """The default of a setting as an option has it: `typed=0.9,uniform=0.1`, `platt,isotonic`, `true`, `none`."""
+    value = default_of(item)
+    if isinstance(value, dict):
+        return ",".join(f"{name}={share:g}" for name, share in value.items()) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def describe(item: "Field[Any]") -> str:
-    """A setting's description, with its choices, its options or its range."""
+    """The description of a setting, with its choices or its range."""
     text, choices = str(item.metadata["description"]), item.metadata.get("choices")
     if choices is not None:
-        return f"{text}: {', '.join(_names(choices))}"
+        return f"{text}: {', '.join(names_of(choices))}"
     if (named := item.metadata.get("choices_text")) is not None:
         return f"{text}: {named}"
-    if (registry := item.metadata.get("options_of")) is not None:
-        return f"{text}: {_options(registry)}"
     limits = _range(item)
     return f"{text} ({limits})" if limits else text
-
-
-def _options(registry: Registry[Any]) -> str:
-    """The options of every component that has some, with their defaults."""
-    found = {name: registry.options(name) for name in registry.names()}
-    texts = {name: ", ".join(f"{option}={value}" for option, value in own.items()) for name, own in found.items()}
-    return "; ".join(f"{name} {text.lower()}" for name, text in texts.items() if text)
 
 
 def _limits(item: "Field[Any]") -> dict[str, float]:
@@ -134,7 +129,7 @@ def _range(item: "Field[Any]") -> str:
 
 def _check_shares(name: str, shares: dict[str, float]) -> None:
     if not shares or any(not (math.isfinite(share) and share > 0) for share in shares.values()):
-        raise InputError(f"{name} is {shares!r}: at least one share is needed, each above 0")
+        raise InputError(f"{name} is {shares!r}: it needs at least one share, and every share must be above 0")
 
 
 def _check_range(item: "Field[Any]", value: Any) -> None:

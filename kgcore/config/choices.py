@@ -1,6 +1,7 @@
-"""The fixed choices of settings whose values are no registered components."""
+"""The fixed choices of settings whose values are not registered components."""
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from kgcore.errors import InputError
@@ -9,7 +10,7 @@ SIDES = ("subject", "object", "both", "bernoulli")
 SIDES_TEXT = f"{', '.join(SIDES)}, or object=SHARE with a share from 0 to 1"
 SIDES_PATTERN = r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$"
 
-TAUGHT = frozenset({"kbgan"})  # strategies that learn during training and cannot draw without it
+TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training and cannot draw without it
 
 OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     "brier": "minimize",
@@ -23,9 +24,15 @@ FEWEST_EPOCHS = 4  # a search measures a trial three times before its end
 
 
 def check_sides(name: str, sides: str) -> None:
-    """Raise InputError where `sides`, the value of the setting of that name, is none of the allowed texts."""
-    if not re.match(SIDES_PATTERN, sides):
+    """Check `sides`, the value of the setting `name`. Raises InputError for a text that is not allowed."""
+    if not re.fullmatch(SIDES_PATTERN, sides):
         raise InputError(f"{name} is {sides!r}: it must be one of {SIDES_TEXT}")
+
+
+def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
+    """Check that no strategy of the setting `name` needs to learn during training. Raises InputError."""
+    for strategy in sorted(TRAINING_ONLY.intersection(strategies)):
+        raise InputError(f"{name} is {strategy!r}: this strategy exists in training only, where it learns")
 
 
 def object_share(sides: str) -> float | None:

@@ -9,44 +9,48 @@ from kgcore.registries import CALIBRATORS, POOLS
 
 @dataclass(frozen=True, kw_only=True)
 class GateConfig(Config):
-    """When a challenger takes the champion's place."""
+    """When a challenger replaces the champion."""
 
-    level: float = setting(0.95, "confidence of the interval beyond which it must be better", gt=0.5, lt=1)
+    level: float = setting(0.95, "confidence level at which the challenger must be better", gt=0.5, lt=1)
     replicates: int = setting(1000, "bootstrap replicates", ge=100)
     gate_seed: int = setting(0, "seed of the bootstrap", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchConfig(Config):
-    """When newly labelled triples say that a model no longer fits."""
+    """When newly labelled triples show that a model no longer fits."""
 
-    alpha: float = setting(0.01, "a test whose p is below this has found something", gt=0, lt=1)
-    ece: float = setting(0.02, "a calibration error below this is none to act on", ge=0, lt=1)
-    psi: float = setting(0.2, "a stability index above this counts as drift, where it is beyond sampling", gt=0)
-    at_least: int = setting(50, "newly labelled triples that are needed to judge", ge=10)
-    on_drift: str = setting("warn", "what is done about it", choices=("warn", "recalibrate"))
+    alpha: float = setting(0.01, "significance level: a test with a smaller p-value reports drift", gt=0, lt=1)
+    ece: float = setting(0.02, "ignore calibration errors below this", ge=0, lt=1)
+    psi: float = setting(
+        0.2, "population stability index above which score drift is reported, if sampling does not explain it", gt=0
+    )
+    at_least: int = setting(50, "smallest number of newly labelled triples to judge by", ge=10)
+    on_drift: str = setting("warn", "what to do on drift", choices=("warn", "recalibrate"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneConfig(Config):
-    """A search for training settings, on validation alone."""
+    """A search for training settings that uses the validation split only."""
 
-    trials: int = setting(30, "trials, those of earlier calls with the same settings included", ge=1)
-    minutes: float = setting(20.0, "minutes after which this call ends, once a trial is complete", gt=0)
-    metric: str = setting("brier", "figure of validation that is made better", choices=tuple(OBJECTIVES))
+    trials: int = setting(30, "number of trials, including those of earlier calls with the same settings", ge=1)
+    minutes: float = setting(20.0, "time limit of this call in minutes; at least one trial is completed", gt=0)
+    metric: str = setting("brier", "metric on the validation split to optimise", choices=tuple(OBJECTIVES))
     search: tuple[str, ...] = setting(
-        SEARCHED, "training settings that are searched for; the others stay as they are given", choices=SEARCHABLE
+        SEARCHED, "training settings to search; the others keep their values", choices=SEARCHABLE
     )
-    most_epochs: int = setting(100, "most epochs that a trial may train, where epochs are searched", ge=FEWEST_EPOCHS)
-    tune_seed: int = setting(0, "seed of the search, and of what validation is split and sampled by", ge=0)
+    most_epochs: int = setting(100, "largest number of epochs of a trial, if epochs are searched", ge=FEWEST_EPOCHS)
+    tune_seed: int = setting(0, "seed of the search, and of splitting and sampling the validation triples", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleConfig(Config):
-    """How calibrated models become one."""
+    """How calibrated models are combined into one."""
 
-    pools: tuple[str, ...] = setting(("linear", "log_odds"), "how probabilities are pooled", choices=POOLS)
+    pools: tuple[str, ...] = setting(("linear", "log_odds"), "how to pool the probabilities", choices=POOLS)
     member_calibrator: str = setting("isotonic", "calibrator of the members", choices=CALIBRATORS)
-    recalibrator: str = setting("platt", "calibrator of what is pooled, on its log-odds", choices=CALIBRATORS)
-    folds: int = setting(10, "parts of the validation triples, each calibrated by the others to learn the pool", ge=2)
+    recalibrator: str = setting("platt", "calibrator of the pooled log-odds", choices=CALIBRATORS)
+    folds: int = setting(
+        10, "folds of the validation triples: the pool is learned from members calibrated on the other folds", ge=2
+    )
     fold_seed: int = setting(0, "seed of the folds", ge=0)

@@ -4,27 +4,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kgcore.config.base import Config, setting
-from kgcore.config.choices import TAUGHT, check_sides, object_share
+from kgcore.config.choices import TRAINING_ONLY, check_draws_without_training, check_sides, object_share
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, LOSSES, MODELS, STRATEGIES
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig(Config):
-    """Which graph. `size` and `graph_seed` concern the generated family graph alone."""
+    """The graph. Only the generated family graph uses `size` and `graph_seed`."""
 
     stage: ClassVar[str] = "prepare"
 
     dataset: str = setting(
-        "family", "data set: a name that `kgcal datasets` lists, or a folder with train.txt, valid.txt, test.txt"
+        "family", "data set: a name from `kgcal datasets`, or a folder with train.txt, valid.txt and test.txt"
     )
-    size: int = setting(2_000, "people in the generated family graph", ge=200)
+    size: int = setting(2_000, "number of people in the generated family graph", ge=200)
     graph_seed: int = setting(0, "seed of the generated family graph", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Config):
-    """The embedding model and how it is trained. The defaults were chosen on the validation split of WN11."""
+    """The embedding model and its training. The defaults were chosen on the validation split of WN11."""
 
     stage: ClassVar[str] = "train"
 
@@ -38,34 +38,34 @@ class TrainConfig(Config):
         {"uniform": 1.0}, "corruption strategies in training and their shares", choices=STRATEGIES
     )
     training_sides: str = setting("both", "which side a corruption in training replaces", check=check_sides)
-    training_filtered: bool = setting(False, "leave out corruptions in training that are training facts")
+    training_filtered: bool = setting(False, "remove training corruptions that are training facts")
     sides_apart: bool = setting(
-        False, "compare a positive with its corruptions of each side separately, and add the two losses"
+        False, "compute one loss for subject corruptions and one for object corruptions, and add them"
     )
     inverse_relations: bool = setting(
-        False, "learn an inverse of every predicate and corrupt only objects, of both directions: twice the positives"
+        False, "learn an inverse of every predicate and corrupt only objects; this doubles the positives"
     )
     epochs: int = setting(100, "passes over the training triples", ge=1)
     batch_size: int = setting(1152, "positives per step", ge=1)
     chunk_size: int = setting(
-        64, "positives that share their corruptions; 1 = each positive draws its own, as in the paper", ge=1
+        64, "positives that share their corruptions; 1 = every positive draws its own, as in the paper", ge=1
     )
     learning_rate: float = setting(5e-3, "Adam's step size at the start", gt=0)
     learning_rate_end: float = setting(
-        0.0, "final step size, as a share of the learning rate; the decay is linear", ge=0, le=1
+        0.0, "final step size as a share of the learning rate; the decay is linear", ge=0, le=1
     )
-    lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of a step's positives", ge=0)
-    lp_power: float = setting(2.0, "p of the LP regulariser", ge=1)
-    dropout: float = setting(0.0, "share of an entity's numbers that a step sets to 0", ge=0, lt=1)
+    lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of the positives in a step", ge=0)
+    lp_power: float = setting(2.0, "power p of the LP regulariser", ge=1)
+    dropout: float = setting(0.0, "share of an entity's embedding that each step sets to zero", ge=0, lt=1)
     initial_scale: float = setting(1.0, "factor on the range of the initial embeddings", gt=0)
     cohort_weight: float = setting(
-        0.0, "weight of the cohort term: the level of the predicate's objects that a score is reduced by", ge=0, le=1
+        0.0, "cohort weight: share of the cohort's level that is subtracted from a score", ge=0, le=1
     )
-    cohort_size: int = setting(500, "largest number of objects in a predicate's cohort", ge=1)
+    cohort_size: int = setting(500, "largest number of objects in the cohort of a predicate", ge=1)
     cohort_temperature: float = setting(
         0.5, "cohort temperature: near 0 takes the maximum, large values the mean", gt=0
     )
-    seed: int = setting(0, "seed of initialisation, order, corruptions and cohorts in training", ge=0)
+    seed: int = setting(0, "seed of training: initial embeddings, order, corruptions and cohorts", ge=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,34 +77,29 @@ class TrainConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class CorruptConfig(Config):
-    """The corruptions that stand for negatives in synthetic calibration, made from the validation positives. Where a
-    data set has no labelled negatives, the same settings make the test negatives from the test positives.
+    """The corruptions that serve as negatives in synthetic calibration, made from the validation positives.
 
-    Reasons for the defaults: docs/explanation/corruptions.md."""
+    If a data set has no labelled negatives, the same settings make the test negatives from the test positives. Reasons
+    for the defaults: docs/explanation/corruptions.md.
+    """
 
     stage: ClassVar[str] = "corrupt"
 
     calibration_strategy: dict[str, float] = setting(
         {"typed": 0.9, "uniform": 0.1},
         "corruption strategies in calibration and their shares",
-        choices=STRATEGIES.without(TAUGHT),
+        choices=STRATEGIES.without(TRAINING_ONLY),
+        check=check_draws_without_training,
     )
     calibration_sides: str = setting("bernoulli", "which side a corruption in calibration replaces", check=check_sides)
     calibration_eta: int = setting(20, "corruptions per positive in calibration", ge=1)
-    calibration_filtered: bool = setting(True, "leave out corruptions in calibration that are known facts")
+    calibration_filtered: bool = setting(True, "remove calibration corruptions that are known facts")
     calibration_seed: int = setting(0, "seed of the corruptions in calibration", ge=0)
-
-    def __post_init__(self) -> None:
-        for name in sorted(TAUGHT & set(self.calibration_strategy)):
-            raise InputError(
-                f"calibration_strategy is {name!r}: this strategy exists in training only, where it learns"
-            )
-        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreConfig(Config):
-    """Scoring has no settings: it is determined by the model and the triples."""
+    """Scoring has no settings: the model and the triples determine it."""
 
     stage: ClassVar[str] = "score"
 
@@ -116,17 +111,17 @@ class CalibrateConfig(Config):
     stage: ClassVar[str] = "calibrate"
 
     calibrators: tuple[str, ...] = setting(("platt", "isotonic"), "calibrators to fit", choices=CALIBRATORS)
-    base_rate: float = setting(0.5, "share of positives the probabilities are to be about (alpha)", gt=0, lt=1)
-    weighted: bool = setting(True, "weight synthetic negatives to the base rate; off only to see what it does")
+    base_rate: float = setting(0.5, "base rate alpha: share of positives that the probabilities assume", gt=0, lt=1)
+    weighted: bool = setting(True, "weight the synthetic negatives to match the base rate; turn off only to compare")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyConfig(Config):
-    """Decisions."""
+    """Decisions from probabilities."""
 
     stage: ClassVar[str] = "classify"
 
-    tau: float = setting(0.5, "a triple is called true when its probability is above this", gt=0, lt=1)
+    tau: float = setting(0.5, "decision threshold: a triple with a probability above it counts as true", gt=0, lt=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,10 +137,10 @@ class EvaluateConfig(Config):
 
     stage: ClassVar[str] = "evaluate"
 
-    bins: int = setting(10, "bins of the calibration errors and the diagrams", ge=2)
-    bootstrap_replicates: int = setting(200, "resamplings of the test triples that intervals are made from", ge=50)
-    bootstrap_level: float = setting(0.95, "confidence of the intervals", gt=0.5, lt=1)
-    bootstrap_seed: int = setting(0, "seed of the resamplings", ge=0)
+    bins: int = setting(10, "number of bins of the calibration errors and the diagrams", ge=2)
+    bootstrap_replicates: int = setting(200, "bootstrap replicates of the test triples for the intervals", ge=50)
+    bootstrap_level: float = setting(0.95, "confidence level of the intervals", gt=0.5, lt=1)
+    bootstrap_seed: int = setting(0, "seed of the bootstrap for the intervals", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
-"""Corruptions: triples made false by replacing the subject or the object.
+"""Corruptions: triples whose subject or object is replaced, so that they are most likely false.
 
-One file a strategy, which says which entities may stand in; base.py is the contract, sides.py says which side is
-replaced, mixture.py combines strategies, audit.py describes what was drawn.
+Each strategy has a file, which decides the replacing entities. base.py is the contract, sides.py decides which side is
+replaced, mixture.py combines strategies, choice.py is the base of strategies that draw by a model, and audit.py
+describes the corruptions that were drawn.
 """

@@ -1,4 +1,4 @@
-"""What synthetic negatives are like, to be looked at before probabilities are made of them."""
+"""Figures that describe corruptions, to check them before a calibrator is fitted to them."""
 
 import numpy as np
 
@@ -9,15 +9,15 @@ from kgcore.graph import KnowledgeGraph, Split
 def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, float]:
     """Counts and shares of the corruptions of a split's positives.
 
-    corruptions, dropped      how many there are, and how many were filtered away as known facts
-    fallbacks                 how many had to be drawn by a simpler strategy, dropped ones included
-    true_in_train, ..._valid, ..._test
-                              shares that are facts of that split, taken for false: a lower bound of the share that is
-                              true. Test is looked at here and nowhere else; nothing is fitted or filtered by it.
-    equal_to_source           share that is the very positive it was made from; 0, or something is wrong
-    on_subject                share that replaces the subject
-    outside_range             share whose new entity training never has on that side of the predicate: easy to tell from
-                              a fact. Labelled negatives of a curated data set hardly ever are.
+    corruptions, dropped  how many there are, and how many were dropped as known facts
+    fallbacks             how many a simpler strategy had to draw, including dropped ones
+    true_in_train, true_in_valid, true_in_test
+                          shares that are facts of that split: together a lower bound of the share that is true. The
+                          test split is used for this figure only; nothing is fitted to it or filtered by it.
+    equal_to_source       share that equals the positive it was made from: any value above 0 is an error
+    on_subject            share that replaces the subject
+    outside_range         share whose new entity never occurs in training on that side of the predicate. These are easy
+                          to distinguish from facts; labelled negatives of a curated data set are rarely of this kind.
     """
     positives: Split = getattr(graph, split)
     source, triples, every = positives.positives[made.source], made.triples, max(1, len(made.triples))

@@ -1,12 +1,12 @@
-"""Corruptions: triples made false by replacing the subject or the object.
+"""The contract of a corruption strategy, and the corruptions of given positives.
 
-A `Strategy` says which entities may stand in; `corrupt` puts them in, one side a corruption, never the predicate.
+A `Strategy` draws the entities; `corrupt` replaces one side of each triple by them, never the predicate.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,58 +16,63 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:
+    from kgcore.adam import RowAdam
     from kgcore.models.trained import TrainedModel
 
 SUBJECT, OBJECT = 0, 2
 
 
 class Strategy(ABC):
-    """Draws replacements. It is built from the graph's training split alone.
+    """Draws the entities that replace a subject or an object. It uses the graph's training split only.
 
     by_predicate  whether a draw depends on the predicate: positives that share corruptions must then share it, too
-    by_model      whether it draws by what a model makes of the triples: it must `see` one before it draws
-    tables        what it learns while a model is trained, `RowAdam`s by name, part of every checkpoint; none in most
-    fallbacks     replacements so far that had to be drawn by a simpler strategy, because there was no candidate
+    by_model      whether a draw depends on a model: the strategy must `see` one before it draws
+    tables        the tables that it learns during training, by name, part of every checkpoint; empty in most strategies
+    fallbacks     entities so far that a simpler strategy had to draw, because there was no candidate
     """
 
     by_predicate = False
     by_model = False
-    tables: Mapping[str, Any] = {}  # Any: the stages after the scores know no training
+    tables: Mapping[str, "RowAdam"] = {}
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         if len(graph.entities) < 2:
-            raise InputError("a graph needs at least two entities to be corrupted")
+            raise InputError(f"the graph has {len(graph.entities)} entities: corruptions need at least 2")
         self.num_entities = len(graph.entities)
         self.fallbacks = 0
 
     @abstractmethod
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
-        """(n, 3) -> (n, count) entities to stand in `column` (SUBJECT or OBJECT), none equal to the one there."""
+        """(n, 3) -> (n, count) entities for `column` (SUBJECT or OBJECT), none equal to the triple's own."""
 
     def draw_one(self, triples: Triples, column: int, rng: np.random.Generator) -> Ints:
-        """(n, 3) -> (n,): an entity for each triple, drawn by itself."""
+        """(n, 3) -> (n,): one entity for each triple, each an independent draw."""
         drawn: Ints = self.draw(triples, column, 1, rng)[:, 0]
         return drawn
 
-    def see(self, model: "TrainedModel") -> None:  # noqa: B027 (most draw without one)
-        """The model as it is now: before every epoch of its training, and before held-out triples are corrupted."""
+    def see(self, model: "TrainedModel") -> None:  # noqa: B027 (most strategies draw without a model)
+        """Take over the model to draw by. Called before every epoch of training, and before held-out corruptions."""
 
-    def start(self, rng: np.random.Generator) -> None:  # noqa: B027 (most have nothing to start)
-        """Before a training: what the tables start from."""
+    def start(self, rng: np.random.Generator) -> None:  # noqa: B027 (most strategies have no tables)
+        """Initialise the tables. Called once before a training."""
 
-    def learn(self, column: int, rewards: Floats, step: int) -> None:  # noqa: B027 (most learn nothing)
-        """After a step of training, from 1, where there are tables: the model's mean score (n, count) of what was last
-        drawn for that column, with the positives that share it."""
+    def learn(self, column: int, rewards: Floats, step: int) -> None:  # noqa: B027 (most strategies learn nothing)
+        """Update the tables. Called after each training step, for each column, if there are tables.
+
+        rewards  (n, count) the model's mean score of each entity last drawn for that column, over the positives that
+                 share it
+        step     the number of the training step, from 1
+        """
 
 
 @dataclass(frozen=True)
 class Corruptions:
-    """Corrupted triples and where they came from.
+    """Corrupted triples and their positives.
 
     triples    (m, 3)
-    source     (m,) row of the positive each was made from
-    dropped    corruptions that were filtered away as known facts
-    fallbacks  replacements that a simpler strategy had to draw
+    source     (m,) row of the positive that each was made from
+    dropped    number of corruptions that were dropped as known facts
+    fallbacks  number of entities that a simpler strategy had to draw
     """
 
     triples: Triples
@@ -86,10 +91,10 @@ def corrupt(
 ) -> Corruptions:
     """Corrupt every positive (n, 3) eta times, replacing s or o by another entity (paper, section 4).
 
-    shares  (R,) of each predicate the share of corruptions that replace the subject, tossed for: see `subject_shares`
-    known   facts to drop from the corruptions, or None to keep all of them (the paper's way)
+    shares  (R,) the probability, by predicate, that a corruption replaces the subject: see `subject_shares`
+    known   facts to drop from the corruptions; None = keep all corruptions, as in the paper
 
-    Raises InputError for eta < 1, or when filtering leaves nothing.
+    Raises InputError for eta < 1, or if every corruption is a known fact.
     """
     if eta < 1:
         raise InputError(f"eta is {eta}: it must be at least 1")
@@ -100,16 +105,17 @@ def corrupt(
         triples[rows, column] = strategy.draw_one(triples[rows], column, rng)
     keep = ~known.contains(triples) if known is not None else np.ones(len(triples), dtype=bool)
     if len(triples) and not keep.any():
-        raise InputError("every corruption is a known fact: there is nothing to calibrate against")
+        raise InputError(f"all {len(triples):,} corruptions are known facts: use another strategy, or do not filter")
     return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before)
 
 
 def corrupt_held_out(
     graph: KnowledgeGraph, eta: int, strategy: Strategy, rng: np.random.Generator, sides: str, filtered: bool
 ) -> dict[str, Corruptions]:
-    """Split -> corruptions: of the validation positives, and of the test positives where no negative is labelled.
+    """Corruptions by split: of the validation positives, and of the test positives if no negatives are labelled.
 
-    What is fitted is filtered by train and valid alone; what only measures, by test, too, and always.
+    Calibrators are fitted to the validation corruptions: `filtered` drops the facts of train and valid, never those of
+    test. The test corruptions serve evaluation only: the facts of all splits are always dropped.
 
     Raises InputError for unknown sides.
     """

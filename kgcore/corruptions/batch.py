@@ -1,4 +1,4 @@
-"""Batch corruption: an entity of the triples that are corrupted together, as in the published code."""
+"""Batch corruption: another entity of the triples that are corrupted together, as in the published code."""
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("batch")
 class Batch(Strategy):
-    """Every other entity, subject or object, of the triples of the same draw, with equal probability; uniform where
-    there is none.
+    """Draws each other entity, subject or object, of the triples of the same draw with equal probability.
 
-    In training these are the leaders of a step's chunks, or with chunks of one all its positives; in calibration the
-    validation positives. An entity that no validation triple has is then never drawn. The published code of the paper
-    draws so for synthetic isotonic calibration (docs/decisions/0001-paper-and-code.md).
+    Without another entity the draw is uniform. In training, the triples of a draw are the first positives of a step's
+    chunks; in calibration, the validation positives, so that an entity without a validation triple is never drawn. The
+    published code of the paper draws this way for synthetic isotonic calibration
+    (docs/decisions/0001-paper-and-code.md).
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:

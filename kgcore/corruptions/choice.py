@@ -1,7 +1,7 @@
-"""What strategies have in common that offer themselves some candidates and take the one a model rates highest."""
+"""The base of strategies that draw some candidates and keep the one that a model rates highest."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,14 +13,14 @@ from kgcore.graph import KnowledgeGraph
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
-BLOCK = 200_000  # candidates that are rated at once
+BLOCK = 200_000  # most candidates that are rated at once
 
 
 class Choice(Strategy):
-    """Of `candidates` corruptions that another strategy draws, the one with the highest rating.
+    """Keeps the highest rated of `candidates` entities that another strategy draws.
 
-    A rating of -inf rules a candidate out; where all are ruled out, uniform. The model is the one last seen: while it
-    is trained, that of the epoch before.
+    A rating of -inf excludes a candidate. If all are excluded, the draw is uniform. The ratings come from the model
+    last seen: during training, the model at the end of the previous epoch.
     """
 
     by_predicate = True
@@ -29,18 +29,23 @@ class Choice(Strategy):
     def __init__(self, graph: KnowledgeGraph, offer: Strategy, candidates: int) -> None:
         super().__init__(graph)
         self._uniform, self._offer, self._candidates = Uniform(graph), offer, candidates
-        self._model: Any = None
+        self._seen: TrainedModel | None = None
 
     def see(self, model: "TrainedModel") -> None:
-        self._model = model
+        self._seen = model
+
+    @property
+    def model(self) -> "TrainedModel":
+        """The model to draw by. Raises ValueError before one was seen."""
+        if self._seen is None:
+            raise ValueError("a model must be seen before corruptions are drawn by it")
+        return self._seen
 
     @abstractmethod
     def rate(self, triples: Triples, column: int, offered: Ints) -> Floats:
-        """(n, 3), (n, m) -> (n, m): how good each entity is in that column of its triple."""
+        """(n, 3), (n, m) -> (n, m): the rating of each offered entity in that column of its triple, higher = better."""
 
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
-        if self._model is None:
-            raise ValueError("a model must be seen before corruptions are drawn by it")
         entities = np.empty((len(triples), count), dtype=np.int64)
         rows = max(1, BLOCK // max(1, count * self._candidates))
         for start in range(0, len(triples), rows):

@@ -1,4 +1,4 @@
-"""KBGAN: corruptions picked by a generator that learns, in training, what the model still takes for true."""
+"""KBGAN: a generator that learns during training to pick the corruptions that the model scores high."""
 
 import numpy as np
 import torch
@@ -15,14 +15,14 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("kbgan")
 class KBGAN(Strategy):
-    """One of `candidates` uniform corruptions, with the probability softmax(g(candidate)), g a DistMult of its own.
+    """Picks one of `candidates` uniform corruptions with probability softmax(g(candidate)), g being its own DistMult.
 
-    It learns by REINFORCE: the reward of a pick is the model's score of it, the baseline the mean reward of the draw,
-    and the gradient (reward - baseline) d log softmax(g)(pick). Its predicates start at zero: before it has learnt
-    it is uniform, and so it stays where nothing is trained.
+    It learns by REINFORCE: the reward of a pick is the model's score of it, the baseline is the mean reward of the
+    draw, and the gradient is (reward - baseline) d log softmax(g)(pick). The predicates of g start at zero, so that an
+    untrained generator draws uniformly.
 
     Cai & Wang, "KBGAN: Adversarial Learning for Knowledge Graph Embeddings", NAACL 2018, algorithm 1, with its sizes.
-    There the baseline is the mean reward of the last epoch. Memory of a draw: n x count x candidates x k numbers.
+    Its baseline is the mean reward of the last epoch. Memory of a draw: n x count x candidates x k numbers.
     """
 
     by_predicate = True
@@ -33,7 +33,7 @@ class KBGAN(Strategy):
         self._uniform, self._candidates, self._scorer = Uniform(graph), candidates, DistMult(k)
         sizes = {"entities": len(graph.entities), "predicates": len(graph.predicates)}
         self.tables = {name: RowAdam(torch.zeros(rows, k)) for name, rows in sizes.items()}
-        self._drawn: dict[int, tuple[Triples, Ints, Ints]] = {}  # triples, candidates and picks of a column's last draw
+        self._drawn: dict[int, tuple[Triples, Ints, Ints]] = {}  # by column: triples, candidates, picks
 
     def start(self, rng: np.random.Generator) -> None:
         entities = self.tables["entities"].table
@@ -60,7 +60,7 @@ class KBGAN(Strategy):
         leaves = [
             table.table.index_select(0, r).requires_grad_() for table, r in zip(self.tables.values(), rows, strict=True)
         ]
-        local = np.empty_like(triples)  # the triples and candidates in the numbers of the gathered rows
+        local = np.empty_like(triples)  # the same triples, as places in the gathered rows
         places = places.reshape(len(triples), -1)
         local[:, 1], local[:, OBJECT - column], local[:, column] = predicates, places[:, 0], -1
         chances = self._log_chances(local, column, places[:, 1:].reshape(offered.shape), *leaves)
@@ -75,5 +75,5 @@ class KBGAN(Strategy):
     ) -> Tensor:
         """(n, 3), (n, count, candidates) -> (n, count, candidates): log softmax of the generator's scores."""
         kept, relation, every = (torch.from_numpy(ids) for ids in (triples[:, OBJECT - column], triples[:, 1], offered))
-        query = self._scorer.object_query(entities[kept], predicates[relation])  # of both sides: DistMult is symmetric
+        query = self._scorer.object_query(entities[kept], predicates[relation])  # for both sides: DistMult is symmetric
         return torch.log_softmax(self._scorer.comparator.pairs(query[:, None, None], entities[every]), -1)

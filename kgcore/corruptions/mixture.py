@@ -1,4 +1,4 @@
-"""Several strategies at once, in stated shares."""
+"""A mixture of strategies with given shares."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,22 +15,25 @@ if TYPE_CHECKING:
 
 
 class Mixture(Strategy):
-    """Several strategies, each drawing its share of the replacements of every triple; fractions are tossed for at every
-    draw, or for each triple where one is drawn."""
+    """Draws its share of the entities of every triple from each of several strategies.
+
+    Where a share of the count is not a whole number, its fraction is the probability of one more: drawn once for each
+    draw, or for each triple in `draw_one`.
+    """
 
     def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:
-        """`shares`: registered name -> share, above 0, of a whole that need not be 1."""
+        """`shares`: registered name -> share, above 0; they are divided by their sum."""
         super().__init__(graph)
         self._parts = [STRATEGIES.get(name)(graph) for name in shares]
         self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
         self.by_predicate = any(part.by_predicate for part in self._parts)
         self.by_model = any(part.by_model for part in self._parts)
-        self._counted: dict[int, list[int]] = {}  # of a column's last draw, how many each part drew
+        self._counted: dict[int, list[int]] = {}  # by column: how many entities each part drew last
         named = zip(shares, self._parts, strict=True)
         self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}
 
     def _counts(self, count: int, rng: np.random.Generator) -> list[int]:
-        """How many of `count` replacements each part draws."""
+        """How many of `count` entities each part draws."""
         if len(self._parts) == 1:
             return [count]
         ends = np.floor(self._ends * count + rng.random() + 1e-9).astype(int).clip(max=count)

@@ -1,4 +1,4 @@
-"""Near misses: corruptions that a model takes for true."""
+"""Near misses: corruptions that a model scores high."""
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("near_miss")
 class NearMiss(Choice):
-    """Of 20 typed corruptions the one with the highest score f under the model, training facts ruled out.
+    """Keeps, of 20 typed corruptions, the one with the highest score f of the model; training facts are excluded.
 
     Zhang et al., "Optimizing Top-N Collaborative Filtering via Dynamic Negative Item Sampling", SIGIR 2013; Kotnis &
-    Nastase 2017, near-miss sampling. In a graph with gaps no corruption is likelier to be true: see what the audit says
-    before probabilities are made of them.
+    Nastase 2017, near-miss sampling. In an incomplete graph, no other strategy draws as many true triples: read the
+    audit before a calibrator is fitted to them.
     """
 
     def __init__(self, graph: KnowledgeGraph, candidates: int = 20) -> None:
@@ -25,5 +25,5 @@ class NearMiss(Choice):
     def rate(self, triples: Triples, column: int, offered: Ints) -> Floats:
         corrupted = np.repeat(triples, offered.shape[1], axis=0)
         corrupted[:, column] = offered.ravel()
-        scores: Floats = self._model.score(corrupted)
+        scores: Floats = self.model.score(corrupted)
         return np.where(self._known.contains(corrupted), -np.inf, scores).reshape(offered.shape)

@@ -1,4 +1,4 @@
-"""Nearest-neighbour corruption: an entity whose embedding is close to the true one's."""
+"""Nearest-neighbour corruption: an entity whose embedding is close to that of the true entity."""
 
 import numpy as np
 
@@ -11,17 +11,17 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("nearest")
 class Nearest(Choice):
-    """Of 20 uniform corruptions the entity nearest to the true one, by Euclidean distance in the embedding.
+    """Keeps, of 20 uniform corruptions, the entity nearest to the true one, by Euclidean distance of the embeddings.
 
-    Kotnis & Nastase 2017, nearest-neighbour sampling; there the neighbours are exact, of a model trained before. A
-    sample of them costs no search over all entities and serves while a model is trained.
+    Kotnis & Nastase 2017, nearest-neighbour sampling, with exact neighbours in a model that is trained before. A sample
+    needs no search over all entities, and works during training.
     """
 
     def __init__(self, graph: KnowledgeGraph, candidates: int = 20) -> None:
         super().__init__(graph, Uniform(graph), candidates)
 
     def rate(self, triples: Triples, column: int, offered: Ints) -> Floats:
-        entities = self._model.embeddings.entities.numpy()
+        entities = self.model.embeddings.entities.numpy()
         differences = entities[offered] - entities[triples[:, column], None]
         distances: Floats = np.square(differences).sum(-1, dtype=np.float64)
         return -distances

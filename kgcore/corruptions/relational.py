@@ -1,4 +1,4 @@
-"""Relational corruption: an entity that belongs on that side of another predicate."""
+"""Relational corruption: an entity that occurs on that side of another predicate."""
 
 import numpy as np
 
@@ -11,13 +11,14 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("relational")
 class Relational(Strategy):
-    """An entity that training has on that side of another predicate and not of this one: what `typed` never draws.
+    """Draws an entity that training has on that side of another predicate and not of this one. `typed` never draws it.
 
-    One of the distinct (other predicate, entity) pairs of that side, so that an entity is as likely as it has other
-    predicates. Where ten draws find none, uniform. Its corruptions are easy to tell from facts, and hardly ever facts.
+    It draws one of the distinct (other predicate, entity) pairs of that side: the probability of an entity is
+    proportional to the number of its other predicates. If ten attempts fail, the draw is uniform. These corruptions are
+    easy to distinguish from facts, and rarely true.
 
     After Kotnis & Nastase, "Analysis of the Impact of Negative Sampling on Link Prediction in Knowledge Graphs", 2017.
-    Memory: one number a distinct (predicate, entity) pair and side.
+    Memory: one number per side and distinct (predicate, entity) pair.
     """
 
     by_predicate = True
@@ -44,7 +45,7 @@ class Relational(Strategy):
         return entities
 
     def _offer(self, triples: Triples, column: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
-        """An entity of another predicate for each triple (n,), and whether it is neither of this one nor its own."""
+        """An entity of another predicate for each triple (n,), and whether it may replace the triple's own (n,)."""
         seen, predicates = self._seen[column], triples[:, 1]
         first, beyond = (np.searchsorted(seen, p * self.num_entities) for p in (predicates, predicates + 1))
         others = len(seen) - (beyond - first)

@@ -8,15 +8,16 @@ from kgcore.graph import KnowledgeGraph
 
 
 def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
-    """(R,) for each predicate the share of corruptions that replace the subject; the others replace the object.
+    """(R,) the share of each predicate's corruptions that replace the subject; the others replace the object.
 
     subject, object  1, 0
     object=SHARE     1 - SHARE
-    both             1/2, a fair coin (paper, section 4)
-    bernoulli        tph / (tph + hpt): objects a subject has in training on average, and subjects an object has. Of a
-                     predicate with one object a subject, such as `gender`, it replaces objects, where a corruption is
-                     most often false. Wang et al., "Knowledge Graph Embedding by Translating on Hyperplanes", AAAI
-                     2014, section 4. Of a predicate that training does not have, 1/2.
+    both             1/2 (paper, section 4)
+    bernoulli        tph / (tph + hpt), by the predicate's cardinality in training: tph is the mean number of objects
+                     per subject, hpt the mean number of subjects per object. For a predicate with one object per
+                     subject, such as `gender`, it mostly replaces objects, so that a corruption is rarely true. 1/2 for
+                     a predicate without training triples. Wang et al., "Knowledge Graph Embedding by Translating on
+                     Hyperplanes", AAAI 2014, section 4.
 
     Raises InputError for other sides.
     """

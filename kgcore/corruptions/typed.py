@@ -1,4 +1,4 @@
-"""Typed corruption: an entity that the predicate was seen with on that side."""
+"""Typed corruption: another entity that occurs on that side of the predicate."""
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("typed")
 class Typed(Strategy):
-    """Every entity but the true one that training has on that side of the predicate, its observed domain or range, with
-    equal probability; where there is no other one, uniform.
+    """Draws each other entity of the predicate's observed domain or range with equal probability.
+
+    The observed domain (range) are the subjects (objects) that the predicate has in training. Without another entity
+    the draw is uniform.
 
     Krompass et al., "Type-Constrained Representation Learning in Knowledge Graphs", ISWC 2015 (local closed world).
-    Memory: one number a distinct (predicate, entity) pair and side.
+    Memory: one number per side and distinct (predicate, entity) pair.
     """
 
     by_predicate = True

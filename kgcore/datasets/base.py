@@ -1,4 +1,4 @@
-"""What a data set is: a declaration of where it comes from and what has to be in it."""
+"""The declaration of a data set: its source, its files, and the counts that they must have."""
 
 import hashlib
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from kgcore.registries import DATASETS
 
 @dataclass(frozen=True)
 class SplitFile:
-    """A file inside a data set's folder, and the md5 sums it may have (none: not checked)."""
+    """A file inside a data set's folder, and its valid md5 sums; without a sum the file is not checked."""
 
     path: str
     md5: tuple[str, ...] = ()
@@ -19,11 +19,13 @@ class SplitFile:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a data set must hold once it is read; None = not checked.
+    """The counts that a data set must have after reading; None = not checked.
 
-    train_rows, train_distinct  lines of the training file, and distinct ones
-    entities                    distinct entities of the training file, or of all files with `entities_in_all`
-    predicates                  distinct predicates of the training file
+    train_rows       lines of the training file
+    train_distinct   distinct lines of the training file
+    entities         distinct entities of the training file, or of all files if `entities_in_all`
+    entities_in_all  whether `entities` counts all files
+    predicates       distinct predicates of the training file
     """
 
     train_rows: int | None = None
@@ -35,18 +37,22 @@ class Counts:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A data set.
+    """A data set. Its source is a `url`, a generator or a user's `folder`.
 
-    name      what a user types
-    title     one line for a reader
-    files     train, valid, test: tab-separated subject, predicate, object, and where `labelled` a 4th column 1 / -1
-              in valid and test, or files of their own, valid_negatives and test_negatives; with entities and
-              predicates, which list names and ids, the triples are ids: subject, object, predicate
-    url       the public archive (zip), or, where `plain`, the public folder that the files' paths start from
-    archives  the names that the archive may have in a mirror, tried in this order; a mirror of a `plain` data set
-              may also hold the files themselves
-    generate  instead of a url: writes the files into a folder, given a size and a seed
-    folder    instead of both: where a user's own files stand
+    name      the name that a user types
+    title     a description in one line
+    files     role -> file. The roles train, valid and test have tab-separated subject, predicate, object. If
+              `labelled`, valid and test have a 4th column, 1 or -1; alternatively the roles valid_negatives and
+              test_negatives hold the negatives. If the roles entities and predicates exist, they list names and ids,
+              and the triples are ids: subject, object, predicate
+    labelled  whether valid and test have labelled negatives
+    url       the public archive (zip) or, if `plain`, the public folder that contains the files
+    archives  the names of the archive in a mirror, in the order in which they are tried; a mirror of a `plain` data set
+              may hold the files instead
+    plain     whether the public host has single files instead of an archive
+    generate  writes the files into a folder, given a size and a seed
+    folder    the folder of a user's own files
+    counts    the counts that the files must have
     """
 
     name: str
@@ -61,12 +67,15 @@ class DatasetSpec:
     counts: Counts = Counts()
 
     def identity(self) -> str:
-        """What the data is, for a cache key: sources and checksums, never paths."""
+        """What determines the data, for a cache key: names, checksums and counts, no paths on this machine."""
         return repr((self.name, self.files, self.labelled, self.counts))
 
 
 def md5_of(path: Path) -> str:
-    """The file's md5 in hex: the public check sums are md5; here it guards against accidents, not attacks."""
+    """The file's md5 in hex, as public hosts publish it: a guard against damaged files, not against attacks.
+
+    Raises InputError for a file that cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
@@ -75,15 +84,18 @@ def md5_of(path: Path) -> str:
 
 
 def find_dataset(name: str) -> DatasetSpec:
-    """The data set of that name, or the one that stands in that folder. Raises InputError where there is neither.
+    """The data set of that name, or the one in that folder.
 
-    A folder holds train.txt, valid.txt (or dev.txt) and test.txt; the held-out files have a 4th column or not.
+    A folder contains train.txt, valid.txt (or dev.txt) and test.txt. It is labelled if the first line of the validation
+    file has four columns. A registered name takes precedence over a folder of the same name.
+
+    Raises InputError for an unknown name, a folder that does not exist, and a folder without one of the files.
     """
     folder = Path(name).expanduser()
     if not folder.is_dir():
         if "/" in name:
             raise InputError(
-                f"there is no folder {name}: a dataset is a folder or one of {', '.join(DATASETS.names())}"
+                f"the folder {name} does not exist: a data set is a folder or one of {', '.join(DATASETS.names())}"
             )
         return DATASETS.get(name)
     if name in DATASETS.names():
@@ -92,7 +104,7 @@ def find_dataset(name: str) -> DatasetSpec:
     for split, candidates in (("train", ("train.txt",)), ("valid", ("valid.txt", "dev.txt")), ("test", ("test.txt",))):
         found = [candidate for candidate in candidates if (folder / candidate).is_file()]
         if not found:
-            raise InputError(f"{folder} has no {' or '.join(candidates)}: a dataset folder needs train, valid and test")
+            raise InputError(f"{folder} has no {' or '.join(candidates)}: a data set needs train, valid and test")
         files[split] = SplitFile(found[0], (md5_of(folder / found[0]),))
     with (folder / files["valid"].path).open("rb") as file:
         labelled = file.readline().count(b"\t") == 3

@@ -1,4 +1,4 @@
-"""family: the embedded, generated genealogy of which every triple's truth is known."""
+"""family: a generated genealogy, in which the truth of every triple is known."""
 
 from kgcore.datasets.base import DatasetSpec, SplitFile
 from kgcore.datasets.genealogy import write_genealogy
@@ -8,7 +8,7 @@ DATASETS.add(
     "family",
     DatasetSpec(
         name="family",
-        title="generated genealogy, every triple's truth known (embedded, any size)",
+        title="generated genealogy, the truth of every triple is known (any size)",
         generate=write_genealogy,
         labelled=True,
         files={split: SplitFile(f"{split}.txt") for split in ("train", "valid", "test")},

@@ -1,4 +1,4 @@
-"""FB15K-237: Freebase without the inverse relations that leaked FB15K's test; no labelled negatives."""
+"""FB15K-237: Freebase without the inverse relations that leak test triples into training; no labelled negatives."""
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.registries import DATASETS
@@ -12,7 +12,7 @@ DATASETS.add(
         archives=("fb15k-237.zip",),
         labelled=False,
         files={
-            # the same rows circulate in two orders
+            # Two orders of the same rows are in circulation.
             "train": SplitFile(
                 "fb15k-237/train.txt", ("c05b87b9ac00f41901e016a2092d7837", "eee9ad2aa047afd9ab3ce1dd99b2228a")
             ),

@@ -1,10 +1,10 @@
-"""From a public archive or folder, a mirror or a generator to verified files in a folder."""
+"""Verified files in a folder, from a public archive or folder, a mirror, or a generator."""
 
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
@@ -14,11 +14,11 @@ import requests
 from filelock import FileLock
 
 from kgcore.datasets.base import DatasetSpec, md5_of
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError, raise_faults
 
 
 class Progress(Protocol):
-    """What a download reports to; tqdm's interface, which pooch expects."""
+    """A progress bar with tqdm's interface, which pooch expects."""
 
     total: int
 
@@ -35,15 +35,16 @@ def fetch(
     seed: int = 0,
     progress: Callable[[str], Progress] | None = None,
 ) -> Path:
-    """The folder that holds the data set's files, verified; downloaded, unpacked or generated when it is not there.
+    """The folder with the verified files of a data set. Download and unpack, or generate, what is missing.
 
-    root      where data sets are kept; a lock there lets two runs meet without harm
-    mirror    a folder, file:// or http(s):// URL to take the archive or files from instead of their public host
-    size      people, and `seed`, of a generated data set
-    progress  makes a progress bar for a title
+    root      the folder of all data sets; a lock in it makes concurrent calls safe
+    mirror    a folder, file:// or http(s):// URL with the archive or the files, instead of their public host
+    size      number of people in a generated data set
+    seed      seed of a generated data set
+    progress  makes a progress bar, given a title
 
-    The files appear at once and whole, by renaming a folder. Raises InputError when the archive or a file cannot
-    be had, an archive is damaged or holds a path outside itself, or a checksum differs.
+    The files appear all at once, by renaming a folder. Raises InputError if the archive or a file cannot be obtained,
+    if an archive is damaged or contains a path outside its folder, and if a checksum differs.
     """
     if spec.folder is not None:
         return spec.folder
@@ -51,9 +52,9 @@ def fetch(
     target = root / name
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / f"{name}.lock"):
-        for left in root.glob(f".{name}-*"):  # by a process that was killed
-            shutil.rmtree(left)
-        if spec.generate is None and target.is_dir() and not _wrong(spec, target):
+        for leftover in root.glob(f".{name}-*"):  # of a process that was killed
+            shutil.rmtree(leftover)
+        if spec.generate is None and target.is_dir() and not _problems(spec, target):
             return target
         with tempfile.TemporaryDirectory(dir=root, prefix=f".{name}-") as work:
             files = Path(work) / "files"
@@ -62,37 +63,37 @@ def fetch(
                 spec.generate(files, size, seed)
             else:
                 came_from = _collect(spec, mirror, Path(work), files, progress)
-                refuse([f"{came_from[path]}: {problem}" for path, problem in _wrong(spec, files).items()])
+                raise_faults([f"{came_from[path]}: {problem}" for path, problem in _problems(spec, files).items()])
             if target.exists():
                 shutil.rmtree(target)
             files.rename(target)
     return target
 
 
-def _wrong(spec: DatasetSpec, folder: Path) -> dict[str, str]:
-    """What is missing or different in the folder: path -> problem."""
+def _problems(spec: DatasetSpec, folder: Path) -> dict[str, str]:
+    """Path -> problem of every file that is missing or differs from its checksum."""
     problems = {}
     for file in spec.files.values():
         path = folder / file.path
         if not path.is_file():
             problems[file.path] = f"{file.path} is missing"
         elif file.md5 and (found := md5_of(path)) not in file.md5:
-            problems[file.path] = f"{file.path} has md5 {found}, expected {' or '.join(file.md5)}"
+            problems[file.path] = f"{file.path} has md5 {found}: it must be {' or '.join(file.md5)}"
     return problems
 
 
 class _AbsentError(InputError):
-    """A place answers, and does not have the file."""
+    """A place answers, but does not have the file."""
 
 
 def _collect(
     spec: DatasetSpec, mirror: str | None, work: Path, files: Path, progress: Callable[[str], Progress] | None
 ) -> dict[str, Path | str]:
-    """Bring the data set's files, unverified, into the folder `files`, and say where each came from.
+    """Copy the data set's files, unverified, into the folder `files`. Return the source of each file.
 
-    Files of a `plain` data set are taken one by one; those that a mirror does not have so come from an archive there.
+    Files of a `plain` data set are taken one by one. Those that a mirror lacks come from an archive in the mirror.
     """
-    place = _place(mirror, spec.archives[0]) if mirror else str(spec.url)
+    place = _place(mirror, _archives(spec)) if mirror else str(spec.url)
     came_from: dict[str, Path | str] = {}
     wanted = [file.path for file in spec.files.values()]
     for path in wanted if spec.plain else ():
@@ -125,31 +126,51 @@ def _obtain_archive(
     work: Path,
     progress: Callable[[str], Progress] | None,
 ) -> Path:
-    """The first of the data set's archives that is there. Raises InputError where none is."""
+    """Return the first archive of the data set that exists. Raises InputError if none exists."""
+    archives = _archives(spec)
     if mirror is None:
-        return _obtain(spec.archives[0], place, work, progress)
-    for name in spec.archives:
+        return _obtain(archives[0], place, work, progress)
+    for name in archives:
         try:
             return _obtain(name, _inside(place, name), work, progress)
         except _AbsentError:
             if not spec.plain and not isinstance(place, Path):
                 raise
-    archives = " or ".join(spec.archives)
-    more = f" and {len(missing) - 1} other files" if len(missing) > 1 else ""
-    lacking = f"{missing[0]}{more}, nor {archives}" if spec.plain else archives
-    raise InputError(f"the mirror {mirror} has no {lacking}, which {spec.name} needs")
+    either = " or ".join(archives)
+    more = len(missing) - 1
+    others = f" and {more} other file{'s' if more > 1 else ''}" if more else ""
+    plain = f"{missing[0]}{others}{', nor ' if archives else ''}" if spec.plain else ""
+    raise InputError(f"the mirror {mirror} has no {plain}{either}, which {spec.name} needs")
 
 
-def _place(mirror: str, example: str) -> Path | str:
-    """The mirror as a folder or an http(s) URL."""
+def _archives(spec: DatasetSpec) -> tuple[str, ...]:
+    """Return the names that the archive may have in a mirror; none if a data set of plain files states none.
+
+    Without `archives` the archive of other data sets has the name that their public URL ends with. Raises InputError if
+    the data set has no URL either.
+    """
+    if spec.archives or spec.plain:
+        return spec.archives
+    name = unquote(urlparse(spec.url or "").path).rpartition("/")[2]
+    if not name:
+        raise InputError(
+            f"the data set {spec.name} names no place for its files: its DatasetSpec needs `archives`, a `url` that "
+            "ends with the name of an archive, `plain`, `generate` or `folder`"
+        )
+    return (name,)
+
+
+def _place(mirror: str, archives: Sequence[str]) -> Path | str:
+    """Return the mirror as a folder or an http(s) URL. `archives`: names to mention in the error."""
     parsed = urlparse(mirror)
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
-            raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL with {example}")
+            with_archive = f" with {archives[0]}" if archives else ""
+            raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL{with_archive}")
         return folder
     if parsed.scheme not in ("http", "https"):
-        raise InputError(f"the mirror {mirror} is not a folder, a file:// or an http(s):// URL")
+        raise InputError(f"the mirror is {mirror}: KGCAL_MIRROR must be a folder, or a file:// or http(s):// URL")
     return mirror
 
 
@@ -158,15 +179,15 @@ def _inside(place: Path | str, name: str) -> Path | str:
 
 
 def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str], Progress] | None) -> Path:
-    """The path of the file: where it stands in a mirror folder, or downloaded from the URL into `into`."""
+    """The path of the file: in a mirror folder, or downloaded from the URL into the folder `into`."""
     if isinstance(source, Path):
         if not source.is_file():
-            raise _AbsentError(f"{source} is not there")
+            raise _AbsentError(f"{source} does not exist")
         return source
     pup = pooch.create(into, base_url="", registry={name: None}, urls={name: source}, retry_if_failed=3)
-    bar: Any = progress(f"download {name}") if progress else False
+    bar = progress(f"download {name}") if progress else None
     try:
-        pup.fetch(name, downloader=_Downloader(progressbar=bar, timeout=30))
+        pup.fetch(name, downloader=_Downloader(progressbar=False if bar is None else bar, timeout=30))
     except (requests.RequestException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         kind = _AbsentError if isinstance(error, FileNotFoundError) else InputError
@@ -175,13 +196,13 @@ def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str],
             "URL that has it"
         ) from error
     finally:
-        if bar:
+        if bar is not None:
             bar.close()
     return into / name
 
 
 class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
-    """Raises FileNotFoundError for what a server does not have: pooch tries again after any other error."""
+    """Raises FileNotFoundError for a file that the server does not have, so that pooch does not try again."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         try:
@@ -193,18 +214,16 @@ class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
 
 
 def _unpack(archive: Path, members: list[str], target: Path) -> None:
-    """Extract the members, and nothing else, into the target."""
+    """Extract the members, and nothing else, into the target. Raises InputError for a bad archive."""
     try:
         with zipfile.ZipFile(archive) as zipped:
             for name in zipped.namelist():
                 inside = (target / name).resolve()
                 if not inside.is_relative_to(target.resolve()):
-                    raise InputError(f"{archive.name} holds {name!r}, a path outside its folder: it was not unpacked")
+                    raise InputError(f"{archive.name} contains {name!r}, a path outside its folder: use another copy")
             for member in members:
                 if member not in zipped.namelist():
-                    raise InputError(f"{archive.name} has no {member}")
+                    raise InputError(f"{archive.name} has no {member}: use a complete copy")
                 zipped.extract(member, target)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        raise InputError(
-            f"{archive} cannot be unpacked, it is damaged or incomplete ({error}): fetch it again"
-        ) from error
+        raise InputError(f"{archive} is damaged or incomplete ({error}): download it again") from error

@@ -1,9 +1,9 @@
-"""A generated world of families, complete by construction: a triple that is not among its facts is false.
+"""A generated world of families, complete by construction: every triple that is not a fact is false.
 
-The world is made of counties of at most `COUNTY` people over four generations. No fact crosses a county's border, so
-counties are generated one by one, in bounded memory, and the truth of any triple is a look-up in one county. A stated
-share of the facts is hidden from all splits, as in an open world. Labelled negatives replace the subject or the
-object by another entity of the same type and county, and are verified false.
+The world has counties of at most `COUNTY` people over four generations. No fact connects two counties. Therefore
+counties are generated one by one, in bounded memory, and one county determines the truth of a triple. A stated share of
+the facts is in no split, as in an open world. A labelled negative replaces the subject or the object of a fact by
+another entity of the same type and county, and is verified to be false.
 """
 
 from collections.abc import Iterator
@@ -38,12 +38,12 @@ PEOPLE_PER_TOWN, PEOPLE_PER_COMPANY = 40, 20
 
 @dataclass(frozen=True)
 class County:
-    """One independent part of the world; ids are positions in `entities`.
+    """An independent part of the world. Ids are positions in `entities`.
 
     entities   names: people, then towns, then companies
     facts      (n, 3) every true triple
-    split      (n,)   the split of each fact: a position in SHARES; the last, hidden, is in no file
-    negatives  split -> (m, 3) verified false triples, one for each fact of valid and test
+    split      (n,)   the split of each fact: a position in SHARES; the last one, hidden, is in no file
+    negatives  split -> (m, 3) verified false triples, one per fact of valid and test
     """
 
     entities: npt.NDArray[np.str_]
@@ -66,7 +66,7 @@ def generate(size: int, seed: int) -> Iterator[County]:
 
 
 def write_genealogy(folder: Path, size: int, seed: int) -> None:
-    """Write train.txt, valid.txt and test.txt, tab-separated, the held-out ones with a 4th column 1 / -1."""
+    """Write train.txt, valid.txt and test.txt, tab-separated; valid and test have a 4th column, 1 or -1."""
     options = pa.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
     columns = [(name, pa.string()) for name in ("s", "p", "o")]
     schemas = {"train": pa.schema(columns)}
@@ -89,6 +89,7 @@ def write_genealogy(folder: Path, size: int, seed: int) -> None:
 
 
 def _county(first: int, last: int, number: int, rng: np.random.Generator) -> County:
+    """The county of that number, with the people `first` to `last` - 1."""
     people = last - first
     towns, companies = max(2, people // PEOPLE_PER_TOWN), max(2, people // PEOPLE_PER_COMPANY)
     parts = [np.arange(people), people + np.arange(towns), people + towns + np.arange(companies)]
@@ -104,15 +105,32 @@ def _county(first: int, last: int, number: int, rng: np.random.Generator) -> Cou
     return County(np.array(names), facts, split, negatives)
 
 
-def _facts(people: int, towns: Ints, companies: Ints, rng: np.random.Generator) -> Triples:
-    """Every true triple of a county, in shuffled order."""
+@dataclass(frozen=True)
+class _Families:
+    """Who is related to whom in a county; ids of people are 0 to the number of people - 1.
+
+    parents            (n, 2) parent, child
+    family             (people,) the couple that a person was born to; -1 in the first generation
+    spouse             (people,) -1 for unmarried people
+    home, birthplace   (people,) towns
+    """
+
+    parents: Ints
+    family: Ints
+    spouse: Ints
+    home: Ints
+    birthplace: Ints
+
+
+def _families(people: int, towns: Ints, rng: np.random.Generator) -> _Families:
+    """Draw births, homes and marriages, generation by generation."""
     generation = np.sort(np.arange(people) % GENERATIONS)
     female = rng.random(people) < 0.5
-    family = np.full(people, -1)  # the couple a person was born to
+    family = np.full(people, -1)
     spouse = np.full(people, -1)
     home, birthplace = np.full(people, -1), np.full(people, -1)
     couples = np.zeros((0, 2), dtype=np.int64)  # (mother, father)
-    parents = np.zeros((0, 2), dtype=np.int64)  # (parent, child)
+    parents = np.zeros((0, 2), dtype=np.int64)
     for g in range(GENERATIONS):
         members = np.flatnonzero(generation == g)
         if g and len(couples):
@@ -132,44 +150,51 @@ def _facts(people: int, towns: Ints, companies: Ints, rng: np.random.Generator) 
             couples = couples[family[couples[:, 0]] != family[couples[:, 1]]]
         spouse[couples[:, 0]], spouse[couples[:, 1]] = couples[:, 1], couples[:, 0]
         home[couples[:, 1]] = home[couples[:, 0]]
+    return _Families(parents, family, spouse, home, birthplace)
 
+
+def _jobs(home: Ints, towns: Ints, companies: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw the employer of every person, mostly in the town where the person lives, and the town of every company."""
     seat = rng.choice(towns, len(companies))
-    employer = rng.choice(companies, people)
-    local = rng.random(people) < 0.8
+    employer = rng.choice(companies, len(home))
+    local = rng.random(len(home)) < 0.8
     by_town = np.argsort(seat, kind="stable")
     low, high = np.searchsorted(seat[by_town], home), np.searchsorted(seat[by_town], home, side="right")
     has_local = local & (high > low)
     employer[has_local] = companies[by_town[rng.integers(low[has_local], high[has_local])]]
+    return employer, seat
 
-    everyone, married = np.arange(people), np.flatnonzero(spouse >= 0)
-    grown = np.flatnonzero(family >= 0)
-    siblings = _join(np.c_[grown, family[grown]], np.c_[family[grown], grown])
+
+def _facts(people: int, towns: Ints, companies: Ints, rng: np.random.Generator) -> Triples:
+    """Every true triple of a county, in random order."""
+    drawn = _families(people, towns, rng)
+    employer, seat = _jobs(drawn.home, towns, companies, rng)
+    everyone, married = np.arange(people), np.flatnonzero(drawn.spouse >= 0)
+    born = np.flatnonzero(drawn.family >= 0)
+    siblings = _join(np.c_[born, drawn.family[born]], np.c_[drawn.family[born], born])
     siblings = siblings[siblings[:, 0] != siblings[:, 1]]
-    uncles = _join(siblings, parents)
-    cousins = _join(parents[:, ::-1], uncles)
+    uncles = _join(siblings, drawn.parents)
+    cousins = _join(drawn.parents[:, ::-1], uncles)
     pairs_of = {
-        "parent_of": parents,
-        "spouse_of": np.c_[married, spouse[married]],
+        "parent_of": drawn.parents,
+        "spouse_of": np.c_[married, drawn.spouse[married]],
         "sibling_of": siblings,
-        "grandparent_of": _join(parents, parents),
+        "grandparent_of": _join(drawn.parents, drawn.parents),
         "uncle_or_aunt_of": uncles,
         "cousin_of": cousins[cousins[:, 0] != cousins[:, 1]],
-        "born_in": np.c_[everyone, birthplace],
-        "lives_in": np.c_[everyone, home],
+        "born_in": np.c_[everyone, drawn.birthplace],
+        "lives_in": np.c_[everyone, drawn.home],
         "works_for": np.c_[everyone, employer],
         "located_in": np.c_[companies, seat],
     }
-    facts = np.concatenate(
-        [
-            np.c_[s, np.full(len(s), PREDICATES.index(name)), o]
-            for name, (s, o) in ((n, p.T) for n, p in pairs_of.items())
-        ]
-    )
-    return rng.permutation(np.unique(facts, axis=0))
+    triples = [
+        np.c_[s, np.full(len(s), PREDICATES.index(name)), o] for name, (s, o) in ((n, p.T) for n, p in pairs_of.items())
+    ]
+    return rng.permutation(np.unique(np.concatenate(triples), axis=0))
 
 
 def _join(left: Ints, right: Ints) -> Ints:
-    """All (x, z) with (x, y) in left and (y, z) in right, in O(matches)."""
+    """All pairs (x, z) with (x, y) in left and (y, z) in right, in O(matches) time."""
     right = right[np.argsort(right[:, 0], kind="stable")]
     low = np.searchsorted(right[:, 0], left[:, 1])
     counts = np.searchsorted(right[:, 0], left[:, 1], side="right") - low
@@ -179,7 +204,7 @@ def _join(left: Ints, right: Ints) -> Ints:
 
 
 def _falsify(facts: Triples, parts: list[Ints], kind: Ints, truth: TripleIndex, rng: np.random.Generator) -> Triples:
-    """One false triple a fact: the subject or the object becomes another entity of its type until it is false."""
+    """One false triple per fact: replace the subject or the object by entities of its type until it is false."""
     false, column = facts.copy(), np.where(rng.random(len(facts)) < 0.5, 0, 2)
     wrong: Bools = np.ones(len(facts), dtype=bool)
     while wrong.any():

@@ -1,9 +1,8 @@
-"""From verified files to a `KnowledgeGraph`, and the account of what was found on the way."""
+"""From verified files to a `KnowledgeGraph`, with counts of what the files contain."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,21 +11,21 @@ from kgcore.arrays import Ints
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.read import read_numbered, read_triples, read_vocabulary
 from kgcore.datasets.schema import validate
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
-VOCABULARIES = ("entities", "predicates")  # files of names and ids, for files of triples that are ids
-# of a held-out split's positives in another split, or of its file of negatives in its positives: above this a file
-# repeats another rather than touches it
+VOCABULARIES = ("entities", "predicates")  # roles of the files with names and ids, if the triples are ids
+# The largest share of a held-out split's positives that another split may contain, and of its negatives that its
+# positives may contain. Above it, one file is a copy of the other.
 LARGEST_OVERLAP = 0.2
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The graph and its counts.
+    """A graph and the counts of its files.
 
-    counts: rows, duplicates and triples with unseen entities or predicates of every split; what splits share; what
-    is labelled both ways.
+    counts  name -> number: rows, duplicates, and triples with unseen entities or predicates of every split; positives
+            that two splits share; negatives that are true in a split
     """
 
     graph: KnowledgeGraph
@@ -34,14 +33,14 @@ class Prepared:
 
 
 def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
-    """Read, validate and number the data set that stands in `folder`.
+    """Read, validate and number the data set in `folder`.
 
-    Duplicate rows are dropped; so are held-out triples with an entity or predicate that train does not have, for
-    which no embedding exists. Vocabularies and splits are sorted: the order of lines in a file changes nothing.
+    Duplicate rows are dropped. Held-out triples with an entity or predicate that is not in train are dropped, because
+    they have no embedding. Vocabularies and splits are sorted, so the order of lines in a file has no effect.
 
-    Raises InputError for faults in the files (all of them in one message, with file and line), for counts that are not
-    the data set's, and where more than a fifth of a held-out split repeats another, or of a file of negatives its
-    positives.
+    Raises InputError for faults in the files (all in one message, with file and line), for counts that differ from the
+    declared ones, for a held-out split of which more than a fifth of the positives is in another split, and for a file
+    of negatives of which more than a fifth is in the positives.
     """
     frames = _read(spec, folder)
     rows, entities, predicates = _number(frames)
@@ -52,15 +51,16 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     entity_ids, predicate_ids = np.unique(rows["train"][:, [0, 2]]), np.unique(rows["train"][:, 1])
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
     _check_counts(spec, counts)
-    splits: dict[str, Any] = {name: _restrict(name, rows[name], entity_ids, predicate_ids, counts) for name in SPLITS}
-    return Prepared(
-        KnowledgeGraph(spec.name, entities[entity_ids].tolist(), predicates[predicate_ids].tolist(), **splits), counts
-    )
+    train, valid, test = (_restrict(name, rows[name], entity_ids, predicate_ids, counts) for name in SPLITS)
+    names = entities[entity_ids].tolist(), predicates[predicate_ids].tolist()
+    return Prepared(KnowledgeGraph(spec.name, *names, train, valid, test), counts)
 
 
 def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
-    """Every split as one table of names, labelled -1 where they come from a file of negatives. Raises InputError for
-    all faults of all files."""
+    """Every split as one table of names; triples from a file of negatives have the label -1.
+
+    Raises InputError with all faults of all files.
+    """
     read = _reader(spec, folder)
     tables: dict[str, pd.DataFrame] = {}
     faults: list[str] = []
@@ -75,7 +75,7 @@ def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
             faults.append(str(error))
             continue
         faults += wrong + validate(tables[role], fourth_column, path)
-    refuse(faults)
+    raise_faults(faults)
     for role in [role for role in tables if role.endswith("_negatives")]:
         split = role.removesuffix("_negatives")
         true, false = tables[split], tables.pop(role)
@@ -83,16 +83,16 @@ def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
         both = len(distinct.merge(true.drop_duplicates()))
         if both > LARGEST_OVERLAP * len(distinct):
             faults.append(
-                f"{folder / spec.files[role].path}: {both:,} of {len(distinct):,} negatives stand in "
-                f"{spec.files[split].path}, too: they cannot be both true and false"
+                f"{folder / spec.files[role].path}: {both:,} of {len(distinct):,} negatives are also in "
+                f"{spec.files[split].path}: a triple cannot be both true and false"
             )
         tables[split] = pd.concat([true.assign(label="1"), false.assign(label="-1")])
-    refuse(faults)
+    raise_faults(faults)
     return {split: tables[split] for split in SPLITS}
 
 
 def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Path, bool], tuple[pd.DataFrame, list[str]]]:
-    """What reads a file of the data set's triples, given its path and whether it has a column of labels."""
+    """The function that reads a file of triples, given its path and whether it has a column of labels."""
     if not set(VOCABULARIES) <= set(spec.files):
         return read_triples
     entities, predicates = (read_vocabulary(folder / spec.files[role].path) for role in VOCABULARIES)
@@ -100,7 +100,7 @@ def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Path, bool], tuple[pd.
 
 
 def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index, pd.Index]:
-    """Every split as rows (n, 4) of subject, predicate, object, label (1 / 0); and the names, sorted, of all files."""
+    """Every split as rows (n, 4) of subject, predicate, object, label (1 / 0), and the sorted names of all files."""
     table = pd.concat(frames.values(), keys=frames.keys())
     ends, entities = pd.factorize(pd.concat([table["subject"], table["object"]]), sort=True)
     middles, predicates = pd.factorize(table["predicate"], sort=True)
@@ -111,9 +111,9 @@ def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index,
 
 
 def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
-    """What stands twice in a split, in two splits, or is labelled both true and false, over all distinct rows.
+    """Count the duplicates of a split, the positives that two splits share, and the triples with both labels.
 
-    Raises InputError where a held-out split repeats another.
+    Raises InputError if a held-out split is mostly a copy of another.
     """
     distinct = {name: np.unique(part, axis=0) for name, part in rows.items()}
     true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
@@ -126,8 +126,8 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
         smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
         if shared > LARGEST_OVERLAP * len(true[smaller]):
             raise InputError(
-                f"{shared:,} of {len(true[smaller]):,} positives of {smaller} stand in "
-                f"{other if smaller == name else name}, too: they are not held out"
+                f"{shared:,} of {len(true[smaller]):,} positives of {smaller} are also in "
+                f"{other if smaller == name else name}: a held-out split must not repeat another"
             )
     for name in ("valid", "test"):
         for other in SPLITS:
@@ -135,20 +135,20 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
 
 
 def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]) -> Split:
-    """The split's distinct rows whose entities and predicates train has, in train's numbers, sorted."""
+    """The sorted distinct rows of a split whose entities and predicates are in train, with the numbers of train."""
     rows = np.unique(rows, axis=0)
     seen = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
     rows = rows[seen]
     counts[f"{name}_positives"], counts[f"{name}_negatives"] = int(rows[:, 3].sum()), int((rows[:, 3] == 0).sum())
     if not counts[f"{name}_positives"]:
-        raise InputError(f"{name} has no true triple whose entities and predicates train has")
+        raise InputError(f"{name} has no true triple whose entities and predicates are all in train: add one")
     s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
     return Split(np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o], rows[:, 3].astype(np.float64))
 
 
 def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
-    """Raise InputError where the data set is not what its specification says."""
+    """Raise InputError for a count that differs from the declared one."""
     wanted = spec.counts
     found = {
         "train_rows": counts["train_rows"],

@@ -1,4 +1,4 @@
-"""Reading triples, as tab-separated names or as ids of vocabularies, with the line of everything that is wrong."""
+"""Reading triples, as tab-separated names or as ids of vocabularies. Every fault has its file and line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,19 +8,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.errors import InputError, refuse
+from kgcore.errors import InputError, raise_faults
 
 COLUMNS = ("subject", "predicate", "object")
 
 
 def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
-    """The file as a table of strings: subject, predicate, object, and label where `labelled`; the index is the line,
-    from 1. And its faults: lines with another number of columns, which are left out of the table.
+    """The file as a table of strings, and its faults.
 
-    Raises InputError, with file and line, for a file that is missing, empty or not UTF-8.
+    The columns are subject, predicate, object and, if `labelled`, label; the index is the line number, from 1. A line
+    with another number of columns is a fault, and is not in the table.
+
+    Raises InputError for a file that is missing, empty or not UTF-8.
     """
     names = [*COLUMNS, "label"] if labelled else list(COLUMNS)
-    data = _read_text(path, f"lines of {len(names)} tab-separated columns are needed").encode()
+    data = _read_text(path, f"it must have {len(names)} tab-separated columns").encode()
     refused: list[pa.csv.InvalidRow] = []
 
     def skip(row: pa.csv.InvalidRow) -> str:
@@ -30,7 +32,7 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(data),
-            # one block: a refused line then bears its number
+            # In one block, so that a refused line has its number.
             read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(len(data), 1)),
             parse_options=pa.csv.ParseOptions(
                 delimiter="\t",
@@ -48,7 +50,7 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
         raise InputError(f"{path} cannot be read as tab-separated text: {error}") from error
     lines = np.setdiff1d(np.arange(1, len(table) + len(refused) + 1), [row.number for row in refused])
     faults = [
-        f"{path}, line {row.number}: {row.actual_columns} tab-separated columns, {row.expected_columns} are needed"
+        f"{path}, line {row.number}: {row.actual_columns} tab-separated columns: it must have {row.expected_columns}"
         for row in refused
     ]
     return table.to_pandas().set_index(lines), faults
@@ -56,17 +58,17 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names that the ids of a data set stand for: `names` maps an id, as it is written, to its name."""
+    """The names of a data set's ids: `names` maps an id, as the file writes it, to its name."""
 
     path: Path
     names: dict[str, str]
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """The file's names: the first line is a count, the others are name, tab, id.
+    """The file's names: the first line is a count, every other line is name, tab, id.
 
-    Raises InputError, with file and line, for a wrong count or another number of columns, and for an id or a name
-    that is empty or stands twice.
+    Raises InputError, with file and line, for a wrong count, for a line with another number of columns, and for an id
+    or a name that is empty or occurs twice.
     """
     rows, faults = _read_counted(path, ("name", "id"), "\t")
     names: dict[str, str] = {}
@@ -76,18 +78,20 @@ def read_vocabulary(path: Path) -> Vocabulary:
             if not value:
                 faults.append(f"{path}, line {line}: the {word} is empty")
             elif value in known:
-                faults.append(f"{path}, line {line}: the {word} {value} stands twice")
+                faults.append(f"{path}, line {line}: the {word} {value} occurs twice")
         names[number] = name
         seen.add(name)
-    refuse(faults)
+    raise_faults(faults)
     return Vocabulary(path, names)
 
 
 def read_numbered(path: Path, entities: Vocabulary, predicates: Vocabulary) -> tuple[pd.DataFrame, list[str]]:
-    """The file as `read_triples` gives it, from ids: the first line is a count, the others are subject, object,
-    predicate, separated by white space (the layout of OpenKE and TransC).
+    """The file of ids as a table of names, and its faults, as `read_triples` returns them.
 
-    Lines with an id that is in no vocabulary are faults and left out. Raises InputError as `read_triples` does.
+    The first line is a count, every other line is subject, object, predicate, separated by white space (the layout of
+    OpenKE and TransC). A line with an id that is in no vocabulary is a fault, and is not in the table.
+
+    Raises InputError as `read_triples` does.
     """
     rows, faults = _read_counted(path, ("subject", "object", "predicate"), None)
     lines, triples = [], []
@@ -111,12 +115,12 @@ def read_numbered(path: Path, entities: Vocabulary, predicates: Vocabulary) -> t
 def _read_counted(
     path: Path, columns: tuple[str, ...], separator: str | None
 ) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """The lines after the first, numbered and split; and the faults: a first line that is not their count, lines with
-    another number of columns, which are left out."""
-    head, *lines = _read_text(path, "a line with a count is needed, and lines that it counts").rstrip().split("\n")
+    """The lines after the first, numbered and split, and the faults: a first line that is not their count, and lines
+    with another number of columns, which are left out."""
+    head, *lines = _read_text(path, "it must have a line with a count, and as many lines after it").rstrip().split("\n")
     faults = []
     if head.strip() != str(len(lines)):
-        faults.append(f"{path}, line 1: {head.strip()!r} is not the count of the lines that follow, {len(lines)}")
+        faults.append(f"{path}, line 1: {head.strip()!r} must be the count of the lines after it, {len(lines)}")
     rows = []
     for line, text in enumerate(lines, start=2):
         fields = text.rstrip("\r").split(separator)
@@ -124,21 +128,23 @@ def _read_counted(
             rows.append((line, fields))
         else:
             faults.append(
-                f"{path}, line {line}: {len(fields)} columns, {len(columns)} are needed: {', '.join(columns)}"
+                f"{path}, line {line}: {len(fields)} columns: it must have {len(columns)}, {', '.join(columns)}"
             )
     return rows, faults
 
 
-def _read_text(path: Path, needed: str) -> str:
-    """The file's text. Raises InputError for a file that is missing, empty (it says what is needed) or not UTF-8."""
+def _read_text(path: Path, requirement: str) -> str:
+    """The file's text. Raises InputError for a file that is missing, empty (with the requirement) or not UTF-8."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     if not data.strip():
-        raise InputError(f"{path} is empty: {needed}")
+        raise InputError(f"{path} is empty: {requirement}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8 text") from error
+        raise InputError(
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8 text"
+        ) from error

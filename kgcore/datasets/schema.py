@@ -1,6 +1,6 @@
-"""What a table of triples must be, checked with pandera; every fault is told at once, with its line."""
+"""The schemas of tables of triples, checked with pandera. All faults are reported at once, each with its line."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from pandera.typing import Series
 
 
 class TriplesSchema(pa.DataFrameModel):
-    """Three columns of non-empty text."""
+    """Three columns of text that is not empty."""
 
     subject: Series[str] = pa.Field(str_length={"min_value": 1})
     predicate: Series[str] = pa.Field(str_length={"min_value": 1})
@@ -22,13 +22,13 @@ class TriplesSchema(pa.DataFrameModel):
 
 
 class LabelledSchema(TriplesSchema):
-    """With a label, 1 = true and -1 = false, as WN11 and FB13 have."""
+    """Triples with a label: 1 = true, -1 = false, as in WN11 and FB13."""
 
     label: Series[str] = pa.Field(isin=["1", "-1"])
 
 
 def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
-    """The table's faults, each as 'PATH, line N: ...'; none when it is well. The table's index is the line."""
+    """The faults of a table, each as 'PATH, line N: ...'. The index of the table is the line number."""
     schema = LabelledSchema if labelled else TriplesSchema
     try:
         schema.validate(frame, lazy=True)
@@ -37,10 +37,11 @@ def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
     return []
 
 
-def _sentence(path: Path, case: dict[Hashable, Any]) -> str:
+def _sentence(path: Path, case: Mapping[Hashable, Any]) -> str:
+    """A failure case of pandera as a sentence."""
     where = f"{path}, line {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
     if case["column"] == "label":
-        return f"{where}: label is {case['failure_case']!r}, it must be 1 or -1"
+        return f"{where}: label is {case['failure_case']!r}: it must be 1 or -1"
     if "str_length" in str(case["check"]):
         return f"{where}: {case['column']} is empty"
     return f"{where}: {case['column']} fails {case['check']} ({case['failure_case']!r})"

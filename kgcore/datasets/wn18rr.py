@@ -1,4 +1,4 @@
-"""WN18RR: WordNet without the inverse relations that leaked WN18's test; no labelled negatives."""
+"""WN18RR: WordNet without the inverse relations that leak test triples into training; no labelled negatives."""
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.registries import DATASETS

@@ -1,5 +1,6 @@
-"""Ensembles: several calibrated models as one.
+"""Ensembles: several calibrated models combined into one.
 
-A pool (one file each; base.py is the contract) makes one probability of the members'. fit.py learns the weights on
-validation, judge.py measures on test, disagreement.py says what the members' disagreement is worth.
+An opinion pool combines the probabilities of the members. base.py is the contract, and each pool has its own file.
+fit.py learns the pools on the validation rows, with the folds of folds.py, and ensemble.py is the result. judge.py
+applies ensembles to the test rows, and disagreement.py measures how far the members are apart.
 """

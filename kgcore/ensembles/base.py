@@ -1,4 +1,4 @@
-"""The contract of a pool: the probabilities of several calibrated members become one."""
+"""The contract of an opinion pool, which combines the probabilities of several calibrated members."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -10,50 +10,64 @@ from kgcore.errors import InputError
 
 
 class Pool(ABC):
-    """A weight for each member (m,), none negative, and the log-odds that come of them.
+    """An opinion pool: a weight for each member, and the pooled log-odds.
 
-    `fit` minimises a weighted log loss that is convex in the weights. Pooled probabilities need another calibration:
-    a linear pool of calibrated members is not confident enough (Ranjan & Gneiting 2010).
+    `fit` minimises a weighted log loss that is convex in the weights. Pooled probabilities must be calibrated again: a
+    linear pool of calibrated members is underconfident (Ranjan & Gneiting 2010).
+
+    weights  (m,) at least 0. Raises InputError for an empty list and for negative weights.
     """
 
     def __init__(self, weights: list[float]) -> None:
         self.weights = as_floats("pool weights", weights)
         if not len(weights) or (self.weights < 0).any():
-            raise InputError(f"pool weights are {weights}: at least one is needed, and none below 0")
+            raise InputError(f"pool weights are {weights}: at least one is needed, and each must be at least 0")
 
     @classmethod
     @abstractmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
-        """The pool of members (n, m), probabilities above 0 and below 1, whose log loss on labels (n,) with sample
-        weights (n,) is lowest. Raises FitError when the fit does not converge."""
+        """Fit the pool with the lowest weighted log loss.
+
+        members  (n, m) probabilities above 0 and below 1
+        labels   (n,) 0/1
+        weights  (n,) sample weights, positive, of any scale
+
+        Raises InputError for shapes or values out of range, FitError when the fit does not converge.
+        """
 
     @abstractmethod
     def log_odds(self, members: Floats) -> Floats:
-        """Members' probabilities (n, m), above 0 and below 1 -> pooled log-odds (n,), non-decreasing in each member."""
+        """Pool probabilities of the members (n, m), above 0 and below 1, into log-odds (n,).
+
+        The log-odds are non-decreasing in each member. Raises InputError for values out of range.
+        """
 
     @property
     def shares(self) -> Floats:
-        """The weights (m,) scaled to sum 1; equal ones where all are 0."""
+        """The weights (m,) scaled to sum 1; equal shares where all weights are 0."""
         total = self.weights.sum()
         return self.weights / total if total > 0 else np.full(len(self.weights), 1 / len(self.weights))
 
     def parameters(self) -> dict[str, Any]:
-        """What the class makes the same pool from, as JSON holds it."""
+        """The arguments that build the same pool, as JSON holds them."""
         return {"weights": self.weights.tolist()}
 
 
-def checked(members: Floats, labels: Labels, weights: Weights) -> tuple[Floats, Labels, Weights]:
-    """The three arrays, sample weights scaled to sum 1. Raises InputError for shapes or values that cannot be."""
+def as_fit_data(members: Floats, labels: Labels, weights: Weights) -> tuple[Floats, Labels, Weights]:
+    """Check members (n, m), labels (n,) and sample weights (n,), and scale the weights to sum 1.
+
+    Raises InputError for shapes or values out of range.
+    """
     q = as_members(members)
     y, u = as_labels(labels, len(q)), as_weights(weights, len(q))
     return q, y, u / u.sum()
 
 
 def as_members(members: Floats) -> Floats:
-    """The values as probabilities (n, m), above 0 and below 1. Raises InputError otherwise."""
+    """The values as probabilities (n, m) above 0 and below 1. Raises InputError for other shapes or values."""
     q = np.asarray(members, dtype=np.float64)
     if q.ndim != 2 or not q.size:
-        raise InputError(f"members have shape {q.shape}: (n, m) is needed, a column each")
+        raise InputError(f"members have shape {q.shape}: (n, m) is needed, one column for each member")
     if not ((q > 0) & (q < 1)).all():
-        raise InputError(f"members to be pooled lie above 0 and below 1: found {q.min():g} to {q.max():g}")
+        raise InputError(f"members are {q.min():g} to {q.max():g}: a pool needs probabilities above 0 and below 1")
     return q

@@ -1,4 +1,4 @@
-"""An ensemble: calibrated models, the pool of their probabilities, and the calibration of the pool."""
+"""An ensemble: calibrated models, the pool of their probabilities, the calibration of the pool; and its file format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,20 +7,21 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores
-from kgcore.calibration.base import BoundCalibrator, Calibrator
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.bound import BoundCalibrator, stored_class
 from kgcore.ensembles.base import Pool
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATORS, POOLS
+from kgcore.registries import POOLS
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """A pool of calibrated members (m), calibrated again.
+    """A pool of m calibrated members, calibrated again.
 
-    members       a calibrator for each model
-    low, high     what members' probabilities are held between before they are pooled: no member is ever certain
+    members       (m) one calibrator for each model
+    low, high     the members' probabilities are clipped to [low, high] before pooling, 0 < low < high < 1
     name          registered name of the pool
     pool          the fitted pool
     recalibrator  registered name of the calibrator of the pooled log-odds
@@ -53,29 +54,37 @@ class Ensemble:
     def member_probabilities(
         self, scores: Sequence[Scores], models: Sequence[str], predicates: Ints | None = None
     ) -> Floats:
-        """Each member's probabilities (n, m) of its model's scores (n,); `models` are the fingerprints of the models,
-        `predicates` (n,) those of the triples.
+        """The members' probabilities (n, m), in [0, 1].
 
-        Raises MismatchError where one is another member's model, InputError where members are calibrated by predicate
-        and are told none.
+        scores      for each member the scores (n,) of its model
+        models      for each member the fingerprint of the model that gave these scores
+        predicates  (n,) the predicates of the triples; needed where a member has a map for each predicate
+
+        Raises MismatchError when a fingerprint is not that of the member's model, InputError when needed predicates
+        are missing.
         """
         pairs = zip(self.members, scores, models, strict=True)
         return np.stack([member.predict(own, model, predicates) for member, own, model in pairs], axis=1)
 
     def predict(self, members: Floats, predicates: Ints | None = None) -> Probabilities:
-        """Members' probabilities (n, m) -> the ensemble's (n,), both in [0, 1]; `predicates` (n,) of the triples.
+        """The ensemble's probabilities (n,), in [0, 1].
 
-        Raises InputError for other values, and where the recalibrator is one by predicate and is told none.
+        members     (n, m) the members' probabilities, in [0, 1]
+        predicates  (n,) the predicates of the triples; needed where the recalibrator has a map for each predicate
+
+        Raises InputError for other shapes or values, and when needed predicates are missing.
         """
         q = np.asarray(members, dtype=np.float64)
         if q.ndim != 2 or q.shape[1] != len(self.members) or not ((q >= 0) & (q <= 1)).all():
-            raise InputError(f"members' probabilities (n, {len(self.members)}) in [0, 1] are needed")
+            raise InputError(
+                f"members have shape {q.shape}: probabilities (n, {len(self.members)}) in [0, 1] are needed"
+            )
         if predicates is None and self.recalibrated.by_predicate:
-            raise InputError(f"the ensemble {self.label} has a map for each predicate: tell it the predicates")
+            raise InputError(f"the ensemble {self.label} has a map for each predicate: pass the predicates, too")
         return self.recalibrated.predict_of(self.pool.log_odds(q.clip(self.low, self.high)), predicates)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON: no code travels with it."""
+        """The ensemble as plain JSON, without code."""
         return {
             "format": FORMAT,
             "members": [member.to_json() for member in self.members],
@@ -88,7 +97,10 @@ class Ensemble:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """The ensemble `to_json` wrote. Raises InputError for another format, an unknown pool or calibrator."""
+        """Read the ensemble that `to_json` wrote.
+
+        Raises InputError for another format, an unknown pool and an unknown calibrator.
+        """
         if data.get("format") != FORMAT:
             raise InputError(f"the ensemble has format {data.get('format')!r}: this version reads format {FORMAT}")
         low, high = data["bounds"]
@@ -99,5 +111,5 @@ class Ensemble:
             name=data["pool"],
             pool=POOLS.get(data["pool"])(**data["parameters"]),
             recalibrator=data["recalibrator"],
-            recalibrated=CALIBRATORS.get(data["recalibrator"]).from_parameters(data["recalibration"]),
+            recalibrated=stored_class(data["recalibrator"]).from_parameters(data["recalibration"]),
         )

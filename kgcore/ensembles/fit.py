@@ -1,13 +1,12 @@
-"""Fitting ensembles: calibrated members, cross-fitted, pooled, and calibrated again."""
+"""Fit ensembles: calibrate the members, learn the pool on cross-fitted probabilities, calibrate the pool."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from kgcore.arrays import Ints, Labels
-from kgcore.calibration.base import BoundCalibrator
-from kgcore.calibration.fit import calibration_samples, distribution
+from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.fit import calibration_samples, corruption_settings
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.ensemble import Ensemble
@@ -20,85 +19,99 @@ from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 def fit_ensembles(
     tables: Sequence[ScoreTable],
     source: Ints,
-    drawn: CorruptConfig,
+    corrupt: CorruptConfig,
     calibrate: CalibrateConfig,
     config: EnsembleConfig,
     rng: np.random.Generator,
 ) -> list[Ensemble]:
-    """Every pool of the configuration, by every kind of negatives there is.
+    """Fit every pool of the configuration on each kind of negatives.
 
-    tables     the scores of each member (m), of the same rows
-    source     (c,) the validation positive that each of the c validation corruptions was made from
-    drawn      how the corruptions were, which the members' synthetic calibrators tell
+    tables     (m) the score table of each member, all of the same rows
+    source     (c,) the validation positive of each of the c validation corruptions, from 0 in the order of the table
+    corrupt    the settings that the corruptions were drawn with; the members' synthetic calibrators record them
     calibrate  the base rate, and whether corruptions are weighted to it
     rng        draws the folds
 
-    Weights that are learned on probabilities of the rows that those were fitted on favour members that fit too well.
-    So the validation rows are split into folds, a positive and its corruptions in one of them, and each row's
-    probability is that of a calibrator fitted on the other folds (stacking: Wolpert 1992; van der Laan et al. 2007).
-    On these the pool's weights are learned, and on what is pooled of these, it is calibrated again. For use, the
-    members are then calibrated on all validation rows.
+    If the weights of a pool were learned on rows that the members were fitted on, members that overfit would get too
+    much weight. So the validation rows are split into folds, a positive and its corruptions in one fold, and each row's
+    probability comes from a calibrator fitted on the other folds (stacking: Wolpert 1992; van der Laan et al. 2007).
+    The weights of the pool and its calibration are learned on these probabilities. The members of the result are then
+    calibrated on all validation rows.
 
-    A calibrator that is sure says 0 or 1, which no pool recovers from: members are held between 1 / (N- + 2) and
-    (N+ + 1) / (N+ + 2), N+ and N- counting the labels, which are the targets of Platt's smoothing.
+    A pool cannot recover from a member's 0 or 1, so probabilities are clipped to [1 / (N- + 2), (N+ + 1) / (N+ + 2)],
+    Platt's smoothed targets for N+ positives and N- negatives.
 
-    Raises MismatchError where the tables are not of the same rows, FitError when a fit does not converge.
+    Raises InputError for fewer than two tables or two of one model, MismatchError when the tables or `source` do not
+    belong together, FitError when a fit does not converge.
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
     groups = _groups(tables[0], source)
     made = []
     for negatives in sorted(samples[0]):
-        about = distribution(drawn, negatives)
-        made += _fit(tables, negatives, about, [sample[negatives] for sample in samples], groups, config, rng)
+        corruptions, own = corruption_settings(corrupt, negatives), [sample[negatives] for sample in samples]
+        made += _fit_pools(tables, negatives, corruptions, own, groups[negatives], config, rng)
     return made
 
 
 def check_same_rows(tables: Sequence[ScoreTable]) -> None:
-    """Raise InputError for fewer than two tables or two of one model, MismatchError where they are not of the same
-    rows."""
+    """Raise InputError for fewer than two tables or two of one model, MismatchError when their rows differ."""
     if len(tables) < 2:
-        raise InputError(f"an ensemble of {len(tables)}: at least two members are needed")
+        raise InputError(f"an ensemble needs at least two members: {len(tables)} given")
     first, models = tables[0], [table.model for table in tables]
     if len(set(models)) < len(models):
-        raise InputError("two members of the ensemble are the same model: each must be another")
+        raise InputError("two members of the ensemble are the same model: all models must differ")
     for number, table in enumerate(tables[1:], start=2):
         if table.dataset != first.dataset:
-            raise MismatchError(f"member {number} of the ensemble is of another graph than member 1")
+            raise MismatchError(
+                f"member {number} of the ensemble is of another graph than member 1: all must be of one graph"
+            )
         same = (np.array_equal(getattr(table, name), getattr(first, name)) for name in ("triples", "split", "origin"))
         if not all(same):
-            raise MismatchError(f"member {number} of the ensemble was scored on other corruptions than member 1")
+            raise MismatchError(
+                f"member {number} of the ensemble was scored on other rows than member 1: all need the same corruptions"
+            )
 
 
 def _groups(table: ScoreTable, source: Ints) -> dict[str, Ints]:
-    """negatives -> the group (n,) of each row of its sample: a positive with its corruptions; a labelled triple."""
+    """Kind of negatives -> the group (n,) of each row of its sample.
+
+    A positive and its corruptions are one group; each labelled triple is a group of its own.
+    """
     positives, corruptions = (int(table.rows("valid", *kind).sum()) for kind in ((LABELLED, 1), (CORRUPTION,)))
     if len(source) != corruptions or (len(source) and not 0 <= source.min() <= source.max() < positives):
         raise MismatchError(
-            f"{len(source):,} corruptions have a source, {corruptions:,} of {positives:,} positives were scored: "
-            "they do not belong together"
+            f"{len(source):,} corruptions have a source, but the table has {corruptions:,} corruptions of "
+            f"{positives:,} positives: the sources and the table must come from one corrupt run"
         )
     labelled = int(table.rows("valid", LABELLED).sum())
     return {"synthetic": np.r_[np.arange(positives), source], "ground_truth": np.arange(labelled)}
 
 
-def _fit(
+def _fit_pools(
     tables: Sequence[ScoreTable],
     negatives: str,
-    about: dict[str, Any] | None,
+    corruptions: CorruptionSettings | None,
     samples: Sequence[CalibrationSample],
-    groups: dict[str, Ints],
+    groups: Ints,
     config: EnsembleConfig,
     rng: np.random.Generator,
 ) -> list[Ensemble]:
+    """The pools of one kind of negatives, from the sample of each member and the group (n,) of each row."""
     name = config.member_calibrator
     calibrator, labels, weights = CALIBRATORS.get(name), samples[0].labels, samples[0].weights
-    fold = draw_folds(groups[negatives], labels, config.folds, rng)
+    fold = draw_folds(groups, labels, config.folds, rng)
     low, high = bounds(labels)
     held_out = np.stack([cross_fitted(calibrator, sample, fold) for sample in samples], axis=1).clip(low, high)
     members = tuple(
         BoundCalibrator(
-            name, negatives, sample.base_rate, table.model, table.dataset, calibrator.fit(sample), corruptions=about
+            name=name,
+            negatives=negatives,
+            base_rate=sample.base_rate,
+            model=table.model,
+            dataset=table.dataset,
+            calibrator=calibrator.fit(sample),
+            corruptions=corruptions,
         )
         for table, sample in zip(tables, samples, strict=True)
     )
@@ -112,6 +125,6 @@ def _fit(
 
 
 def bounds(labels: Labels) -> tuple[float, float]:
-    """1 / (N- + 2) and (N+ + 1) / (N+ + 2), N+ and N- counting the labels (n,): Platt's smoothed targets."""
+    """Platt's smoothed targets 1 / (N- + 2) and (N+ + 1) / (N+ + 2), N+ and N- the counts in labels (n,) 0/1."""
     positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
     return 1 / (negatives + 2), (positives + 1) / (positives + 2)

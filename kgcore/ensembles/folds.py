@@ -1,4 +1,4 @@
-"""Cross-fitting: probabilities of calibrators that have not seen the row."""
+"""Cross-fitting: each row's probability comes from a calibrator fitted without that row."""
 
 import numpy as np
 
@@ -9,10 +9,13 @@ from kgcore.errors import InputError
 
 
 def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generator) -> Ints:
-    """The fold (n,), 0 to folds - 1, of each row: rows of a group (n,) stay together, and both groups with a positive
-    and groups without are spread evenly, at random.
+    """Assign each row a fold (n,), 0 to folds - 1, at random.
 
-    Raises InputError where there are fewer than 2 folds.
+    groups  (n,) rows with the same number stay in one fold
+    labels  (n,) 0/1; groups with a positive and groups without are each spread evenly over the folds
+    folds   at least 2
+
+    Raises InputError for fewer than 2 folds and for arrays of different lengths.
     """
     if folds < 2:
         raise InputError(f"folds is {folds}: it must be at least 2")
@@ -28,9 +31,11 @@ def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generato
 
 
 def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: Ints) -> Probabilities:
-    """Probabilities (n,) of the sample's rows, each by the calibrator fitted on the other folds (n,).
+    """Probabilities (n,) of the rows of a sample, each from a calibrator fitted on the other folds.
 
-    Raises FitError where the rows outside a fold have one label only.
+    fold  (n,) the fold of each row
+
+    Raises FitError where the rows outside a fold have one label only, or a fit does not converge.
     """
     q = np.empty(same_length(scores=sample.scores, fold=fold))
     for number in np.unique(fold):

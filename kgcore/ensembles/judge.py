@@ -1,4 +1,4 @@
-"""What ensembles and their members make of the test rows."""
+"""Apply ensembles and their members to the test rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from kgcore.score_table import ScoreTable
 
 @dataclass(frozen=True)
 class Judged:
-    """The test rows (n), judged by ensembles and their members.
+    """Probabilities and disagreement on the n test rows.
 
-    predictions   probabilities by label: `ground_truth.linear` of a pool, `ground_truth.NAME` of a member
-    disagreement  label of an ensemble -> (n,) how far its members are apart, in nats
-    disputed      label of an ensemble -> what that says about its error
+    predictions   probabilities (n,) by label: `ground_truth.linear` for a pool, `ground_truth.NAME` for a member
+    disagreement  label of an ensemble -> (n,) disagreement of its members, in nats
+    disputed      label of an ensemble -> its error where the members agree and where they disagree
     """
 
     predictions: Predictions
@@ -36,10 +36,15 @@ def judge(
     base_rate: float,
     config: ClassifyConfig,
 ) -> Judged:
-    """Probabilities and disagreement on the test rows of the members' tables, whose names (m) the labels have.
+    """Apply ensembles and their members to the test rows.
 
-    Where no negatives are labelled, corruptions stand for them, weighted to the base rate. Thresholds per relation are
-    no matter of ensembles, which have probabilities and no score (NaN). Raises MismatchError for another model's table.
+    tables     (m) the score table of each member
+    names      (m) the name of each member in the labels
+    base_rate  alpha, in (0, 1). If the test split has no labelled negatives, its corruptions are the negatives,
+               weighted to alpha; otherwise alpha is not used
+
+    An ensemble has probabilities but no score, so scores are NaN and there are no per-relation thresholds. Raises
+    MismatchError when a table is of another model.
     """
     table, test = tables[0], tables[0].measured("test")
     labels, labelled = table.labels[test], table.labelled_negatives("test")
@@ -64,5 +69,5 @@ def judge(
         relations=[],
         synthetic_negatives=not labelled,
     )
-    told = {label: disputed(own, probabilities[label], labels, weights) for label, own in apart.items()}
-    return Judged(predictions, apart, told)
+    errors = {label: disputed(own, probabilities[label], labels, weights) for label, own in apart.items()}
+    return Judged(predictions, apart, errors)

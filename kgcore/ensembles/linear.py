@@ -1,4 +1,4 @@
-"""The linear pool: a mixture of the members."""
+"""The linear opinion pool: a mixture of the members."""
 
 from typing import Self
 
@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logit
 
 from kgcore.arrays import Floats, Labels, Weights
-from kgcore.ensembles.base import Pool, as_members, checked
+from kgcore.ensembles.base import Pool, as_fit_data, as_members
 from kgcore.errors import InputError
 from kgcore.newton import Matrix, minimise
 from kgcore.registries import POOLS
@@ -14,22 +14,25 @@ from kgcore.registries import POOLS
 
 @POOLS.register("linear")
 class Linear(Pool):
-    """q = sum_j w_j q_j, w on the simplex, minimising the weighted log loss
+    """q = sum_j w_j q_j, with the w on the simplex that minimises the weighted log loss
 
         - sum_i u_i log sum_j w_j p_ij,  p_ij = q_ij where y_i = 1, 1 - q_ij where y_i = 0
 
-    Stone 1961; Genest & Zidek 1986; weights by likelihood as in Ranjan & Gneiting 2010. To minimise the loss plus
-    sum_j w_j over w >= 0 comes to the same: at its minimum the weights sum to 1 (Kim et al. 2020).
+    for sample weights u (n,) that sum to 1. Stone 1961; Genest & Zidek 1986; weights by likelihood as in Ranjan &
+    Gneiting 2010. The fit minimises the loss plus sum_j w_j over w >= 0, which has the same solution: at its minimum
+    the weights sum to 1 (Kim et al. 2020).
+
+    weights  (m,) at least 0, sum 1
     """
 
     def __init__(self, weights: list[float]) -> None:
         super().__init__(weights)
         if abs(self.weights.sum() - 1) > 1e-9:
-            raise InputError(f"weights of a linear pool are {weights}: they must sum to 1")
+            raise InputError(f"weights of the linear pool are {weights}: they must sum to 1")
 
     @classmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
-        q, y, u = checked(members, labels, weights)
+        q, y, u = as_fit_data(members, labels, weights)
         p = np.where(y[:, None] == 1, q, 1 - q)
 
         def loss(w: Floats) -> float:
@@ -46,5 +49,7 @@ class Linear(Pool):
 
     def log_odds(self, members: Floats) -> Floats:
         q = as_members(members)
-        pooled: Floats = logit(np.clip(q @ self.weights, q.min(axis=1), q.max(axis=1)))  # between the members
+        pooled: Floats = logit(
+            np.clip(q @ self.weights, q.min(axis=1), q.max(axis=1))
+        )  # against rounding: between the members
         return pooled

@@ -1,4 +1,4 @@
-"""The log-odds pool: a weighted sum of the members' evidence."""
+"""The log-odds opinion pool: a weighted sum of the members' log-odds."""
 
 from typing import Self
 
@@ -7,26 +7,28 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Labels, Weights
 from kgcore.calibration.logistic import smoothed_targets
-from kgcore.ensembles.base import Pool, as_members, checked
+from kgcore.ensembles.base import Pool, as_fit_data, as_members
 from kgcore.newton import Matrix, minimise
 from kgcore.registries import POOLS
 
 
 @POOLS.register("log_odds")
 class LogOdds(Pool):
-    """logit q = sum_j w_j logit q_j, w >= 0, minimising the weighted log loss against Platt's smoothed targets
+    """logit q = sum_j w_j logit q_j, with the w >= 0 that minimises the weighted log loss against the targets
 
-        t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2),  N+ and N- the counts of labels
+        t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2),  N+ and N- the counts of labels.
 
-    which keep the weights finite where members tell the labels apart without error. Weights that sum to more than 1
-    make the pool more extreme than its members' mean, as independent evidence demands.
+    Platt's smoothed targets keep the weights finite where the members separate the labels. If the weights sum to more
+    than 1, the pool is more extreme than the mean of its members, which is right for independent evidence.
 
-    The logarithmic pool, Genest & Zidek 1986, of a binary event; free weights as in Satopaa et al. 2014.
+    The logarithmic pool (Genest & Zidek 1986) of a binary event, with free weights as in Satopaa et al. 2014.
+
+    weights  (m,) at least 0
     """
 
     @classmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
-        q, y, u = checked(members, labels, weights)
+        q, y, u = as_fit_data(members, labels, weights)
         evidence, targets = logit(q), smoothed_targets(y)
 
         def loss(w: Floats) -> float:

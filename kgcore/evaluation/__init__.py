@@ -1,3 +1,5 @@
-"""Evaluation on the test split: probabilities and decisions (predictions.py), and what they are worth (evaluate.py, and
-by_relation.py for each relation).
+"""Evaluation on the test split.
+
+predictions.py has probabilities and decisions. evaluate.py measures them with every registered metric, and
+by_relation.py measures them for each relation.
 """

@@ -1,6 +1,6 @@
-"""Reliability of each relation: probabilities that are right on the whole may be wrong of every relation."""
+"""Reliability of each relation: probabilities can be right on average and wrong for every relation."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,25 +9,50 @@ from kgcore.metrics.proper import brier
 from kgcore.metrics.reliability import wilson
 
 
-def reliability_by_relation(predictions: Predictions) -> list[dict[str, Any]]:
-    """For each predicate of the judged triples, in the order of their numbers:
+@dataclass(frozen=True)
+class RelationFit:
+    """How one calibrator fits one relation.
 
-        predicate, triples  its number, and how many triples of it were judged
-        observed, low, high weighted share of true triples, with its 95 % Wilson interval on the effective count
-        calibrators         label -> {predicted: weighted mean probability, brier}
-
-    A predicted share outside the interval says that the calibrator is wrong about this relation as a whole.
+    predicted  weighted mean probability
+    brier      Brier score
     """
-    found = []
-    for predicate in np.unique(predictions.triples[:, 1]).tolist():
-        own = predictions.triples[:, 1] == predicate
-        y, w = predictions.labels[own], predictions.weights[own]
-        observed = np.array([np.average(y, weights=w)])
-        low, high = wilson(observed, np.array([w.sum() ** 2 / (w**2).sum()]))
-        row = {"predicate": predicate, "triples": int(own.sum()), "observed": float(observed[0])}
-        calibrators = {
-            label: {"predicted": float(np.average(q[own], weights=w)), "brier": brier(q[own], y, w)}
-            for label, q in predictions.probabilities.items()
-        }
-        found.append(row | {"low": float(low[0]), "high": float(high[0]), "calibrators": calibrators})
-    return found
+
+    predicted: float
+    brier: float
+
+
+@dataclass(frozen=True)
+class RelationReliability:
+    """The reliability of every calibrator on one relation.
+
+    predicate    number of the relation
+    triples      how many of its triples were judged
+    observed     weighted share of true triples
+    low, high    its 95 % Wilson interval, with the effective count
+    calibrators  label -> fit; a predicted share outside the interval shows that the calibrator is wrong about the
+                 relation as a whole
+    """
+
+    predicate: int
+    triples: int
+    observed: float
+    low: float
+    high: float
+    calibrators: dict[str, RelationFit]
+
+
+def reliability_by_relation(predictions: Predictions) -> list[RelationReliability]:
+    """The reliability of each predicate of the judged triples, in the order of their numbers."""
+    return [_reliability(predictions, predicate) for predicate in np.unique(predictions.triples[:, 1]).tolist()]
+
+
+def _reliability(predictions: Predictions, predicate: int) -> RelationReliability:
+    own = predictions.triples[:, 1] == predicate
+    y, w = predictions.labels[own], predictions.weights[own]
+    observed = np.array([np.average(y, weights=w)])
+    low, high = wilson(observed, np.array([w.sum() ** 2 / (w**2).sum()]))
+    fits = {
+        label: RelationFit(float(np.average(q[own], weights=w)), brier(q[own], y, w))
+        for label, q in predictions.probabilities.items()
+    }
+    return RelationReliability(predicate, int(own.sum()), float(observed[0]), float(low[0]), float(high[0]), fits)

@@ -1,29 +1,58 @@
-"""Probabilities and decisions on the test split: what classification makes and evaluation measures."""
+"""Probabilities and decisions on the test split: the output of classification and the input of evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kgcore.arrays import Bools, Labels, Probabilities, Scores, Triples, Weights
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import ClassifyConfig
-from kgcore.metrics.classification import accuracy, learned_thresholds, median_thresholds
+from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
+
+
+@dataclass(frozen=True)
+class ThresholdResult:
+    """A relation's threshold on the score, and the accuracy of its decisions on the test triples."""
+
+    threshold: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class RelationDecisions:
+    """The decisions of per-relation thresholds about one relation's test triples.
+
+    predicate  number of the relation
+    triples    how many of its triples were judged
+    learned    the threshold with the best validation accuracy
+    median     the median validation score
+    """
+
+    predicate: int
+    triples: int
+    learned: ThresholdResult
+    median: ThresholdResult
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "RelationDecisions":
+        """Read what `dataclasses.asdict` gives; other keys are ignored."""
+        learned, median = (ThresholdResult(**data[rule]) for rule in ("learned", "median"))
+        return cls(data["predicate"], data["triples"], learned, median)
 
 
 @dataclass(frozen=True)
 class Predictions:
     """The judged test rows (n) with every calibrator's probabilities and the accuracies of the decisions.
 
-    weights                ones where negatives are labelled; else such that positives are the stated base rate
+    weights                ones if negatives are labelled; else such that positives have the stated base rate
     probabilities          calibrator label -> (n,)
     accuracies             calibrator label -> accuracy of q > tau
     accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
-    relations              for each predicate of the test rows: {predicate, triples, learned: {threshold, accuracy},
-                           median: {threshold, accuracy}}
+    relations              the decisions of per-relation thresholds, for each predicate of the test rows
     synthetic_negatives    whether the negatives are corruptions
     """
 
@@ -34,16 +63,16 @@ class Predictions:
     probabilities: dict[str, Probabilities]
     accuracies: dict[str, float]
     accuracy_per_relation: dict[str, float]
-    relations: list[dict[str, Any]]
+    relations: list[RelationDecisions]
     synthetic_negatives: bool
 
     @property
     def base_rate(self) -> float:
-        """Share of positives by weight."""
+        """Share of positives, by weight."""
         return float(np.average(self.labels, weights=self.weights))
 
     def notes(self, stated: float) -> list[str]:
-        """Sentences a reader of the results must know, given the stated base rate."""
+        """Sentences that a reader of the results must know, given the stated base rate."""
         positives = int(self.labels.sum())
         negatives = len(self.labels) - positives
         if self.synthetic_negatives:
@@ -69,8 +98,8 @@ def classify(
 ) -> Predictions:
     """Probabilities and decisions on the table's test rows (paper, section 5.3).
 
-    Where no negatives are labelled, filtered corruptions stand for them, weighted to the base rate, in validation and
-    in test alike. Raises MismatchError when a calibrator belongs to another model.
+    If no negatives are labelled, filtered corruptions replace them, weighted to the base rate, both in validation and
+    in test. Raises MismatchError if a calibrator belongs to another model.
     """
     test, valid = table.measured("test"), table.measured("valid")
     labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
@@ -87,19 +116,6 @@ def classify(
         "median": median_thresholds(*fitted_on, num_predicates, weigh("valid", valid)),
     }
     decisions = {name: rule.decide(predicates, scores) for name, rule in rules.items()}
-    relations = []
-    for predicate in np.unique(predicates).tolist():
-        own = predicates == predicate
-        relations.append(
-            {"predicate": predicate, "triples": int(own.sum())}
-            | {
-                name: {
-                    "threshold": float(rules[name].thresholds[predicate]),
-                    "accuracy": accuracy(decided[own], labels[own], weights[own]),
-                }
-                for name, decided in decisions.items()
-            }
-        )
     return Predictions(
         triples=table.triples[test],
         labels=labels,
@@ -108,6 +124,27 @@ def classify(
         probabilities=probabilities,
         accuracies={label: accuracy(q > config.tau, labels, weights) for label, q in probabilities.items()},
         accuracy_per_relation={name: accuracy(decided, labels, weights) for name, decided in decisions.items()},
-        relations=relations,
+        relations=_by_relation(predicates, labels, weights, rules, decisions),
         synthetic_negatives=not table.labelled_negatives("test"),
     )
+
+
+def _by_relation(
+    predicates: Ints,
+    labels: Labels,
+    weights: Weights,
+    rules: Mapping[str, RelationThresholds],
+    decisions: Mapping[str, Bools],
+) -> list[RelationDecisions]:
+    """What the rules decide (n,) about each predicate of the test rows."""
+    relations = []
+    for predicate in np.unique(predicates).tolist():
+        own = predicates == predicate
+        results = {
+            name: ThresholdResult(
+                float(rules[name].thresholds[predicate]), accuracy(decided[own], labels[own], weights[own])
+            )
+            for name, decided in decisions.items()
+        }
+        relations.append(RelationDecisions(predicate, int(own.sum()), results["learned"], results["median"]))
+    return relations

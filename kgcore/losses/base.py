@@ -6,11 +6,11 @@ from torch import Tensor
 
 
 class Loss(ABC):
-    """From scores to a scalar. Its keyword arguments are its options, with their defaults.
+    """Maps scores to a scalar. Its keyword arguments are its options, with their defaults.
 
-    Reduction: the sum over positives; over a positive's corruptions as each loss states.
+    Reduction: the sum over positives; each loss states how it combines the corruptions of a positive.
     """
 
     @abstractmethod
-    def __call__(self, positives: Tensor, negatives: Tensor) -> Tensor:
+    def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
         """Scores of positives (b,) and of their corruptions (b, eta) -> scalar, >= 0, to be minimised."""

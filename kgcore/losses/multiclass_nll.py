@@ -1,4 +1,4 @@
-"""Multiclass negative log-likelihood: the positive against its own corruptions."""
+"""Multiclass negative log-likelihood: a softmax over a positive and its corruptions."""
 
 import torch
 from torch import Tensor
@@ -14,6 +14,6 @@ class MulticlassNLL(Loss):
     Toutanova & Chen 2015; Lacroix et al., ICML 2018; paper, section 3.
     """
 
-    def __call__(self, positives: Tensor, negatives: Tensor) -> Tensor:
-        every = torch.cat([positives.unsqueeze(-1), negatives], -1)
+    def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
+        every = torch.cat([positives.unsqueeze(-1), corruptions], -1)
         return (torch.logsumexp(every, -1) - positives).sum()

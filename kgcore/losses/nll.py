@@ -14,5 +14,5 @@ class NLL(Loss):
     Trouillon et al., ICML 2016; paper, section 3.
     """
 
-    def __call__(self, positives: Tensor, negatives: Tensor) -> Tensor:
-        return softplus(-positives).sum() + softplus(negatives).sum()
+    def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
+        return softplus(-positives).sum() + softplus(corruptions).sum()

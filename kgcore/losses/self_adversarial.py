@@ -1,4 +1,4 @@
-"""Self-adversarial loss: harder corruptions weigh more."""
+"""Self-adversarial loss: corruptions with higher scores have larger weights."""
 
 import torch
 from torch import Tensor
@@ -10,16 +10,20 @@ from kgcore.registries import LOSSES
 
 @LOSSES.register("self_adversarial")
 class SelfAdversarial(Loss):
-    """L = - sum_{+} [ log sigmoid(margin + f(t+)) + sum_{-} p(t-) log sigmoid(-f(t-) - margin) ],
-    p(t-) = softmax over the positive's corruptions of alpha f(t-), taken as constant (no gradient).
+    """L = - sum_{+} [ log sigmoid(margin + f(t+)) + sum_{-} p(t-) log sigmoid(-f(t-) - margin) ].
 
-    Sun et al., "RotatE", ICLR 2019, equations 4 and 5; paper, section 3. margin 3, alpha 0.5 in the published code.
+    p(t-) is the softmax of alpha f(t-) over the positive's corruptions, and counts as a constant: it has no gradient.
+
+    Sun et al., "RotatE", ICLR 2019, equations 4 and 5; paper, section 3.
+
+    margin  in units of the score; 3 in the published code
+    alpha   inverse temperature of the weights, 0 = equal weights; 0.5 in the published code
     """
 
     def __init__(self, margin: float = 3.0, alpha: float = 0.5) -> None:
         self.margin, self.alpha = margin, alpha
 
-    def __call__(self, positives: Tensor, negatives: Tensor) -> Tensor:
-        shares = torch.softmax(self.alpha * negatives.detach(), -1)
-        hard = (shares * logsigmoid(-negatives - self.margin)).sum()
+    def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
+        weights = torch.softmax(self.alpha * corruptions.detach(), -1)
+        hard = (weights * logsigmoid(-corruptions - self.margin)).sum()
         return -(logsigmoid(self.margin + positives).sum() + hard)

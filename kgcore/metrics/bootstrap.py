@@ -1,4 +1,4 @@
-"""How far a figure measured on a sample of triples may be from the one of all triples: the bootstrap."""
+"""The bootstrap: how much a metric measured on a sample of triples varies from sample to sample."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from kgcore.arrays import Floats, Ints
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its interval.
+    """A value with its interval.
 
     value      measured on the sample
-    low, high  value -/+ z * standard error, z the normal quantile of the level
+    low, high  value -/+ z * standard error, where z is the normal quantile of the level
     """
 
     value: float
@@ -32,25 +32,25 @@ def bootstrap(
     level: float = 0.95,
     replicates: int = 1000,
 ) -> Estimate:
-    """The figure of a sample of n rows, with a two-sided interval of that level.
+    """The value of a metric on a sample of n rows, with a two-sided interval of that level.
 
-    figure  what is measured on the rows (m,) that it is given, positions in 0..n-1: of one prediction, or the
-            difference of two on the same rows, which makes the comparison paired
+    figure  the metric of some rows, given their positions (m,) in 0..n-1. It can be the difference of two predictions
+            on the same rows, which makes the comparison paired.
 
     A replicate draws n rows with replacement. The standard error is the standard deviation over replicates (Efron &
-    Tibshirani 1993, chapter 6), the interval the normal one, whose ends are stable at the levels of many comparisons,
-    where percentiles of the replicates would run out.
-    Rows are taken for independent: of corruptions that share their positive the interval is somewhat too narrow.
+    Tibshirani 1993, chapter 6). The interval is the normal one: its ends are stable at the levels that many comparisons
+    need, for which there are too few replicates to take percentiles.
+    Rows are treated as independent; if they are corruptions that share a positive, the interval is somewhat too narrow.
     """
     drawn = [figure(rng.integers(0, n, n)) for _ in range(replicates)]
     return estimate(figure(np.arange(n)), drawn, level)
 
 
 def estimate(value: float, drawn: Sequence[float], level: float = 0.95) -> Estimate:
-    """The interval of that level about a value, from what the replicates have in its place.
+    """The interval of that level about a value, given the values on the replicates.
 
-    Replicates where the figure is not defined (NaN), as a share of nothing is not, are left out; where fewer than two
-    are left, or the value itself is NaN, the ends are NaN.
+    Replicates on which the metric is not defined (NaN), such as a share of nothing, are left out. If fewer than two are
+    left, or the value itself is NaN, the ends are NaN.
     """
     defined = np.array(drawn)[np.isfinite(drawn)]
     error = float(np.std(defined, ddof=1)) if len(defined) > 1 else float("nan")
@@ -59,10 +59,11 @@ def estimate(value: float, drawn: Sequence[float], level: float = 0.95) -> Estim
 
 
 def resampled(n: int, rng: np.random.Generator, replicates: int, clusters: Ints | None = None) -> Iterator[Floats]:
-    """For each replicate how many times each of n rows was drawn (n,), with replacement.
+    """For each replicate, how many times each of n rows is drawn (n,), with replacement.
 
-    clusters  (n,) numbers from 0; rows of one number, as a positive and its corruptions, are drawn together, as many
-              clusters as there are (Davison & Hinkley 1997, section 3.8); None: every row by itself
+    clusters  (n,) numbers from 0. Rows with the same number, such as a positive and its corruptions, are drawn
+              together, and a replicate draws as many clusters as there are (Davison & Hinkley 1997, section 3.8).
+              None: each row is a cluster.
     """
     size = n if clusters is None else int(clusters.max()) + 1
     for _ in range(replicates):

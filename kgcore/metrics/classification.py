@@ -1,4 +1,4 @@
-"""Triple classification: one threshold on probabilities against one per relation on scores."""
+"""Triple classification: one threshold on the probability, or one threshold per relation on the score."""
 
 from dataclasses import dataclass
 
@@ -6,19 +6,24 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_labels, as_weights, same_length
 from kgcore.errors import InputError
+from kgcore.metrics.base import Draw, Metric, Sample
+from kgcore.registries import METRICS
 
 
 def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -> float:
-    """Weighted share of decisions that equal the label, in [0, 1]. Raises InputError for other labels than 0 and 1."""
+    """Weighted share of decisions (n,) that equal the label (n,), in [0, 1].
+
+    Raises InputError for labels other than 0 and 1.
+    """
     n = same_length(decisions=decisions, labels=labels)
     return float(np.average(np.asarray(decisions, dtype=bool) == as_labels(labels, n), weights=as_weights(weights, n)))
 
 
 @dataclass(frozen=True)
 class RelationThresholds:
-    """A threshold on the score per predicate: true where score > threshold.
+    """A threshold on the score for each predicate: a triple is called true where score > threshold.
 
-    thresholds (R,); a predicate without validation triples has the threshold of all of them together.
+    thresholds  (R,); a predicate without validation triples has the threshold of all validation triples
     """
 
     thresholds: Floats
@@ -32,7 +37,7 @@ class RelationThresholds:
 def learned_thresholds(
     predicates: Ints, scores: Scores, labels: Labels, num_predicates: int, weights: Weights | None = None
 ) -> RelationThresholds:
-    """Per predicate the threshold with the best (weighted) accuracy on these validation triples.
+    """For each predicate, the threshold with the best (weighted) accuracy on these validation triples (n,).
 
     Socher et al., NIPS 2013; paper, section 5.3.
     """
@@ -48,7 +53,10 @@ def learned_thresholds(
 def median_thresholds(
     predicates: Ints, scores: Scores, num_predicates: int, weights: Weights | None = None
 ) -> RelationThresholds:
-    """Per predicate the (weighted) median validation score: the published code's rule, right where half are true."""
+    """For each predicate, the (weighted) median of its validation scores (n,).
+
+    The rule of the published code; it is right only where half of the triples are true.
+    """
     w = as_weights(weights, same_length(predicates=predicates, scores=scores))
     thresholds = np.full(num_predicates, weighted_median(scores, w))
     for predicate in np.unique(predicates):
@@ -58,7 +66,7 @@ def median_thresholds(
 
 
 def weighted_median(values: Floats, weights: Weights) -> float:
-    """The value with half of the weight on either side; half-way between two where the halves meet between them."""
+    """The value with half of the weight on either side; the midpoint of two values if the halves meet between them."""
     order = np.argsort(values)
     share = np.cumsum(weights[order]) / weights.sum()
     low = int(np.searchsorted(share, 0.5 - 1e-12))
@@ -69,13 +77,43 @@ def weighted_median(values: Floats, weights: Weights) -> float:
 def best_threshold(scores: Scores, labels: Labels, weights: Weights) -> float:
     """The threshold tau that maximises the weighted accuracy of `score > tau`.
 
-    Candidates lie below all scores, half-way between neighbouring distinct ones, and above all; of equally good ones
-    the lowest is taken. Raises InputError without scores.
+    Candidates are below all scores, at the midpoints of neighbouring distinct scores, and above all scores; of equally
+    good candidates the lowest is chosen. Raises InputError if there are no scores.
     """
     if not len(scores):
         raise InputError("a threshold needs at least one score")
     distinct, place = np.unique(scores, return_inverse=True)
     gain = np.bincount(place, weights=weights * np.where(labels == 1, -1.0, 1.0))
-    correct = np.r_[0.0, np.cumsum(gain)]  # of a threshold above the first i distinct scores, up to a constant
+    correct = np.r_[0.0, np.cumsum(gain)]  # for a threshold above the first i distinct scores, up to a constant
     cuts = np.r_[distinct[0] - 1, (distinct[:-1] + distinct[1:]) / 2, distinct[-1]]
     return float(cuts[np.argmax(correct)])
+
+
+def accuracy_of(draw: Draw) -> float:
+    """Accuracy of the decision q > tau on a draw."""
+    return draw.tally.mean(*draw.sample.once(_hits))
+
+
+def _hits(sample: Sample) -> tuple[Floats, Floats]:
+    """Whether the decision is right about a true and about a false triple with each probability (g,)."""
+    called_true = (sample.rows.q > sample.tau).astype(np.float64)
+    return called_true, 1 - called_true
+
+
+def _accuracy_of_rows(sample: Sample) -> float:
+    return accuracy(sample.rows.probabilities > sample.tau, sample.rows.labels, sample.rows.weights)
+
+
+METRICS.add(
+    "accuracy",
+    Metric(
+        "accuracy",
+        "headline",
+        "highest",
+        accuracy_of,
+        _accuracy_of_rows,
+        heading="accuracy at tau",
+        order=40,
+        column=50,
+    ),
+)

@@ -1,16 +1,18 @@
-"""Discrimination: whether true triples have higher probabilities than false ones. Calibration has no part in it."""
+"""Discrimination: do true triples have higher probabilities than false ones? Calibration does not matter for it."""
 
 import numpy as np
 
 from kgcore.arrays import Labels, Probabilities, Weights
+from kgcore.metrics.base import Metric
 from kgcore.metrics.tally import Tally, tally
+from kgcore.registries import METRICS
 
 
 def auroc(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
     """Area under the ROC curve, in [0, 1]: the weighted share of pairs of a true and a false triple in which the true
-    one has the higher probability, ties counting half. Hanley & McNeil 1982.
+    triple has the higher probability; ties count half. Hanley & McNeil 1982.
 
-    NaN where one of the labels is missing. Raises InputError for values out of range.
+    NaN if one of the labels does not occur. Raises InputError for values out of range.
     """
     return auroc_of(tally(probabilities, labels, weights))
 
@@ -25,10 +27,10 @@ def auroc_of(t: Tally) -> float:
 
 
 def average_precision(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
-    """Weighted mean over the true triples of the precision at their probability, in [0, 1]: the step-wise area under
+    """Weighted mean, over the true triples, of the precision at their probability, in [0, 1]: the step-wise area under
     the precision-recall curve, sum_k (recall_k - recall_{k-1}) precision_k over falling thresholds.
 
-    A constant has the base rate. NaN where no triple is true. Raises InputError for values out of range.
+    For a constant probability it is the base rate. NaN if no triple is true. Raises InputError for values out of range.
     """
     return average_precision_of(tally(probabilities, labels, weights))
 
@@ -41,3 +43,20 @@ def average_precision_of(t: Tally) -> float:
     hits = np.flatnonzero(t.positive)
     found, called = (np.cumsum(values[::-1])[::-1][hits] for values in (t.positive, t.weight))
     return float(t.positive[hits] @ (found / called) / positive)
+
+
+METRICS.add(
+    "auroc",
+    Metric("AUROC", "discrimination", "highest", lambda draw: auroc_of(draw.tally), leading=True, order=140, column=30),
+)
+METRICS.add(
+    "average_precision",
+    Metric(
+        "average precision",
+        "discrimination",
+        "highest",
+        lambda draw: average_precision_of(draw.tally),
+        order=150,
+        column=40,
+    ),
+)

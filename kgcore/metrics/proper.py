@@ -1,8 +1,11 @@
-"""Proper scores: lowest in expectation for the true probabilities and nothing else."""
+"""Proper scores: in expectation, only the true probabilities reach the lowest value."""
 
 import numpy as np
 
-from kgcore.arrays import Labels, Probabilities, Weights, as_labels, as_probabilities, as_weights, same_length
+from kgcore.arrays import Floats, Labels, Probabilities, Weights
+from kgcore.metrics.base import NOT_NEGATIVE, Draw, Metric, Sample
+from kgcore.metrics.rows import judged_rows
+from kgcore.registries import METRICS
 
 CLIP = 1e-7  # as in the published code
 
@@ -12,7 +15,7 @@ def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None 
 
     Raises InputError for probabilities outside [0, 1] or labels other than 0 and 1.
     """
-    q, y, w = checked(probabilities, labels, weights)
+    q, y, w = judged_rows(probabilities, labels, weights)
     return float(np.average((q - y) ** 2, weights=w))
 
 
@@ -21,14 +24,48 @@ def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | No
 
     Paper, section 4. Raises InputError as `brier` does.
     """
-    q, y, w = checked(probabilities, labels, weights)
+    q, y, w = judged_rows(probabilities, labels, weights)
     q = q.clip(clip, 1 - clip)
     return float(-np.average(y * np.log(q) + (1 - y) * np.log1p(-q), weights=w))
 
 
-def checked(
-    probabilities: Probabilities, labels: Labels, weights: Weights | None
-) -> tuple[Probabilities, Labels, Weights]:
-    """The three arrays, of one length and in range. Raises InputError otherwise."""
-    n = same_length(probabilities=probabilities, labels=labels)
-    return as_probabilities(probabilities, n), as_labels(labels, n), as_weights(weights, n)
+def brier_of(draw: Draw) -> float:
+    """`brier` of a draw."""
+    return draw.tally.mean(*draw.sample.once(_squared_errors))
+
+
+def log_loss_of(draw: Draw) -> float:
+    """`log_loss` of a draw."""
+    return draw.tally.mean(*draw.sample.once(_logarithms))
+
+
+def _squared_errors(sample: Sample) -> tuple[Floats, Floats]:
+    """The losses of a true and of a false triple with each probability (g,)."""
+    q = sample.rows.q
+    return (1 - q) ** 2, q**2
+
+
+def _logarithms(sample: Sample) -> tuple[Floats, Floats]:
+    """The losses of a true and of a false triple with each probability (g,)."""
+    q = sample.rows.q.clip(CLIP, 1 - CLIP)
+    return -np.log(q), -np.log1p(-q)
+
+
+def _brier_of_rows(sample: Sample) -> float:
+    return brier(sample.rows.probabilities, sample.rows.labels, sample.rows.weights)
+
+
+def _log_loss_of_rows(sample: Sample) -> float:
+    return log_loss(sample.rows.probabilities, sample.rows.labels, sample.rows.weights)
+
+
+METRICS.add(
+    "brier",
+    Metric(
+        "Brier score", "headline", "lowest", brier_of, _brier_of_rows, leading=True, with_ends=True, order=10, column=10
+    ),
+)
+METRICS.add(
+    "log_loss",
+    Metric("log loss", "headline", "lowest", log_loss_of, _log_loss_of_rows, NOT_NEGATIVE, order=20, column=20),
+)

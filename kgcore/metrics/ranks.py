@@ -1,4 +1,4 @@
-"""Summaries of filtered ranks."""
+"""Metrics of filtered ranks."""
 
 import numpy as np
 

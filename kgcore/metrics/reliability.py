@@ -1,25 +1,28 @@
-"""Reliability: of the triples called 70 % likely, are 70 % true?"""
+"""Reliability: are 70 % of the triples with probability 0.7 true?"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
-from kgcore.metrics.proper import checked
+from kgcore.metrics.base import Draw, Metric, Sample
+from kgcore.metrics.bins import bin_starts, binned_ece_of, equal_width_bins
+from kgcore.metrics.rows import judged_rows
+from kgcore.registries import METRICS
 
 Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """One row a bin that holds anything; arrays (m,).
+    """A reliability diagram: one row per bin that is not empty; arrays (m,).
 
     lower, upper  the bin's edges
     predicted     weighted mean probability in the bin
     observed      weighted share of true triples
-    low, high     95 % Wilson interval of that share, on the effective count
-    count         triples in the bin
-    weight        the bin's share of all weight; sums to 1
+    low, high     95 % Wilson interval of that share, with the effective count
+    count         number of triples in the bin
+    weight        the bin's share of the total weight; sums to 1
     """
 
     lower: Floats
@@ -40,11 +43,11 @@ class Reliability:
 def reliability(
     probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
 ) -> Reliability:
-    """Bin by probability into `bins` bins of equal width, each (lower, upper], the first with 0.
+    """The reliability diagram over `bins` bins of equal width, each (lower, upper]; the first has 0, too.
 
-    Intervals take the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of range.
+    Intervals use the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of range.
     """
-    q, y, w = checked(probabilities, labels, weights)
+    q, y, w = judged_rows(probabilities, labels, weights)
     place = equal_width_bins(q, bins)
     total, squares = np.bincount(place, w, bins), np.bincount(place, w**2, bins)
     used = total > 0
@@ -65,18 +68,34 @@ def reliability(
     )
 
 
-def equal_width_bins(probabilities: Probabilities, bins: int) -> Ints:
-    """Which of `bins` bins of equal width, each (lower, upper], the first with 0, holds each probability (n,)."""
-    return np.clip(np.ceil(probabilities * bins).astype(np.int64) - 1, 0, bins - 1)
-
-
 def ece(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10) -> float:
-    """Expected calibration error over equal-width bins; see `Reliability.ece`."""
+    """Expected calibration error over equal-width bins, in [0, 1]; see `Reliability.ece`."""
     return reliability(probabilities, labels, weights, bins).ece
 
 
 def wilson(share: Floats, count: Floats, z: float = Z95) -> tuple[Floats, Floats]:
-    """Wilson's score interval of a share observed `count` times; count may be fractional. Wilson 1927."""
+    """Wilson's score interval of shares (m,) of `count` (m,) trials; counts can be fractional. Wilson 1927."""
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def diagram(sample: Sample) -> Reliability:
+    """The reliability diagram of a sample."""
+    return reliability(sample.rows.probabilities, sample.rows.labels, sample.rows.weights, sample.bins)
+
+
+def ece_of(draw: Draw) -> float:
+    """`ece` of a draw."""
+    return binned_ece_of(draw.tally, draw.sample.once(_starts))
+
+
+def _starts(sample: Sample) -> Ints:
+    return bin_starts(equal_width_bins(sample.rows.q, sample.bins))
+
+
+def _ece_of_rows(sample: Sample) -> float:
+    return sample.once(diagram).ece
+
+
+METRICS.add("ece", Metric("ECE", "headline", "lowest", ece_of, _ece_of_rows, order=30, column=30))

@@ -1,13 +1,15 @@
-"""Smooth ECE: the calibration error with a kernel in place of bins, of a width that the data choose."""
+"""Smooth ECE: the calibration error with a kernel in place of bins; the data determine the kernel's width."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 from kgcore.arrays import Floats, Labels, Probabilities, Weights
+from kgcore.metrics.base import Metric
 from kgcore.metrics.tally import Tally, tally
+from kgcore.registries import METRICS
 
-CELLS = 2048  # of the grid on [0, 1]: fine against the bandwidths that samples of up to a million triples lead to
+CELLS = 2048  # cells of the grid on [0, 1]: narrow beside the kernel's width for samples of up to a million triples
 TOLERANCE = 1e-7
 
 
@@ -17,9 +19,9 @@ def smooth_ece(probabilities: Probabilities, labels: Labels, weights: Weights | 
 
     smECE_sigma = integral over t in [0, 1] of |sum_i w_i (y_i - q_i) K_sigma(t, q_i)| / sum_i w_i
 
-    K_sigma is the Gaussian density of standard deviation sigma about q_i, its mass beyond 0 and 1 reflected back.
-    smECE_sigma falls as sigma grows, so there is one such sigma. Unlike errors over bins it has no setting, does not
-    jump when probabilities move a little, and is near 0 exactly where the distance to perfect calibration is.
+    K_sigma is the Gaussian density with standard deviation sigma about q_i; its mass beyond 0 and 1 is reflected back.
+    smECE_sigma falls as sigma grows, so there is one such sigma. Unlike errors over bins, smooth ECE has no setting,
+    does not jump when probabilities change a little, and is near 0 exactly if the distance to perfect calibration is.
     Raises InputError for values out of range.
     """
     return smooth_ece_of(tally(probabilities, labels, weights))
@@ -34,7 +36,8 @@ def smoothed_error(t: Tally) -> Callable[[float], float]:
     """sigma -> smECE_sigma of a tally.
 
     Residuals are split between the two nearest centres of CELLS equal cells. The reflected kernel is diagonal in the
-    cosines cos(pi k t), with eigenvalues exp(-(pi k sigma)^2 / 2): a cosine transform, a product, and back.
+    cosines cos(pi k t), with eigenvalues exp(-(pi k sigma)^2 / 2), so a smoothing is a cosine transform, a product, and
+    the inverse transform.
     """
     from scipy.fft import dct, idct
 
@@ -48,7 +51,7 @@ def smoothed_error(t: Tally) -> Callable[[float], float]:
 
 
 def _on_grid(t: Tally) -> Floats:
-    """The residuals' sum at each centre (CELLS,); what lies beyond the outermost centres is reflected onto them."""
+    """The sum of the residuals at each centre (CELLS,); those beyond the outermost centres are reflected onto them."""
     position = t.q * CELLS - 0.5
     below = np.floor(position).astype(np.int64)
     above, residual = position - below, t.residual
@@ -59,7 +62,10 @@ def _on_grid(t: Tally) -> Floats:
 
 
 def _fixed_point(error: Callable[[float], float]) -> float:
-    """Where a falling error(x) equals x: x and error(x) lie on either side of it. Secants, halving where they fail."""
+    """The x at which a falling error(x) equals x. The solution lies between x and error(x), for every x.
+
+    Secant steps, and a bisection where a secant step leaves the bracket.
+    """
     low, high, x = 0.0, 1.0, 0.05
     last = None
     for _ in range(100):
@@ -70,3 +76,18 @@ def _fixed_point(error: Callable[[float], float]) -> float:
         step = x - gap * (x - last[0]) / (gap - last[1]) if last and gap != last[1] else x + gap
         last, x = (x, gap), step if low < step < high else (low + high) / 2
     return x
+
+
+METRICS.add(
+    "smooth_ece",
+    Metric(
+        "smooth ECE",
+        "calibration",
+        "lowest",
+        lambda draw: smooth_ece_of(draw.tally),
+        leading=True,
+        with_ends=True,
+        order=70,
+        column=10,
+    ),
+)

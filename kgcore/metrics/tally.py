@@ -1,4 +1,4 @@
-"""Judged probabilities pooled by value: what every figure of a weighted or resampled set of triples is made from."""
+"""Judged triples grouped by probability: the input of every metric of a weighted or resampled set of triples."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,19 +6,19 @@ from functools import cached_property
 import numpy as np
 
 from kgcore.arrays import Floats, Labels, Probabilities, Weights
-from kgcore.metrics.proper import checked
+from kgcore.metrics.rows import judged_rows
 
 
 @dataclass(frozen=True)
 class Tally:
-    """One entry a distinct probability; arrays (g,).
+    """One entry per distinct probability; arrays (g,).
 
     q                                   the probabilities, increasing
-    positive, negative                  weight of the true and of the false triples that have it, >= 0
+    positive, negative                  total weight of the true and of the false triples with this probability, >= 0
     positive_squares, negative_squares  sums of their squared weights
 
-    Equal probabilities are one entry, so no figure made from a tally depends on the order of ties. An entry without any
-    weight, as a resampling leaves some, changes nothing.
+    Equal probabilities share one entry, so a metric of a tally does not depend on the order of ties. Resampling can
+    leave entries without weight; they do not change any metric.
     """
 
     q: Probabilities
@@ -29,32 +29,34 @@ class Tally:
 
     @cached_property
     def weight(self) -> Floats:
-        """Weight of all triples that have the probability (g,)."""
+        """Total weight of the triples with each probability (g,)."""
         return self.positive + self.negative
 
     @cached_property
     def residual(self) -> Floats:
-        """Sum of w_i (y_i - q_i) over the triples that have the probability (g,)."""
+        """Sum of w_i (y_i - q_i) over the triples with each probability (g,)."""
         return self.positive * (1 - self.q) - self.negative * self.q
 
     def mean(self, if_true: Floats, if_false: Floats) -> float:
-        """Weighted mean over triples of what is if_true (g,) of a true one and if_false (g,) of a false one."""
+        """Weighted mean over triples: a true triple counts if_true (g,), a false triple if_false (g,)."""
         total = self.positive @ if_true + self.negative @ if_false
         return float(total / self.weight.sum())
 
 
-class Pool:
-    """Probabilities, labels and weights (n,), sorted once, to be tallied under many resamplings of the rows.
+class SortedRows:
+    """Probabilities, labels and weights (n,), sorted once, so that many resamplings of the rows are tallied fast.
 
-    most  more than so many distinct probabilities are pooled with their neighbours into about so many groups of equally
-          many rows, each at its weighted mean: far quicker, and of no account for how a figure varies
+    most  the largest number of distinct probabilities that are kept apart. If there are more, neighbours are merged
+          into about `most` groups of equally many rows, each at its weighted mean. That is much faster and hardly
+          changes how a metric varies.
     Raises InputError for values out of range.
     """
 
     def __init__(
         self, probabilities: Probabilities, labels: Labels, weights: Weights | None = None, most: int | None = None
     ) -> None:
-        q, y, w = checked(probabilities, labels, weights)
+        q, y, w = judged_rows(probabilities, labels, weights)
+        self.probabilities, self.labels, self.weights = q, y, w
         distinct, place, count = np.unique(q, return_inverse=True, return_counts=True)
         if most is not None and len(distinct) > most:
             group = (np.cumsum(count) - 1) * most // len(q)
@@ -64,7 +66,7 @@ class Pool:
         self._sides = [(rows, place[rows], w[rows], w[rows] ** 2) for rows in map(np.flatnonzero, (y == 1, y == 0))]
 
     def tally(self, counts: Floats | None = None) -> Tally:
-        """The tally with every row (n,) taken `counts` times; once, where they are not given."""
+        """The tally in which row i occurs counts[i] times; counts (n,), None: every row once."""
         sums: list[Floats] = []
         squares: list[Floats] = []
         for rows, place, w, squared in self._sides:
@@ -75,5 +77,5 @@ class Pool:
 
 
 def tally(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Tally:
-    """Pool probabilities (n,) in [0, 1] with their labels and weights. Raises InputError for values out of range."""
-    return Pool(probabilities, labels, weights).tally()
+    """Tally probabilities (n,) in [0, 1] with their labels and weights. Raises InputError for values out of range."""
+    return SortedRows(probabilities, labels, weights).tally()

@@ -1,4 +1,5 @@
-"""Scoring functions, one file each; base.py is the contract.
+"""Scoring functions, one file each. base.py is the contract, comparators.py has dot products and distances.
 
-trained.py holds a trained model with its tables, cohort.py the cohort term of its scores, inverse.py inverse relations.
+trained.py is a scoring function with its trained tables, cohort.py the cohort term of its scores, and inverse.py the
+score of a model with inverse predicates. How a model is trained is not decided here.
 """

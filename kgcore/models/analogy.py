@@ -1,9 +1,10 @@
-"""ANALOGY: a predicate is a normal matrix, half of it diagonal and half 2 x 2 rotations with a length."""
+"""ANALOGY: a predicate is a normal matrix, half of it diagonal and half scaled 2 x 2 rotations."""
 
 import torch
 from torch import Tensor
 
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
 from kgcore.models.complex import ComplEx
 from kgcore.registries import MODELS
 
@@ -13,12 +14,12 @@ class Analogy(QueryModel):
     """f(s, p, o) = sum_{i <= 2k} r_i s_i o_i + Re(sum_{j <= k} r'_j s'_j conj(o'_j)): DistMult beside ComplEx.
 
     Liu et al., "Analogical Inference for Multi-relational Embeddings", ICML 2017; half of the numbers are scalars and
-    half blocks, as in its published code.
+    half are blocks, as in its published code.
     Embeddings: (4k,) real for entities and predicates: 2k scalars, then k complex numbers, real parts first.
     Range: all reals.
     """
 
-    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
     comparator = DotProduct()
 
     def __init__(self, k: int) -> None:

@@ -1,4 +1,4 @@
-"""CapsE: ConvKB's feature maps are capsules, and the length of the one that they are routed to is the score."""
+"""CapsE: ConvKB's feature maps form capsules, and the length of the capsule that they are routed to is the score."""
 
 import math
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from kgcore.arrays import Floats
-from kgcore.errors import InputError
-from kgcore.models.base import Model, whole
+from kgcore.models.base import Model
 from kgcore.models.convkb import feature_maps
+from kgcore.models.options import whole
 from kgcore.registries import MODELS
 
-TINY = 1e-12  # a capsule of zeros has a logarithm and a gradient, too
+TINY = 1e-12  # gives a capsule of zeros a finite logarithm and gradient
 
 
 def _squashed(vectors: Tensor) -> Tensor:
-    """(..., d) -> (..., d): the same direction, the length |v|^2 / (1 + |v|^2)."""
+    """(..., d) -> (..., d): vectors of the same direction and of length |v|^2 / (1 + |v|^2)."""
     square = vectors.square().sum(-1, keepdim=True)
     return vectors * (square + TINY).sqrt() / (1 + square)
 
@@ -29,29 +29,27 @@ class CapsE(Model):
     v = sum_i c_i W_i u_i, u_fi = relu(a_f s_i + b_f r_i + c_f o_i + d_f)
 
     Nguyen et al., "A Capsule Network-based Embedding Model for Knowledge Graph Completion and Search Personalization",
-    NAACL 2019. Capsule u_i of the first layer is the i-th number of every feature map. It votes with W_i u_i, and c is
-    the softmax over i of how far the votes agreed: 0 at first, and after every routing but the last
-    W_i u_i . squash(v) more. No dropout, and embeddings that start at random, not from TransE.
+    NAACL 2019. Capsule u_i of the first layer holds the i-th number of every feature map and votes W_i u_i. c is the
+    softmax over i of the agreements b_i: 0 at first, then increased by W_i u_i . squash(v) after every routing but the
+    last. There is no dropout inside, and embeddings start at random, not from TransE.
     Embeddings: (k,) real for entities and predicates; shared: the filters (a_f, b_f, c_f), their biases d_f, and the
-    maps W_i. Range: for the length [0, 1), for its log-odds all reals.
-    The log-odds rank as the lengths do, and are what NLL and self-adversarial take a score for: under these, with many
-    corruptions a positive, the lengths themselves all shrink to 0.
+    maps W_i. Range: [0, 1) for the length, all reals for its log-odds.
+    The log-odds give the same ranks as the lengths. NLL and the self-adversarial loss expect log-odds: with these
+    losses and many corruptions per positive, the lengths themselves all shrink to 0.
 
-    filters   number of filters, the length of a capsule of the first layer; 32 is our choice
-    capsule   length of the second layer's capsule, 10 as in the authors' code
+    filters   number of filters, which is the size of a capsule of the first layer; 32 is our choice
+    capsule   size of the second layer's capsule, 10 as in the authors' code
     routings  iterations of the routing, 1 as in the authors' code: then every c_i is 1 / k
-    log_odds  1 = the log-odds of the length, 0 = the length itself, as published
+    log_odds  whether the score is the log-odds of the length; false = the length itself, as published
     """
 
     scale = 0.5
 
     def __init__(
-        self, k: int, filters: float = 32, capsule: float = 10, routings: float = 1, log_odds: float = 1
+        self, k: int, filters: float = 32, capsule: float = 10, routings: float = 1, log_odds: bool = True
     ) -> None:
         super().__init__(k)
-        if log_odds not in (0, 1):
-            raise InputError(f"log_odds is {log_odds:g}: it must be 0 or 1")
-        self.log_odds = bool(log_odds)
+        self.log_odds = log_odds
         self.filters, self.capsule = whole("filters", filters), whole("capsule", capsule)
         self.routings = whole("routings", routings)
 

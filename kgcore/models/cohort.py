@@ -1,4 +1,4 @@
-"""Cohorts: what a triple's score is worth beside those of other objects in its place."""
+"""Cohorts: scores relative to the scores of other objects of the same predicate."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,17 +18,20 @@ class Cohort:
         f'(s, p, o) = f(s, p, o) - weight level(s, p)
         level(s, p) = T log( 1/|C_p| sum_{c in C_p} exp(f(s, p, c) / T) )
 
-    C_p, the cohort of p, are objects that p has in training. Where a subject fits everything, to fit one more object
-    says little; where it fits nothing, to fit one a little says much. With weight 0 a score is f; with weight and
-    temperature T = 1, up to a constant of p, the log-likelihood of the object among the cohort. The smaller T, the more
-    the level is that of the best of the cohort; the larger, that of its mean.
+    The cohort C_p of a predicate p is a set of objects that p has in training. A high score means little for a subject
+    that scores high with every object of the cohort, and much for a subject that scores low with all of them. With
+    weight 0 the score is f. With weight 1 and temperature T = 1 it is the log-likelihood of the object among the
+    cohort, up to a constant for each p. As T goes to 0 the level becomes the maximum over the cohort; for large T, the
+    mean.
 
-    Rosenberg et al., "The Use of Cohort Normalized Scores for Speaker Verification", ICSLP 1992; half of the level of
-    the nearest ones is taken off similarities by Conneau et al., "Word Translation Without Parallel Data", ICLR 2018,
-    equation 3, against hubs.
+    Rosenberg et al., "The Use of Cohort Normalized Scores for Speaker Verification", ICSLP 1992. Conneau et al., "Word
+    Translation Without Parallel Data", ICLR 2018, equation 3, subtract half of the mean similarity of the nearest
+    neighbours, against hubs.
 
-    members  (n,) the entities of all cohorts, one cohort after the other
-    starts   (R + 1,) where the cohort of each predicate starts, and n
+    weight       of the level, from 0 to 1
+    temperature  T, above 0, in units of the score
+    members      (n,) the entities of all cohorts, one cohort after the other
+    starts       (R + 1,) the position in `members` where the cohort of each predicate starts, and n
     """
 
     weight: float
@@ -37,7 +40,7 @@ class Cohort:
     starts: Ints
 
     def levels(self, model: Model, tables: Embeddings, triples: Triples) -> Floats:
-        """(n, 3) -> (n,) float64: level(s, p) of each triple, found once for each (p, s), a predicate at a time."""
+        """(n, 3) -> (n,) float64: level(s, p) of each triple, computed once for each distinct (s, p)."""
         pairs, place = np.unique(triples[:, 1::-1], axis=0, return_inverse=True)
         found = np.empty(len(pairs))
         first = np.searchsorted(pairs[:, 0], np.arange(len(self.starts)))
@@ -61,8 +64,11 @@ class Cohort:
 def draw_cohort(
     graph: KnowledgeGraph, size: int, weight: float, temperature: float, rng: np.random.Generator
 ) -> Cohort:
-    """For every predicate all the objects that training has of it, or `size` of them drawn without replacement; of a
-    predicate that training does not have, of all entities. Memory: at most `size` numbers a predicate."""
+    """Draw a cohort for every predicate: its objects in training, or `size` of them without replacement.
+
+    For a predicate without training triples the cohort is drawn from all entities. Memory: at most `size` numbers per
+    predicate.
+    """
     seen = np.unique(graph.train.positives[:, 1:], axis=0)
     places = np.searchsorted(seen[:, 0], np.arange(len(graph.predicates) + 1))
     cohorts = []

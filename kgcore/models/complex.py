@@ -1,9 +1,10 @@
-"""ComplEx: DistMult over the complex numbers, so that a predicate need not be symmetric."""
+"""ComplEx: DistMult over the complex numbers, which also models predicates that are not symmetric."""
 
 import torch
 from torch import Tensor
 
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
 from kgcore.registries import MODELS
 
 
@@ -12,11 +13,11 @@ class ComplEx(QueryModel):
     """f(s, p, o) = Re(sum_i r_i s_i conj(o_i)).
 
     Trouillon et al., "Complex Embeddings for Simple Link Prediction", ICML 2016.
-    Embeddings: (k,) complex, held as (2k,) real, real parts first. Range: all reals.
+    Embeddings: (k,) complex, stored as (2k,) real, real parts first. Range: all reals.
     As queries: Re(<s r, o>) = (s r) . o and Re(<s, conj(r) o>) = s . (conj(r) o), dot products of the real vectors.
     """
 
-    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
     comparator = DotProduct()
 
     @property

@@ -1,4 +1,4 @@
-"""ConvE: subject and predicate are laid out as one image; its 2D convolution says what a fitting object looks like."""
+"""ConvE: a 2D convolution of the image of subject and predicate gives the point to compare objects with."""
 
 import math
 from collections.abc import Mapping
@@ -10,37 +10,45 @@ from torch.nn.functional import conv2d, relu
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.models.base import Model, whole
+from kgcore.models.base import Model
+from kgcore.models.options import CHOSEN_FROM_K, Chosen, whole
 from kgcore.registries import MODELS
 
 
 @MODELS.register("conve")
 class ConvE(Model):
-    """f(s, p, o) = relu(vec(relu([s; r] * F + a)) W + b) . o, [s; r] the two reshaped to images, one above the other.
+    """f(s, p, o) = relu(vec(relu([s; r] * F + a)) W + b) . o, where [s; r] is the image of s above the image of r.
 
     Dettmers et al., "Convolutional 2D Knowledge Graph Embeddings", AAAI 2018, equation 1, with a bias of the filters
-    and of the projection as in its published code. No dropout within, no batch normalisation, no bias of an entity.
+    and of the projection as in its published code. There is no dropout inside, no batch normalisation, and no entity
+    bias.
     Embeddings: (k,) real for entities and predicates; shared: the filters F, the projection W and their biases. Range:
     all reals.
-    The object side is one query for all candidates. The subject side convolves every candidate: train with inverse
-    relations, as the authors did, or with an object_share of 1, to be spared that.
+    Corrupted objects are compared with one query. Corrupted subjects each need a convolution: to avoid this cost, train
+    with inverse relations, as the authors did, or corrupt only objects.
 
     filters  number of filters
-    kernel   their height and width; 3 by default, less where the image is smaller
-    height   rows of a reshaped embedding, a divisor of k; by default the largest that makes it no higher than wide
+    kernel   height and width of a filter; by default 3, or the shorter side of the image where that is less
+    height   rows of an embedding's image, a divisor of k; by default the largest divisor that is at most sqrt(k)
     """
 
     scale = 0.5
 
-    def __init__(self, k: int, filters: float = 32, kernel: float | None = None, height: float | None = None) -> None:
+    def __init__(
+        self,
+        k: int,
+        filters: float = 32,
+        kernel: float | Chosen = CHOSEN_FROM_K,
+        height: float | Chosen = CHOSEN_FROM_K,
+    ) -> None:
         super().__init__(k)
         self.filters = whole("filters", filters)
         fitting = max(h for h in range(1, math.isqrt(k) + 1) if k % h == 0)
-        self.height = fitting if height is None else whole("height", height)
+        self.height = fitting if height is CHOSEN_FROM_K else whole("height", height)
         if k % self.height:
             raise InputError(f"height is {self.height}: it must divide k, which is {k}")
         image = 2 * self.height, k // self.height
-        self.kernel = min(3, *image) if kernel is None else whole("kernel", kernel)
+        self.kernel = min(3, *image) if kernel is CHOSEN_FROM_K else whole("kernel", kernel)
         if self.kernel > min(image):
             raise InputError(f"kernel is {self.kernel}: it must fit in the image of {image[0]} x {image[1]}")
         self.map_size = (image[0] - self.kernel + 1) * (image[1] - self.kernel + 1)

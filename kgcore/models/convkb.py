@@ -1,4 +1,4 @@
-"""ConvKB: filters of one row run over subject, predicate and object beside each other."""
+"""ConvKB: filters of shape 1 x 3 over the columns of subject, predicate and object."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from kgcore.arrays import Floats
-from kgcore.models.base import Model, whole
+from kgcore.models.base import Model
+from kgcore.models.options import whole
 from kgcore.registries import MODELS
 
 
@@ -27,13 +28,13 @@ class ConvKB(Model):
     """f(s, p, o) = sum_{f, i} w_fi relu(a_f s_i + b_f r_i + c_f o_i + d_f).
 
     Nguyen et al., "A Novel Embedding Model for Knowledge Base Completion Based on Convolutional Neural Network",
-    NAACL 2018. No dropout, and embeddings that start at random, not from TransE. There a true triple has a low score;
-    here w takes the sign.
+    NAACL 2018. There is no dropout inside, and embeddings start at random, not from TransE. In the publication a true
+    triple has a low score; here w has the opposite sign.
     Embeddings: (k,) real for entities and predicates; shared: the filters (a_f, b_f, c_f), their biases d_f, and w.
     Range: all reals.
 
-    filters  number of filters; 32 is the default of AmpliGraph, which computed the calibration paper's numbers, while
-             the authors' own code has 500, and 64 or 128 in its later version
+    filters  number of filters; 32 is the default of AmpliGraph, which computed the calibration paper's numbers. The
+             authors' code has 500, its later version 64 or 128
     """
 
     scale = 0.5

@@ -1,8 +1,9 @@
-"""DistMult: a bilinear form with a diagonal matrix a predicate."""
+"""DistMult: a bilinear form with a diagonal matrix for each predicate."""
 
 from torch import Tensor
 
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
 from kgcore.registries import MODELS
 
 
@@ -14,7 +15,7 @@ class DistMult(QueryModel):
     Embeddings: (k,) real for entities and predicates. Range: all reals.
     """
 
-    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
     comparator = DotProduct()
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
 from kgcore.registries import MODELS
 
 
@@ -12,9 +13,9 @@ class HolE(QueryModel):
     """f(s, p, o) = r . (s corr o), where (s corr o)_j = sum_i s_i o_{(i + j) mod k}, by FFT in O(k log k).
 
     Nickel et al., "Holographic Embeddings of Knowledge Graphs", AAAI 2016.
-    The paper's published numbers are those of `hole_complex`, the equivalent of Hayashi & Shimbo (ACL 2017).
+    The paper's published numbers come from `hole_complex`, the equivalent of Hayashi & Shimbo (ACL 2017).
     Embeddings: (k,) real for entities and predicates. Range: all reals.
-    As queries: r . (s corr o) = o . (s conv r) = s . (r corr o), conv the circular convolution.
+    As queries: r . (s corr o) = o . (s conv r) = s . (r corr o), where conv is circular convolution.
     """
 
     scale = 0.1  # smaller than DistMult's: a score is a sum of k^2 products, not of k

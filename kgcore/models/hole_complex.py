@@ -10,17 +10,16 @@ from kgcore.registries import MODELS
 class HolEComplEx(ComplEx):
     """f(s, p, o) = (2 / k) Re(sum_i r_i s_i conj(o_i)).
 
-    Hayashi & Shimbo, "On the Equivalence of Holographic and Complex Embeddings for Link Prediction", ACL 2017: up to
-    the Fourier transform the two are one. The paper's published code takes this for HolE, so its numbers are of this.
-    `hole` is the circular correlation itself.
-    Embeddings: (k,) complex, held as (2k,) real, real parts first. Range: all reals.
+    Hayashi & Shimbo, "On the Equivalence of Holographic and Complex Embeddings for Link Prediction", ACL 2017: HolE
+    and ComplEx are equal up to the Fourier transform. The paper's published code uses this form for HolE, so its
+    numbers are this model's. `hole` is the circular correlation itself.
+    Embeddings: (k,) complex, stored as (2k,) real, real parts first. Range: all reals.
     """
 
     def __init__(self, k: int) -> None:
         super().__init__(k)
-        self.scale = ComplEx.scale * (k / 2) ** (
-            1 / 3
-        )  # a score is a product of three: it starts as large as ComplEx's
+        # a score is a sum of products of three numbers: with this scale it starts as large as ComplEx's
+        self.scale = ComplEx.scale * (k / 2) ** (1 / 3)
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         return super().object_query(subjects, predicates) * (2 / self.k)

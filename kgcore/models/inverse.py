@@ -1,4 +1,4 @@
-"""Inverse predicates: a triple is read both ways."""
+"""The score of a model with inverse predicates: the mean over both directions of a triple."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -12,12 +12,12 @@ from kgcore.models.base import Embeddings, Model
 
 
 class BothWays(Model):
-    """1/2 (f(s, p, o) + f(o, p', s)), p' the inverse of p, whose embedding is learnt by itself.
+    """1/2 (f(s, p, o) + f(o, p', s)), where p' is the inverse of p and has an embedding of its own.
 
     Lacroix et al., "Canonical Tensor Decomposition for Knowledge Base Completion", ICML 2018, section 4.1, learn p for
-    the objects and p' for the subjects, which leaves a triple with two scores; their mean is one score a triple, as in
+    the objects and p' for the subjects, so that a triple has two scores. Their mean is one score per triple, as in
     SimplE (Kazemi & Poole, NeurIPS 2018).
-    Embeddings: entities as f's; predicates f's of p, then f's of p'. Range: f's.
+    Embeddings: entities as in f; predicates the embedding of p in f, then that of p'. Range: as in f.
     """
 
     def __init__(self, model: Model) -> None:
@@ -58,6 +58,8 @@ class BothWays(Model):
 
 
 def folded(tables: Embeddings) -> Embeddings:
-    """The tables of R predicates and, below them, their R inverses as those that `BothWays` takes: the two side by
-    side."""
+    """The tables that `BothWays` takes: each predicate beside its inverse, (R, 2 w).
+
+    tables  with 2R predicates of width w: R predicates, and below them their R inverses
+    """
     return Embeddings(tables.entities, torch.cat(tables.predicates.chunk(2), -1), tables.shared)

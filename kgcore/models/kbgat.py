@@ -1,4 +1,4 @@
-"""KBGAT: entities gather what their neighbours in the training graph tell, by attention; ConvKB scores the result."""
+"""KBGAT: attention over an entity's neighbours in the training graph encodes it, and ConvKB scores the result."""
 
 import math
 from collections.abc import Mapping
@@ -9,20 +9,26 @@ from torch import Tensor
 from torch.nn.functional import elu, leaky_relu
 
 from kgcore.arrays import Floats
-from kgcore.models.base import GraphModel, whole
+from kgcore.models.base import GraphModel
 from kgcore.models.convkb import ConvKB
+from kgcore.models.options import whole
 from kgcore.registries import MODELS
 
 
 def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tensor, attention: Tensor) -> Tensor:
-    """(E, m) -> (E, heads, k): for each entity o the mean of c = W [o; s; p] over the triples (s, p, o), weighted by
-    the softmax of leaky_relu(a . c); 0 for an entity that is no object.
+    """(E, m) -> (E, heads, k): for each entity o the weighted mean of c = W [o; s; p] over the triples (s, p, o).
+
+    The weights are the softmax of leaky_relu(a . c). An entity that is never an object gets 0.
 
     predicates (R, r); triples (n, 3); weights W (heads, m + m + r, k); attention a (heads, k)
     """
     (count, width), (s, p, o) = entities.shape, triples.unbind(1)
-    parts = torch.split(weights, [width, width, predicates.shape[1]], 1)  # W [o; s; p] is a sum of three
-    of_o, of_s, of_p = (  # so each is taken of the rows of a table, not of every triple
+    parts = torch.split(weights, [width, width, predicates.shape[1]], 1)
+    (
+        of_o,
+        of_s,
+        of_p,
+    ) = (  # W [o; s; p] is a sum of three: each is computed for the rows of a table, not for every triple
         torch.einsum("ni,hik->nhk", table, part)
         for table, part in zip((entities, entities, predicates), parts, strict=True)
     )
@@ -33,25 +39,26 @@ def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tens
     shares = (logits - largest.index_select(0, o)).exp()
     total = torch.zeros_like(largest).index_add(0, o, shares)
     shares = shares / total.index_select(0, o)
-    told = (of_s.index_select(0, s) + of_p.index_select(0, p)) * shares.unsqueeze(-1)
-    return (of_o * (total > 0).unsqueeze(-1)).index_add(0, o, told)
+    messages = (of_s.index_select(0, s) + of_p.index_select(0, p)) * shares.unsqueeze(-1)
+    return (of_o * (total > 0).unsqueeze(-1)).index_add(0, o, messages)
 
 
 @MODELS.register("kbgat")
 class KBGAT(ConvKB, GraphModel):
-    """f(s, p, o) = ConvKB's, of encoded embeddings:
+    """f(s, p, o) = ConvKB's score of the encoded embeddings e', r':
 
-    h_o = elu(sum_{(s, p, o)} alpha c), c = W [e_o; e_s; r_p], alpha = softmax over o's triples of leaky_relu(a . c),
-    for every head; r' = r W_r; then the same once more of the heads' h beside each other and r', to k numbers: h'.
-    e' = e W_e + h'.
+    h_o = elu(sum_{(s, p, o)} alpha c) for every head, with c = W [e_o; e_s; r_p] and alpha the softmax of
+    leaky_relu(a . c) over the triples of o; r' = r W_r. A second layer of one head maps the concatenated heads h and
+    r' to k numbers h' in the same way. e' = e W_e + h'.
 
-    Nathani et al., "Learning Attention-based Embeddings for Relation Prediction in Knowledge Graphs", ACL 2019; that an
-    object gathers from its subjects, and the layers' shapes, are the authors' code's. Encoder and decoder are trained
-    together with any loss, not the encoder first, as if it were TransE; no auxiliary edges for paths of two triples, no
-    dropout, no unit norms, and embeddings that start at random.
+    Nathani et al., "Learning Attention-based Embeddings for Relation Prediction in Knowledge Graphs", ACL 2019. As in
+    the authors' code, an object gathers from its subjects; the shapes of the layers are also theirs. Unlike theirs,
+    encoder and decoder are trained together with any loss, not the encoder first with TransE's score. There are no
+    auxiliary edges for paths of two triples, no dropout inside and no unit norms, and embeddings start at random.
     Embeddings: (k,) real for entities and predicates, stored as encoded; shared: ConvKB's numbers, and the encoder's W,
     a, W_r and W_e. Range: all reals.
-    Every step encodes the whole training graph of n triples, in a few tensors of n heads k numbers: take large batches.
+    Every step encodes the whole training graph of n triples, with a few tensors of n x heads x k numbers: use large
+    batches.
 
     filters  number of ConvKB's filters
     heads    number of heads of the first layer, 2 as in the authors' code; the second layer has one
@@ -81,5 +88,5 @@ class KBGAT(ConvKB, GraphModel):
         heads = _attend(entities, predicates, triples, shared["weights1"], shared["attention1"])
         predicates = predicates @ shared["predicate_map"]
         joined = elu(heads).flatten(1)
-        [told] = _attend(joined, predicates, triples, shared["weights2"], shared["attention2"]).unbind(1)
-        return entities @ shared["entity_map"] + elu(told), predicates
+        [gathered] = _attend(joined, predicates, triples, shared["weights2"], shared["attention2"]).unbind(1)
+        return entities @ shared["entity_map"] + elu(gathered), predicates

@@ -1,15 +1,14 @@
-"""KG2E: entities and predicates are Gaussians, as certain as the data about them."""
+"""KG2E: entities and predicates are Gaussian distributions."""
 
 import math
 
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from kgcore.errors import InputError
 from kgcore.models.base import Model
 from kgcore.registries import MODELS
 
-LEAST_VARIANCE = 0.05  # the published bound from below
+LEAST_VARIANCE = 0.05  # the published lower bound
 
 
 def _gaussian(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -20,27 +19,26 @@ def _gaussian(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 @MODELS.register("kg2e")
 class KG2E(Model):
-    """f(s, p, o) = -KL(E || R), or log of the integral of E(x) R(x) dx, where R = N(m_r, V_r) is the predicate and
-    E = N(m_s - m_o, V_s + V_o) the difference of subject and object.
+    """f(s, p, o) = -KL(E || R), or the logarithm of the integral of E(x) R(x) dx.
+
+    R = N(m_r, V_r) is the predicate, and E = N(m_s - m_o, V_s + V_o) the difference of subject and object.
 
     -KL = -1/2 sum_i [V_e / V_r + (m_r - m_e)^2 / V_r - log(V_e / V_r) - 1]
     log likelihood = -1/2 sum_i [(m_e - m_r)^2 / (V_e + V_r) + log(2 pi (V_e + V_r))]
 
     He et al., "Learning to Represent Knowledge Graphs with Gaussian Embedding", CIKM 2015.
     Embeddings: (2k,) real for entities and predicates: k means, then k numbers x that give the diagonal of the
-    covariance as 0.05 + log(1 + e^x). Range: (-inf, 0], or for the likelihood all reals.
+    covariance as 0.05 + log(1 + e^x). Range: (-inf, 0], or all reals for the likelihood.
     The sum V_s + V_o does not factor into a query and a comparison.
 
-    likelihood  1 = the expected likelihood, 0 = the divergence
+    likelihood  whether the score is the logarithm of the expected likelihood; false = the negative divergence
     """
 
-    can_drop = False  # half of the numbers are spreads
+    can_drop = False  # half of the numbers are variances, of which zero is an ordinary value
 
-    def __init__(self, k: int, likelihood: float = 0) -> None:
+    def __init__(self, k: int, likelihood: bool = False) -> None:
         super().__init__(k)
-        if likelihood not in (0, 1):
-            raise InputError(f"likelihood is {likelihood:g}: it must be 0 or 1")
-        self.likelihood = bool(likelihood)
+        self.likelihood = likelihood
 
     @property
     def entity_width(self) -> int:

@@ -1,8 +1,9 @@
-"""RESCAL: a bilinear form with a full matrix a predicate."""
+"""RESCAL: a bilinear form with a full matrix for each predicate."""
 
 from torch import Tensor
 
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
 from kgcore.registries import MODELS
 
 
@@ -11,10 +12,10 @@ class RESCAL(QueryModel):
     """f(s, p, o) = s^T R o.
 
     Nickel et al., "A Three-Way Model for Collective Learning on Multi-Relational Data", ICML 2011.
-    Embeddings: entities (k,), predicates (k, k), held row by row as (k k,), all real. Range: all reals.
+    Embeddings: entities (k,), predicates (k, k), stored row by row as (k k,), all real. Range: all reals.
     """
 
-    scale = 0.3  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    scale = 0.3  # of order 1: the gradient of a product of three small numbers would vanish
     comparator = DotProduct()
 
     @property

@@ -1,16 +1,17 @@
-"""RotatE: a predicate rotates the subject into the object, in the complex plane of every component."""
+"""RotatE: a predicate rotates every complex component of the subject towards the object."""
 
 import math
 
 import torch
 from torch import Tensor
 
-from kgcore.models.base import Comparator, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import Comparator
 from kgcore.registries import MODELS
 
 
 class ModulusDistance(Comparator):
-    """-sum_i |q_i - e_i| of (k,) complex vectors, held as (2k,) real, real parts first."""
+    """-sum_i |q_i - e_i| of (k,) complex vectors, stored as (2k,) real, real parts first."""
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         re, im = (queries - entities).chunk(2, -1)
@@ -22,11 +23,11 @@ class RotatE(QueryModel):
     """f(s, p, o) = -sum_i |r_i s_i - o_i|, r_i = exp(i phase_i).
 
     Sun et al., "RotatE: Knowledge Graph Embedding by Relational Rotation in Complex Space", ICLR 2019.
-    Embeddings: entities (k,) complex, held as (2k,) real, real parts first; predicates (k,) phases in radians.
+    Embeddings: entities (k,) complex, stored as (2k,) real, real parts first; predicates (k,) phases in radians.
     Range: (-inf, 0]. As queries: |r s - o| = |s - conj(r) o|, for |r| = 1.
     """
 
-    predicate_scale = math.pi  # phases start anywhere on the circle
+    predicate_scale = math.pi  # phases start uniform on the circle
     comparator = ModulusDistance()
 
     @property

@@ -1,21 +1,22 @@
-"""SimplE: an entity has a vector as subject and one as object, which inverse predicates tie together."""
+"""SimplE: an entity has a subject vector and an object vector, coupled by inverse predicates."""
 
 import torch
 from torch import Tensor
 
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
 from kgcore.registries import MODELS
 
 
 @MODELS.register("simple")
 class SimplE(QueryModel):
-    """f(s, p, o) = 1/2 (sum_i h(s)_i r_i t(o)_i + sum_i h(o)_i r'_i t(s)_i), r' the inverse predicate.
+    """f(s, p, o) = 1/2 (sum_i h(s)_i r_i t(o)_i + sum_i h(o)_i r'_i t(s)_i), where r' is the inverse predicate.
 
     Kazemi & Poole, "SimplE Embedding for Link Prediction in Knowledge Graphs", NeurIPS 2018.
     Embeddings: entities (2k,) = h, t; predicates (2k,) = r, r'; all real. Range: all reals.
     """
 
-    scale = 0.5  # of the order 1: a product of three small numbers would start with a vanishing gradient
+    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
     comparator = DotProduct()
 
     @property

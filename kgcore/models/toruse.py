@@ -1,19 +1,21 @@
-"""TorusE: TransE on a torus, where a point cannot run away and needs no normalisation."""
+"""TorusE: TransE on a torus, which is compact, so that embeddings need no normalisation."""
 
 from torch import Tensor
 
-from kgcore.errors import InputError
-from kgcore.models.base import Comparator, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import Comparator
+from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
 
 
 class TorusDistance(Comparator):
-    """-sum_i (2 d_i)^n, d_i in [0, 1/2] the distance of q_i and e_i on a circle of length 1; n = 1 or 2."""
+    """-sum_i (2 d_i)^n, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1, and n = 1 or 2.
+
+    Raises InputError for another norm.
+    """
 
     def __init__(self, norm: float) -> None:
-        if norm not in (1, 2):
-            raise InputError(f"norm is {norm:g}: it must be 1 or 2")
-        self.norm = norm
+        self.norm = check_norm(norm)
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         difference = queries - entities
@@ -23,16 +25,16 @@ class TorusDistance(Comparator):
 
 @MODELS.register("toruse")
 class TorusE(QueryModel):
-    """f(s, p, o) = -2 d_1(s + r, o) or -(2 d_2(s + r, o))^2, d_n the n-norm distance on the torus (R / Z)^k.
+    """f(s, p, o) = -2 d_1(s + r, o) or -(2 d_2(s + r, o))^2, where d_n is the n-norm distance on the torus (R / Z)^k.
 
     Ebisu & Ichise, "TorusE: Knowledge Graph Embedding on a Lie Group", AAAI 2018.
-    Embeddings: (k,) real for entities and predicates, of which whole numbers do not matter. Range: [-k, 0].
+    Embeddings: (k,) real for entities and predicates, modulo 1. Range: [-k, 0].
 
-    norm  1 or 2
+    norm  n, 1 or 2
     """
 
     scale = 0.5  # uniform on the torus
-    can_drop = False  # 0 is a place on the torus
+    can_drop = False  # zero is a point on the torus like any other
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)

@@ -1,4 +1,4 @@
-"""A scoring function with the tables that training has left, and with what its scores are normalised by."""
+"""A trained model: a scoring function with its tables, and the cohort that normalises its scores."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ from kgcore.registry import build
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A scoring function with its tables, and enough to build it again.
+    """A scoring function with its tables, and the settings that build it again.
 
     name     registered name of the scoring function
     k        embedding size
-    options  the scoring function's options that were set
-    inverse  whether it reads triples both ways, with inverse predicates: kgcore/models/inverse.py
-    cohort   what scores are normalised by, None = nothing: kgcore/models/cohort.py
+    options  the scoring function's options that were set; a model stored by an early version has 1 or 0 for a bool
+    inverse  whether it scores triples in both directions, with inverse predicates: kgcore/models/inverse.py
+    cohort   normalises the scores, None = no normalisation: kgcore/models/cohort.py
     """
 
     name: str
     k: int
     embeddings: Embeddings
-    options: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, float | bool] = field(default_factory=dict)
     inverse: bool = False
     cohort: Cohort | None = None
 
@@ -44,9 +44,11 @@ class TrainedModel:
         return replace(self, embeddings=self.embeddings.to(device))
 
     def fingerprint(self) -> str:
-        """sha256 over name, k, options, whether it has inverses, and every number of the tables: what a calibrator is
-        bound to."""
-        inverse = ("inverse",) if self.inverse else ()  # nothing more for models without: theirs are the older
+        """sha256 over name, k, options, inverse relations, every number of the tables, and the cohort.
+
+        A calibrator stores the fingerprint of the model that it was fitted to.
+        """
+        inverse = ("inverse",) if self.inverse else ()  # nothing is added without inverses: older fingerprints stay
         digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()), *inverse)).encode())
         shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
         for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
@@ -59,8 +61,10 @@ class TrainedModel:
 
     @torch.inference_mode()
     def score(self, triples: Triples, rows: int | None = None) -> Scores:
-        """f(t) of triples (n, 3), or f'(t) with a cohort: (n,) float64, in blocks of `rows`, by default as many as fit
-        in a block of work. Ranks are by f itself."""
+        """f(t) of triples (n, 3), or the cohort-normalised f'(t) with a cohort: (n,) float64. Ranks use f itself.
+
+        rows  triples per block; None = as many as fit in LARGEST_BLOCK numbers
+        """
         model, tables = self.model, self.embeddings
         rows = rows or max(1, min(65_536, LARGEST_BLOCK // model.pair_width))
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)

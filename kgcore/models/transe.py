@@ -2,16 +2,19 @@
 
 from torch import Tensor
 
-from kgcore.models.base import NegativeDistance, QueryModel
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import NegativeDistance
 from kgcore.registries import MODELS
 
 
 @MODELS.register("transe")
 class TransE(QueryModel):
-    """f(s, p, o) = -||e_s + r_p - e_o||_n, n = 1 as in the published code, or 2.
+    """f(s, p, o) = -||e_s + r_p - e_o||_n, with n = 1 as in the published code, or 2.
 
     Bordes et al., "Translating Embeddings for Modeling Multi-relational Data", NIPS 2013; paper, section 3.
     Embeddings: (k,) real for entities and predicates. Range: (-inf, 0].
+
+    norm  n, 1 or 2
     """
 
     def __init__(self, k: int, norm: float = 1) -> None:

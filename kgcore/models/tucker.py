@@ -1,4 +1,4 @@
-"""TuckER: one core tensor for all triples, multiplied with subject, predicate and object."""
+"""TuckER: the product of one core tensor, shared by all triples, with subject, predicate and object."""
 
 from collections.abc import Mapping
 
@@ -6,12 +6,14 @@ import numpy as np
 from torch import Tensor
 
 from kgcore.arrays import Floats
-from kgcore.models.base import DotProduct, QueryModel, whole
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import DotProduct
+from kgcore.models.options import CHOSEN_FROM_K, Chosen, whole
 from kgcore.registries import MODELS
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:
-    """(..., m), (..., n) -> (..., m n): every product."""
+    """(..., m), (..., n) -> (..., m n): all products a_i b_j."""
     return (a.unsqueeze(-1) * b.unsqueeze(-2)).flatten(-2)
 
 
@@ -19,19 +21,21 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
 class TuckER(QueryModel):
     """f(s, p, o) = sum_{abc} W_abc s_a r_b o_c.
 
-    Balazevic et al., "TuckER: Tensor Factorization for Knowledge Graph Completion", EMNLP 2019, equation 2. Neither its
-    dropout nor its batch normalisation: the formula alone.
+    Balazevic et al., "TuckER: Tensor Factorization for Knowledge Graph Completion", EMNLP 2019, equation 2. There is
+    neither dropout inside nor batch normalisation.
     Embeddings: entities (k,), predicates (predicate_size,); shared: core (k, predicate_size, k). Range: all reals.
 
-    predicate_size  numbers of a predicate, k by default but at most 30, the authors' choice on WN18 and WN18RR
+    predicate_size  numbers per predicate; by default k, but at most 30, the authors' choice on WN18 and WN18RR
     """
 
-    scale = 0.2  # of the order 1: a product of small numbers would start with a vanishing gradient
+    scale = 0.2  # of order 1: the gradient of a product of small numbers would vanish
     comparator = DotProduct()
 
-    def __init__(self, k: int, predicate_size: float | None = None) -> None:
+    def __init__(self, k: int, predicate_size: float | Chosen = CHOSEN_FROM_K) -> None:
         super().__init__(k)
-        self._predicate_size = min(k, 30) if predicate_size is None else whole("predicate_size", predicate_size)
+        self._predicate_size = (
+            min(k, 30) if predicate_size is CHOSEN_FROM_K else whole("predicate_size", predicate_size)
+        )
 
     @property
     def predicate_width(self) -> int:

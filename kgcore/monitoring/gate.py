@@ -1,4 +1,4 @@
-"""The gate between a challenger and the champion: when a calibrated model may take the place of another."""
+"""The gate: a test whether a challenger may replace the champion."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,11 @@ from kgcore.metrics.reliability import ece
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate found on the triples that both have judged.
+    """The comparison of a challenger and the champion on the same triples.
 
-    brier      champion's Brier score minus the challenger's: above 0, the challenger is better
-    ece        challenger's calibration error minus the champion's: above 0, the challenger is worse; None where there
-               is no champion
-    triples    how many they were
+    brier    champion's Brier score minus the challenger's: above 0, the challenger is better
+    ece      challenger's calibration error minus the champion's: above 0, the challenger is worse; None: no champion
+    triples  number of triples
     """
 
     brier: Estimate
@@ -27,26 +26,26 @@ class Verdict:
 
     @property
     def better(self) -> bool:
-        """Whether the challenger's Brier score is better beyond its interval."""
+        """Whether the Brier score of the challenger is significantly lower: the interval of `brier` is above 0."""
         return self.brier.low > 0
 
     @property
     def worse_calibrated(self) -> bool:
-        """Whether the challenger's calibration error is worse beyond its interval."""
+        """Whether the calibration error of the challenger is significantly higher: the interval of `ece` is above 0."""
         return self.ece is not None and self.ece.low > 0
 
     @property
     def passed(self) -> bool:
-        """Whether the challenger is to be the champion."""
+        """Whether the challenger becomes the champion."""
         return self.better and not self.worse_calibrated
 
     def reason(self) -> str:
-        """A sentence for people."""
-        better = "better" if self.better else "not better"
-        said = f"on {self.triples:,} triples its Brier score is {better} beyond the interval (lower by {self.brier})"
+        """The comparison as a clause: `on 2,000 triples its Brier score is significantly lower (...)`."""
+        better, worse = "" if self.better else "not ", "" if self.worse_calibrated else "not "
+        text = f"on {self.triples:,} triples its Brier score is {better}significantly lower (gain {self.brier})"
         if self.ece is None:
-            return said
-        return f"{said}, its calibration error {'' if self.worse_calibrated else 'not '}worse (higher by {self.ece})"
+            return text
+        return f"{text} and its calibration error is {worse}significantly higher (increase {self.ece})"
 
 
 def gate(
@@ -57,14 +56,19 @@ def gate(
     config: GateConfig,
     candidates: int = 1,
 ) -> Verdict:
-    """Compare two calibrated models on the same triples, arrays (n,).
+    """Compare two calibrated models on the same n triples.
 
-    champion    None where there is none: the share of positives then stands for it in the Brier score, and calibration
-                is not compared, as a constant's error is 0 and worth nothing
-    candidates  how many models the challenger is the best of: the interval of the Brier difference has the level
-                1 - (1 - level) / candidates (Bonferroni), so that the best of many is not taken for better by luck
+    challenger  (n,) probabilities in [0, 1]
+    champion    (n,) probabilities in [0, 1]; None: there is no champion. The challenger must then have a lower Brier
+                score than the constant share of positives; calibration is not compared, because a constant has a
+                calibration error of 0 without being useful
+    labels      (n,) 0/1
+    weights     (n,) positive
+    candidates  number of models that the challenger was chosen from as the best. The interval of the Brier difference
+                has the level 1 - (1 - level) / candidates (Bonferroni), so a best by chance does not pass
 
-    Both intervals are paired bootstraps over triples. Raises InputError for values out of range.
+    Both intervals are paired bootstraps over triples. Raises InputError for arrays of different lengths and for values
+    out of range.
     """
     q, y, w = challenger, labels, weights
     r = np.full(len(q), np.average(y, weights=w)) if champion is None else champion

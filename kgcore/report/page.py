@@ -1,63 +1,60 @@
-"""The report: one HTML file that needs nothing beside it."""
+"""The report: one HTML file that needs no other file."""
 
 import io
 import threading
-from functools import partial
+from collections.abc import Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup
 
-from kgcore.report.summary import CALIBRATION, DISCRIMINATION, SHOWN, best, interval, rows, word
+from kgcore.metrics.catalogue import every_metric
+from kgcore.report.columns import first_table, further_tables
+from kgcore.report.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MORE = {  # the tables beside the first, by what is said above them
-    "Calibration: are the probabilities right? Lower is better.": CALIBRATION,
-    "Discrimination: do true triples have higher probabilities? Higher is better, but for sharpness.": (
-        *DISCRIMINATION,
-        "sharpness",
-    ),
-}
-_SVG = threading.Lock()  # matplotlib's settings are one for all threads
+_SVG = threading.Lock()  # matplotlib's settings are shared by all threads
 
 
 def page(
     title: str,
-    summary: dict[str, Any],
-    notes: list[str],
+    summary: Summary,
     audits: dict[str, dict[str, float]],
     figures: "dict[str, Figure]",
     counts: dict[str, int],
-    settings: dict[str, dict[str, Any]],
+    settings: Mapping[str, Mapping[str, object]],
     runs: dict[str, str],
 ) -> str:
     """The page as HTML.
 
-    summary   what `summarise` made
-    notes     sentences a reader must know, such as what the negatives are
-    audits    of the validation corruptions what `audit` found, and by the kind of negatives what `score_audit` did
-    counts    the data set's counts; settings: stage -> its settings; runs: stage -> its MLflow run id
+    summary   the results of the evaluation
+    audits    corruptions -> the audit of the validation corruptions; synthetic, ground_truth -> the audit of the scores
+              that calibrators were fitted on
+    figures   title -> figure
+    counts    the data set's counts
+    settings  stage -> its settings
+    runs      stage -> its MLflow run id
     """
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
+    results = summary.results
+    best = results.best_fitted()
     return environment.from_string(template).render(
         title=title,
-        rows=rows(summary),
-        best=best(summary),
-        metrics=SHOWN,
-        more=MORE,
-        uncertainty=_uncertainty(summary),
-        level=settings.get("evaluate", {}).get("bootstrap_level"),
-        interval=partial(interval, summary),
-        word=word,
         summary=summary,
-        notes=notes,
+        rows=results.rows,
+        best=results.best(),
+        metrics=every_metric(),
+        first_table=first_table(),
+        further_tables=further_tables(),
+        uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # the same in every row
+        level=settings.get("evaluate", {}).get("bootstrap_level"),
         audits=audits,
-        best_label=best_label(summary),
-        relations=[row for row in summary.get("relations", []) if "calibrators" in row],
+        best_label=best.label if best else "",
+        relations=[relation for relation in summary.relations if relation.reliability],
         figures={name: svg(figure) for name, figure in figures.items()},
         counts=counts,
         settings={stage: values for stage, values in settings.items() if values},
@@ -65,19 +62,8 @@ def page(
     )
 
 
-def best_label(summary: dict[str, Any]) -> str:
-    """The fitted calibrator with the lowest Brier score, `ground_truth.isotonic`; '' where there is none."""
-    fitted = [(row["brier"], f"{negatives}.{name}") for negatives, name, row in rows(summary) if negatives]
-    return min(fitted)[1] if fitted else ""
-
-
-def _uncertainty(summary: dict[str, Any]) -> float | None:
-    """The Brier score's uncertainty, which is of the triples: the same in every row."""
-    return next((values.get("brier_uncertainty") for _, _, values in rows(summary)), None)
-
-
 def svg(figure: "Figure") -> Markup:
-    """The figure as an inline SVG element, the same bytes for the same numbers."""
+    """The figure as an inline SVG element; equal numbers give equal bytes."""
     import matplotlib
 
     buffer = io.StringIO()

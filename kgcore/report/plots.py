@@ -1,4 +1,4 @@
-"""Figures, drawn from numbers that are ready; matplotlib's object interface, no global state."""
+"""Figures of results, drawn with matplotlib's object interface, which has no global state."""
 
 from typing import TYPE_CHECKING
 
@@ -9,20 +9,35 @@ from kgcore.evaluation.evaluate import Measured
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe & Ito: told apart by everyone
-STYLES = (("o-", ""), ("s--", "////"), ("^:", "...."))  # markers, lines and hatches of the first six, the next, ...
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+)  # Okabe & Ito: safe for colour-blind readers
+STYLES = (
+    ("o-", ""),
+    ("s--", "////"),
+    ("^:", "...."),
+)  # markers, lines and hatches: of the first six calibrators, of the next six, ...
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of that size in inches. Matplotlib takes half a second to load: only who draws waits for it."""
+    """An empty figure of that size in inches. Matplotlib takes half a second to load, so only drawing imports it."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
-    """Observed share of true triples against predicted probability, with 95 % Wilson bands; below, the share of
-    triples a bin. One colour a calibrator; from the seventh on they come again, with other markers, lines, hatches."""
+    """Observed share of true triples against predicted probability, with 95 % Wilson bands; below it, the share of
+    triples in each bin.
+
+    measured  name -> what was measured. Each calibrator has its own colour; from the seventh on, colours repeat with
+              other markers, lines and hatches.
+    """
     figure = new_figure(6.4, 7.2)
     diagram, histogram = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
     diagram.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="perfect calibration")
@@ -46,7 +61,7 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
 
 
 def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
-    """One diagram a source of negatives, every one of its calibrators on it, beside the uncalibrated scores."""
+    """A diagram for each kind of negatives, with all of its calibrators and the uncalibrated scores."""
     titles = {"ground_truth": "calibrated with labelled negatives", "synthetic": "calibrated with synthetic negatives"}
     figures = {}
     for negatives in sorted({label.rpartition(".")[0] for label in measured} - {""}):

@@ -1,104 +1,133 @@
-"""The paper's value and ours, side by side: one tidy frame that every table, figure and finding is a selection of."""
+"""The paper's values and ours, side by side: one tidy table. Every table, figure and finding selects rows of it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from kgcore.reproduction.grid import UNLABELLED, Cell
 from kgcore.reproduction.paper import read_paper
+from kgcore.reproduction.result import BASELINE, CellResult
 
 COLUMNS = [
     *("table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", "paper", "ours", "run_id"),
     *("varied", "eta", "k", "preset", "relation", "note"),
 ]
-METRICS = {
+METRICS_OF_TABLE = {
     "results": ("brier", "log_loss"),
     "losses": ("brier", "log_loss", "mrr"),
     "classification": ("accuracy",),
     "base-rate": ("brier", "log_loss"),
     "sensitivity": ("brier", "log_loss"),
     "ranks": ("mr", "mrr", "hits_at_10"),
-    "thresholds": ("threshold", "accuracy"),
     "reliability": ("ece",),
 }
-_OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", "published_eta", "published_k"]
 _KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate"]
 _KEY += ["published_eta", "published_k"]
+_OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", "published_eta", "published_k"]
+_RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the published figure has the median rule
 
 
-def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a figure, with COLUMNS: those of the paper in `paper`, NaN where it has none, ours in `ours`, NaN where
-    the run failed.
+@dataclass(frozen=True)
+class Figure:
+    """One of our figures, with the key of the published one.
 
-    results  cell -> the summary of its pipeline with the run's id under "pipeline"; a cell that is missing has failed
+    study                       name of the published study
+    eta, k                      sizes of our run
+    published_eta, published_k  sizes under which the paper publishes the figure
+    ours                        the value; NaN if the run has failed
+    relation                    name of a relation, for thresholds; else ''
     """
-    rows = [
-        {"table": table, "run_id": results.get(cell, {}).get("pipeline", ""), **row}
-        for table, cells in grid.items()
-        for cell in cells
-        for row in _rows(table, cell, results.get(cell))
-    ]
-    ours = pd.DataFrame(rows, columns=_OURS)  # which there are even where every run has failed
+
+    table: str
+    study: str
+    dataset: str
+    model: str
+    loss: str
+    base_rate: float
+    varied: str
+    preset: str
+    eta: int
+    k: int
+    published_eta: int
+    published_k: int
+    run_id: str
+    negatives: str = BASELINE
+    calibrator: str = ""
+    metric: str = ""
+    relation: str = ""
+    ours: float = float("nan")
+
+
+def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResult]) -> pd.DataFrame:
+    """A row per figure, with COLUMNS: the paper's value in `paper` (NaN if it published none), ours in `ours`.
+
+    results  cell -> the results of its run; a cell that is missing has failed, and its `ours` is NaN
+    """
+    rows = [row for table, cells in grid.items() for cell in cells for row in _figures(table, cell, results.get(cell))]
+    ours = pd.DataFrame(rows, columns=_OURS)  # the columns exist even if every run has failed
     ours = ours.astype({"base_rate": float, "published_eta": int, "published_k": int, "ours": float})
     paper = read_paper().rename(columns={"value": "paper", "eta": "published_eta", "k": "published_k"})
-    # the base-rate files do not name their loss: it is the multiclass NLL of the settings published for it
+    # The base-rate files do not name their loss: it is the multiclass NLL, according to the published settings.
     paper.loc[paper["study"] == "base_rate", "loss"] = "multiclass_nll"
     frame = ours.merge(paper, on=_KEY, how="left", validate="many_to_one")
     frame["note"] = frame["note"].fillna("")
     return frame[COLUMNS]
 
 
-def _rows(table: str, cell: Cell, summary: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """A cell's figures in a table, as columns; without a summary `ours` is NaN."""
+def _figures(table: str, cell: Cell, result: CellResult | None) -> Iterator[Figure]:
+    """The figures of a cell in a table."""
     study = {"base-rate": "base_rate", "sensitivity": cell.varied}.get(table, "main")
-    if cell.dataset in UNLABELLED:  # published with the study of base rates alone, ranks the same for every rate
+    if cell.dataset in UNLABELLED:  # published with the study of base rates only; ranks do not depend on the rate
         study = "base_rate"
-    labels: dict[str, Any] = {"study": study, "dataset": cell.dataset, "model": cell.model, "loss": cell.loss}
-    labels |= {"base_rate": cell.base_rate, "varied": cell.varied, "preset": cell.preset, "relation": ""}
-    train = cell.configs.train  # the published sizes find the published value; the run's own are shown
-    labels |= {"eta": train.training_eta, "k": train.k, "published_eta": cell.eta, "published_k": cell.k}
-    for metric in METRICS[table]:
-        for negatives, calibrator in _calibrators(table, metric, cell):
-            value = _value(summary, negatives, calibrator, metric)
-            yield labels | {"negatives": negatives, "calibrator": calibrator, "metric": metric, "ours": value}
+    train = cell.configs.train
+    figure = Figure(
+        table=table,
+        study=study,
+        dataset=cell.dataset,
+        model=cell.model,
+        loss=cell.loss,
+        base_rate=cell.base_rate,
+        varied=cell.varied,
+        preset=cell.preset,
+        eta=train.training_eta,
+        k=train.k,
+        published_eta=cell.eta,
+        published_k=cell.k,
+        run_id=result.run_id if result else "",
+    )
     if table == "thresholds":
-        yield from _thresholds(labels | {"negatives": "none"}, summary)
+        yield from _thresholds(figure, result)
+        return
+    for metric in METRICS_OF_TABLE[table]:
+        for negatives, calibrator in _calibrators(table, metric, cell):
+            value = _value(result, negatives, calibrator, metric) if result else float("nan")
+            yield replace(figure, negatives=negatives, calibrator=calibrator, metric=metric, ours=value)
 
 
 def _calibrators(table: str, metric: str, cell: Cell) -> list[tuple[str, str]]:
-    """(negatives, calibrator) of the figures that a table has of a metric."""
-    if table == "thresholds":
-        return []
+    """(negatives, calibrator) of every figure that a table has of a metric."""
     if metric in ("mr", "mrr", "hits_at_10"):
-        return [("none", "")]
-    uncalibrated, labelled = ("none", "uncalibrated"), cell.dataset not in UNLABELLED
-    kinds = ("ground_truth", "synthetic") if labelled else ("synthetic",)
+        return [(BASELINE, "")]
+    kinds = ("synthetic",) if cell.dataset in UNLABELLED else ("ground_truth", "synthetic")
     fitted = [(negatives, calibrator) for negatives in kinds for calibrator in ("platt", "isotonic")]
-    extra = {"classification": [("none", "per_relation"), ("none", "per_relation_learned")]}.get(table, [])
-    extra += [("none", "base_rate")] if table == "base-rate" else []
-    return [uncalibrated, *fitted, *extra]
+    more = {"classification": ["per_relation", "per_relation_learned"], "base-rate": ["base_rate"]}.get(table, [])
+    return [(BASELINE, "uncalibrated"), *fitted, *((BASELINE, name) for name in more)]
 
 
-def _value(summary: Mapping[str, Any] | None, negatives: str, calibrator: str, metric: str) -> float:
-    if summary is None:
-        return float("nan")
+def _value(result: CellResult, negatives: str, calibrator: str, metric: str) -> float:
     if not calibrator:
-        return float(summary["ranks"][metric])
-    if calibrator.startswith("per_relation"):  # the published figure is that of the median rule
-        return float(summary["accuracy_per_relation"]["learned" if calibrator.endswith("learned") else "median"])
-    metrics = summary["metrics"]
-    return float((metrics if negatives == "none" else metrics[negatives])[calibrator][metric])
+        return float(result.ranks[metric])
+    if calibrator in _RULES:
+        return float(result.accuracies[_RULES[calibrator]])
+    return float(result.metrics[negatives, calibrator][metric])
 
 
-def _thresholds(labels: dict[str, Any], summary: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    for relation in (summary or {}).get("relations", []):
-        for rule in ("learned", "median"):
-            for metric in ("threshold", "accuracy"):
-                value = relation[rule][metric]
-                yield labels | {
-                    "relation": relation["name"],
-                    "calibrator": "per_relation_learned" if rule == "learned" else "per_relation",
-                    "metric": metric,
-                    "ours": value,
-                }
+def _thresholds(figure: Figure, result: CellResult | None) -> Iterator[Figure]:
+    """Threshold and accuracy of every relation by both rules; the paper publishes no number of them."""
+    for relation in result.relations if result else ():
+        for calibrator, rule in _RULES.items():
+            for metric, values in (("threshold", relation.thresholds), ("accuracy", relation.accuracies)):
+                yield replace(
+                    figure, relation=relation.name, calibrator=calibrator, metric=metric, ours=float(values[rule])
+                )

@@ -1,30 +1,31 @@
-"""The paper's qualitative findings, held against the numbers of a reproduction: sentences with figures in them."""
+"""The paper's qualitative findings, tested on the figures of a reproduction: one sentence per finding."""
 
 import pandas as pd
 
 from kgcore.reproduction.paper import NOT_HELD_OUT
 
 PROPER = ("brier", "log_loss")
-TOLERANCE = 0.01  # how much worse than the paper a proper score may be
+TOLERANCE = 0.01  # a proper score may exceed the paper's by this much
 _RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied"]
 
 
 def findings(frame: pd.DataFrame) -> list[str]:
-    """What holds and what does not, of the rows that a reproduction has (`side_by_side`)."""
+    """The sentences that the rows of `side_by_side` can support."""
     rows = frame[frame["metric"].isin([*PROPER, "mrr"]) & frame["ours"].notna()]
     rows = rows.drop_duplicates(["run_id", "negatives", "calibrator", "metric"])
     brier = rows[rows["metric"] == "brier"].pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
-    said = [_against_paper(frame), _beats_uncalibrated(brier), _synthetic(brier), _isotonic(brier), _ranks(rows)]
-    return [sentence for sentence in said if sentence]
+    sentences = [_against_paper(frame), _beats_uncalibrated(brier), _synthetic(brier), _isotonic(brier), _ranks(rows)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def worse_than_paper(frame: pd.DataFrame, by: float = TOLERANCE) -> pd.DataFrame:
-    """The calibrated proper scores that are worse than the paper's by more than `by`, worst first."""
+    """The calibrated proper scores that exceed the paper's by more than `by`, the largest difference first."""
     rows = _proper(frame)
     return rows[rows["difference"] > by].sort_values("difference", ascending=False)
 
 
 def _proper(frame: pd.DataFrame) -> pd.DataFrame:
+    """The calibrated proper scores with a held-out value of the paper, and their difference from it."""
     kept = frame["metric"].isin(PROPER) & frame["negatives"].isin(["ground_truth", "synthetic"])
     rows = frame[kept & frame["paper"].notna() & frame["ours"].notna() & (frame["note"] != NOT_HELD_OUT)]
     rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
@@ -37,8 +38,8 @@ def _against_paper(frame: pd.DataFrame) -> str:
         return ""
     close, better = (difference <= TOLERANCE).mean(), (difference < 0).mean()
     return (
-        f"Of {len(difference)} calibrated Brier scores and log losses, {close:.1%} are no worse than the paper's by "
-        f"more than {TOLERANCE} and {better:.1%} are better; the worst is {difference.max():+.4f} from it, the median "
+        f"Of {len(difference)} calibrated Brier scores and log losses, {close:.1%} exceed the paper's by at most "
+        f"{TOLERANCE}, and {better:.1%} are below it; the largest difference is {difference.max():+.4f}, the median "
         f"{difference.median():+.4f}."
     )
 
@@ -48,7 +49,7 @@ def _beats_uncalibrated(brier: pd.DataFrame) -> str:
         return ""
     fits = brier.sub(brier[("none", "uncalibrated")], axis=0).drop(columns="none", level=0).stack([0, 1]).dropna()
     verdict = "holds" if (fits < 0).all() else "does not hold everywhere"
-    return f"Calibration beats uncalibrated scores: {verdict}, in {(fits < 0).mean():.1%} of {len(fits)} fits."
+    return f"Calibration beats uncalibrated scores: this {verdict}, in {(fits < 0).mean():.1%} of {len(fits)} fits."
 
 
 def _synthetic(brier: pd.DataFrame) -> str:
@@ -56,8 +57,8 @@ def _synthetic(brier: pd.DataFrame) -> str:
         return ""
     gap = (brier["synthetic"] - brier["ground_truth"]).stack().dropna()
     return (
-        f"Synthetic calibration is close to ground truth: its Brier score is higher by {gap.mean():.4f} on average, by "
-        f"{gap.max():.4f} at most ({' '.join(str(part) for part in gap.idxmax()[:3])})."
+        f"Synthetic calibration is close to ground truth: its Brier score is higher by {gap.mean():.4f} on average "
+        f"and by {gap.max():.4f} at most ({' '.join(str(part) for part in gap.idxmax()[:3])})."
     )
 
 
@@ -71,25 +72,25 @@ def _isotonic(brier: pd.DataFrame) -> str:
         return ""
     gap = pd.concat(gaps).dropna()
     return (
-        f"Isotonic regression is no worse than Platt scaling: in {(gap <= 0.0005).mean():.1%} of {len(gap)} pairs (to "
-        f"0.0005), with a Brier score lower by {-gap.mean():.4f} on average."
+        f"Isotonic regression is no worse than Platt scaling: in {(gap <= 0.0005).mean():.1%} of {len(gap)} pairs "
+        f"(within 0.0005); its Brier score is lower by {-gap.mean():.4f} on average."
     )
 
 
 def _ranks(rows: pd.DataFrame) -> str:
-    """Over all runs, and within each data set, where Brier scores of one test set are compared."""
+    """Over all runs, and within each data set: only there do all Brier scores have the same test set."""
     ours, theirs = (_mrr_and_brier(rows, of) for of in ("ours", "paper"))
     if len(ours) < 4:
         return ""
-    said = (
+    sentence = (
         f"Ranks and calibration: Spearman's correlation of MRR with the isotonic Brier score is {_correlations(ours)}; "
-        "-1 would be an MRR that tells calibration, 0 one that says nothing of it."
+        "-1 means that a higher MRR always comes with a lower Brier score, 0 that the two are unrelated."
     )
-    return f"{said} In the paper's own figures it is {_correlations(theirs)}." if len(theirs) >= 4 else said
+    return f"{sentence} In the paper's own figures it is {_correlations(theirs)}." if len(theirs) >= 4 else sentence
 
 
 def _mrr_and_brier(rows: pd.DataFrame, of: str) -> pd.DataFrame:
-    """A run's MRR and its best isotonic Brier score, ours or the paper's."""
+    """The MRR and the best isotonic Brier score of every run, `of` ours or the paper."""
     runs = rows.set_index(_RUN)
     mrr = runs[runs["metric"] == "mrr"][of]
     fitted = runs[(runs["metric"] == "brier") & (runs["calibrator"] == "isotonic")]

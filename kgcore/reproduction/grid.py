@@ -1,4 +1,4 @@
-"""Which runs the paper's tables and figures are made from."""
+"""The runs behind the paper's tables and figures."""
 
 from dataclasses import dataclass, replace
 
@@ -19,10 +19,10 @@ TABLES = ("results", "losses", "classification", "base-rate", "sensitivity", "ra
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the pipeline: what the paper calls it, and its settings.
+    """One run of the pipeline, by the paper's names for it.
 
-    varied  '' or, in the sensitivity study, the size that is varied: eta or k
-    eta, k  the published sizes, which a preset may replace where they are not what is varied
+    varied  the size that the sensitivity study varies, eta or k; else ''
+    eta, k  the published sizes; a preset may replace a size that is not varied
     """
 
     dataset: str
@@ -45,9 +45,8 @@ class Cell:
         return PipelineConfigs(
             prepare=PrepareConfig(dataset=self.dataset),
             train=train,
-            corrupt=CorruptConfig(
-                calibration_strategy={"uniform": 1.0}, calibration_sides="both"
-            ),  # as the paper's, but for known facts
+            # As in the paper, except that known facts are filtered.
+            corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both"),
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         )
 
@@ -58,7 +57,7 @@ class Cell:
 
 
 def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
-    """The runs that a table needs, of the given data sets or, with none given, of all that the paper has there."""
+    """The runs that a table needs, for the given data sets or, if none is given, for all data sets of that table."""
     labelled = [name for name in LABELLED if name in (datasets or LABELLED)]
     unlabelled = [name for name in UNLABELLED if name in (datasets or UNLABELLED)]
     if table in ("results", "classification"):
@@ -88,18 +87,22 @@ def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
 
 
 def grid(tables: tuple[str, ...], datasets: tuple[str, ...], preset: str) -> dict[str, list[Cell]]:
-    """Table -> its runs; `all` is every table. Raises InputError for unknown names, and where nothing is left."""
+    """Table -> its runs; `all` means every table. Raises InputError for an unknown name, and if no run is left."""
     for table in tables:
         if table not in ("all", *TABLES):
-            raise InputError(f"there is no table {table!r}: known are {', '.join(('all', *TABLES))}")
+            raise InputError(f"unknown table {table!r}: the known ones are {', '.join(('all', *TABLES))}")
     if preset not in PRESETS:
-        raise InputError(f"there is no preset {preset!r}: known are {', '.join(PRESETS)}")
+        raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join(PRESETS)}")
     for name in datasets:
         if name not in LABELLED + UNLABELLED:
-            raise InputError(f"the paper has no data set {name!r}: it has {', '.join(LABELLED + UNLABELLED)}")
+            raise InputError(
+                f"the paper has no data set {name!r}: the known ones are {', '.join(LABELLED + UNLABELLED)}"
+            )
     wanted = TABLES if "all" in tables else tuple(dict.fromkeys(tables))
     chosen = {table: cells(table, datasets, preset) for table in wanted}
     empty = [table for table, runs in chosen.items() if not runs]
     if len(empty) == len(chosen):
-        raise InputError(f"the paper's {' and '.join(empty)} has nothing on {', '.join(datasets)}")
+        raise InputError(
+            f"the paper's {' and '.join(empty)} covers no run on {', '.join(datasets)}: choose another table"
+        )
     return {table: runs for table, runs in chosen.items() if runs}

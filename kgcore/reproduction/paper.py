@@ -1,4 +1,4 @@
-"""The authors' unrounded results, as published with the paper's code: figures only, one a row, in paper.csv."""
+"""The authors' unrounded results, as published with the paper's code: paper.csv, one figure per row."""
 
 from importlib.resources import files
 from typing import ClassVar
@@ -13,27 +13,27 @@ MODELS = ("transe", "distmult", "complex", "hole", "convkb")
 LOSSES = ("self_adversarial", "pairwise", "nll", "multiclass_nll")
 NEGATIVES = ("ground_truth", "synthetic", "none")
 CALIBRATORS = ("platt", "platt_exact", "isotonic", "uncalibrated", "base_rate", "per_relation")
-METRICS = ("brier", "log_loss", "ece", "accuracy", "mr", "mrr", "hits_at_10")
+PUBLISHED_METRICS = ("brier", "log_loss", "ece", "accuracy", "mr", "mrr", "hits_at_10")
 NOT_HELD_OUT = "not held out"
 
 
 class PaperSchema(pa.DataFrameModel):
-    """One published figure a row; all columns but `value` and `note` together are its key.
+    """One published figure per row. All columns except `value` and `note` together are its key.
 
-    study       main: every model and loss; base_rate: the positive base rate is varied; eta, k: these are varied
+    study       main: every model and loss; base_rate, eta, k: the study that varies this quantity
     dataset     as registered in kgcore.datasets
-    model       as registered in kgcore.models, and convkb (WN11 alone)
-    loss        as registered in kgcore.losses; '' in the base-rate study, whose files do not say
-    negatives   what was calibrated on; none: nothing was
+    model       as registered in kgcore.models; convkb on WN11 only
+    loss        as registered in kgcore.losses; '' in the base-rate study, whose files do not name it
+    negatives   what the calibrator was fitted on; none: a baseline, or ranks
     calibrator  platt: the authors' mini-batch fit; platt_exact: their exact sigmoid fit; isotonic;
                 uncalibrated: the sigmoid of the score; base_rate: the stated base rate for every triple;
-                per_relation: a threshold for every relation, the median of its validation scores; '' for ranks
+                per_relation: a threshold per relation, the median of its validation scores; '' for ranks
     metric      brier, log_loss (nats, clipped at 1e-7), ece (10 bins of equal width), accuracy (at 0.5, or at the
                 threshold of the relation), and the filtered ranks of the test positives mr, mrr, hits_at_10
     base_rate   the stated share of positives: 0.05 to 0.95 in the base-rate study, else 0.5
-    eta, k      corruptions a positive in training, embedding size
+    eta, k      corruptions per positive in training, embedding size
     value       unrounded
-    note        'not held out' where the published code measured on the files it had fitted on, else ''
+    note        'not held out' if the published code measured on the files that it fitted on, else ''
     """
 
     study: Series[str] = pa.Field(isin=STUDIES)
@@ -42,7 +42,7 @@ class PaperSchema(pa.DataFrameModel):
     loss: Series[str] = pa.Field(isin=("", *LOSSES))
     negatives: Series[str] = pa.Field(isin=NEGATIVES)
     calibrator: Series[str] = pa.Field(isin=("", *CALIBRATORS))
-    metric: Series[str] = pa.Field(isin=METRICS)
+    metric: Series[str] = pa.Field(isin=PUBLISHED_METRICS)
     base_rate: Series[float] = pa.Field(gt=0, lt=1)
     eta: Series[int] = pa.Field(ge=1)
     k: Series[int] = pa.Field(ge=1)
@@ -58,7 +58,7 @@ class PaperSchema(pa.DataFrameModel):
 
 
 def read_paper() -> DataFrame[PaperSchema]:
-    """The paper's figures, checked. Its tables and plots are selections of these rows."""
+    """The paper's figures, validated. The paper's tables and plots select rows of them."""
     types = {name: "float64" if name in ("base_rate", "value") else "str" for name in PaperSchema.to_schema().columns}
     with files("kgcore.reproduction").joinpath("paper.csv").open(encoding="utf-8") as file:
         frame = pd.read_csv(

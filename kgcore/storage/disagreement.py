@@ -7,7 +7,7 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_disagreement(path: Path, triples: Triples, columns: dict[str, Floats]) -> None:
-    """s, p, o, and how far the members of each ensemble are apart, in nats."""
+    """Write s, p, o, and the disagreement of each ensemble's members, in nats."""
     write_table(path, spo_columns(triples) | columns)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_model(folder: Path, trained: "TrainedModel") -> None:
-    """embeddings.safetensors and model.json."""
+    """Write embeddings.safetensors and model.json."""
     import torch
     from safetensors.torch import save_file
 
@@ -30,7 +30,7 @@ def write_model(folder: Path, trained: "TrainedModel") -> None:
 
 
 def read_model(folder: Path) -> "TrainedModel":
-    """The model `write_model` wrote."""
+    """Read what `write_model` wrote."""
     from safetensors.torch import load_file
 
     from kgcore.models.base import Embeddings

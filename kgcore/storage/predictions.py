@@ -1,25 +1,32 @@
 """Predictions as a parquet table."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from kgcore.evaluation.predictions import Predictions
+from kgcore.evaluation.predictions import Predictions, RelationDecisions
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
-    """s, p, o, label, weight, score, and a column of probabilities a calibrator; accuracies in the metadata."""
+    """Write s, p, o, label, weight, score, and a column q.LABEL for each calibrator; accuracies are in the metadata."""
     columns = spo_columns(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
     columns |= {"weight": predictions.weights, "score": predictions.scores}
     columns |= {f"q.{label}": q for label, q in predictions.probabilities.items()}
-    kept = ("accuracies", "accuracy_per_relation", "relations", "synthetic_negatives")
-    write_table(path, columns, {name: getattr(predictions, name) for name in kept})
+    metadata = {
+        "accuracies": predictions.accuracies,
+        "accuracy_per_relation": predictions.accuracy_per_relation,
+        "relations": [asdict(relation) for relation in predictions.relations],
+        "synthetic_negatives": predictions.synthetic_negatives,
+    }
+    write_table(path, columns, metadata)
 
 
 def read_predictions(path: Path) -> Predictions:
-    """The predictions `write_predictions` wrote."""
+    """Read what `write_predictions` wrote."""
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
     q = {name.removeprefix("q."): column for name, column in table.items() if name.startswith("q.")}
-    return Predictions(triples_of(table), labels, table["weight"], table["score"], q, **metadata)
+    relations = [RelationDecisions.from_json(row) for row in metadata.pop("relations")]
+    return Predictions(triples_of(table), labels, table["weight"], table["score"], q, relations=relations, **metadata)

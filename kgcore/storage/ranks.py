@@ -9,7 +9,7 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_ranks(path: Path, triples: Triples, ranks: Floats) -> None:
-    """s, p, o, and the filtered ranks of the subject and the object."""
+    """Write s, p, o, and the filtered ranks of the subject and the object."""
     write_table(path, spo_columns(triples) | {"subject_rank": ranks[:, 0], "object_rank": ranks[:, 1]})
 
 

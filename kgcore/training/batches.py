@@ -1,18 +1,19 @@
-"""The steps of an epoch: which positives, and how many of them share their corruptions."""
+"""The steps of an epoch: their positives, and how many of these share their corruptions."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Ints, Triples
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Cuts the shuffled positives into steps of `size`, and these into chunks of `chunk` that share corruptions.
+    """Cuts the shuffled positives into steps of `size`, and each step into chunks of `chunk` that share corruptions.
 
-    Where corruptions depend on the predicate (`by_predicate`), a chunk has one: the positives of a predicate fill as
-    many chunks as they can, and what is left over of them goes in steps in which every positive draws its own.
+    Where corruptions depend on the predicate (`by_predicate`), all positives of a chunk have one predicate: the
+    positives of a predicate fill as many chunks as they can. The remaining ones form steps in which every positive
+    draws its own corruptions.
 
     predicates  (n,) of the positives
     """
@@ -23,7 +24,7 @@ class Batches:
     by_predicate: bool
 
     def draw(self, rng: np.random.Generator) -> list[tuple[Ints, int]]:
-        """The steps of an epoch: rows of positives and the chunk that they are cut into; each positive once."""
+        """The steps of an epoch: the rows of a step's positives, and its chunk size. Each positive occurs once."""
         order = rng.permutation(len(self.predicates))
         if self.chunk == 1 or not self.by_predicate:
             return self._cut(order, self.chunk)
@@ -36,7 +37,7 @@ class Batches:
         return [steps[number] for number in rng.permutation(len(steps))]
 
     def __len__(self) -> int:
-        """Steps an epoch."""
+        """Steps per epoch."""
         if self.chunk == 1 or not self.by_predicate:
             return -(-len(self.predicates) // self.size)
         whole = int((np.bincount(self.predicates) // self.chunk * self.chunk).sum())
@@ -44,3 +45,15 @@ class Batches:
 
     def _cut(self, order: Ints, chunk: int) -> list[tuple[Ints, int]]:
         return [(order[start : start + self.size], chunk) for start in range(0, len(order), self.size)]
+
+
+def fill_last_chunk(positives: Triples, chunk: int) -> tuple[Triples, int]:
+    """The positives (b, 3) in whole chunks, and the chunk size, which is at most b.
+
+    Copies of the last positive fill up a short last chunk; the caller leaves out their loss.
+    """
+    chunk = min(chunk, len(positives))
+    missing = -len(positives) % chunk
+    if missing:
+        positives = np.concatenate([positives, np.repeat(positives[-1:], missing, axis=0)])
+    return positives, chunk

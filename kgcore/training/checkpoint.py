@@ -1,4 +1,4 @@
-"""Checkpoints: everything a training needs to go on to the same bits as if it had never stopped."""
+"""Checkpoints: everything that a training needs to continue to the same bits as without an interruption."""
 
 import json
 import os
@@ -13,14 +13,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors (tables and moments) and JSON-able state (epoch, generator, losses so far)."""
+    """Tensors (tables and moments), and state that JSON can hold (the generator, the losses so far)."""
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write it whole or not at all: to a file beside it that then takes its name."""
+    """Write the checkpoint atomically: to a file beside `path`, which is then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     data = save(
@@ -35,7 +35,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint that stands there, or None where there is none or it cannot be read."""
+    """The checkpoint in the file, or None if the file does not exist or cannot be read."""
     try:
         with safe_open(str(path), framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)

@@ -1,4 +1,6 @@
-"""The corruptions of a step: which stand in for whom, and which of them do not count."""
+"""The corruptions of a step: which entities replace which, and which corruptions do not count."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,12 +13,28 @@ from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import KnowledgeGraph
 
 
-class StepCorruptions:
-    """Draws eta corruptions for each chunk of positives, which share them. Where predicates have inverses only objects
-    are replaced: of a predicate's triples the share of eta that falls to objects, of its inverse's the share that falls
-    to subjects, and at least one.
+@dataclass(frozen=True)
+class SharedCorruptions:
+    """The corruptions of b positives in chunks of c that share them.
 
-    by_predicate  whether a chunk must have one predicate
+    subjects  (b / c, m) entities that replace the subjects of a chunk
+    objects   (b / c, n) entities that replace the objects of a chunk
+    left_out  (b, n + m) the corruptions that do not count for a positive, objects first, as in the scores: its own
+              entity, what is drawn beyond eta, and known facts where they are filtered
+    """
+
+    subjects: Ints
+    objects: Ints
+    left_out: Bools
+
+
+class StepCorruptions:
+    """Draws eta corruptions for each chunk of positives, which share them.
+
+    With inverse predicates only objects are replaced: for a predicate as many as fall to the object side, for its
+    inverse as many as fall to the subject side, and at least one.
+
+    by_predicate  whether all positives of a chunk must have the same predicate
     """
 
     def __init__(self, graph: KnowledgeGraph, config: TrainConfig, rng: np.random.Generator) -> None:
@@ -32,34 +50,32 @@ class StepCorruptions:
         self.by_predicate = self.strategy.by_predicate or differ
         self._known = graph.index(graph.train.positives) if config.training_filtered else None
 
-    def draw(self, batch: Triples, chunk: int) -> tuple[Ints, Ints, Bools]:
-        """For b positives in whole chunks: the entities (b / chunk, m) that replace subjects, those (b / chunk, n) that
-        replace objects, and which do not count for a positive (b, n + m), objects first as the scores are: its own
-        entity, and what is left out."""
+    def draw(self, batch: Triples, chunk: int) -> SharedCorruptions:
+        """The corruptions of the positives (b, 3), b a multiple of `chunk`."""
         leaders = batch[::chunk]
         on_subject = self._on_subject(leaders)
-        # where shares differ every step draws for the largest, so that it has one shape, which is compiled once
-        ends = on_subject if self._shares is None else self._eta * self._shares
-        most, least = int(np.ceil(ends.max())), int(np.floor(ends.min()))
-        on_object, most_objects = self._eta - on_subject, self._eta - least
+        most_subjects, most_objects = self._largest_counts(on_subject)
+        on_object = self._eta - on_subject
         if self._inverse:
-            on_subject, most = np.zeros_like(on_subject), 0
+            on_subject, most_subjects = np.zeros_like(on_subject), 0
             on_object, most_objects = np.maximum(on_object, 1), max(most_objects, 1)
-        in_subject = self.strategy.draw(leaders, SUBJECT, most, self._rng)
-        in_object = self.strategy.draw(leaders, OBJECT, most_objects, self._rng)
-        blocks = []
-        for column, stand_ins, used in ((OBJECT, in_object, on_object), (SUBJECT, in_subject, on_subject)):
-            spare = np.arange(stand_ins.shape[1]) >= used[:, None]
-            block = (batch[:, column].reshape(-1, chunk, 1) == stand_ins[:, None, :]) | spare[:, None, :]
-            blocks.append(block.reshape(len(batch), -1))
-            if self._known is not None:
-                blocks[-1] |= self._facts(batch, chunk, column, stand_ins)
-        left_out: Bools = np.concatenate(blocks, axis=1)
-        return in_subject, in_object, left_out
+        subjects = self.strategy.draw(leaders, SUBJECT, most_subjects, self._rng)
+        objects = self.strategy.draw(leaders, OBJECT, most_objects, self._rng)
+        left_out: Bools = np.concatenate(
+            [
+                self._left_out(batch, chunk, OBJECT, objects, on_object),
+                self._left_out(batch, chunk, SUBJECT, subjects, on_subject),
+            ],
+            axis=1,
+        )
+        return SharedCorruptions(subjects, objects, left_out)
 
     def _on_subject(self, leaders: Triples) -> Ints:
-        """How many of a chunk's eta replace the subject. Where the share is no whole number the fraction is tossed for,
-        once a step, or once a chunk where the predicates' shares differ."""
+        """How many of the eta corruptions of each chunk replace the subject.
+
+        Where this is not a whole number, its fraction is the probability of one more: drawn once for the step, or for
+        each chunk where the predicates' shares differ.
+        """
         if self._shares is None:
             on_object = int(np.floor(self._eta * self._object_share + self._rng.random()))
             return np.full(len(leaders), self._eta - on_object)
@@ -67,9 +83,25 @@ class StepCorruptions:
         counts: Ints = np.floor(expected + self._rng.random(len(leaders))).astype(np.int64)
         return counts
 
-    def _facts(self, batch: Triples, chunk: int, column: int, stand_ins: Ints) -> Bools:
-        """(b, m): which corruptions are facts of the training split."""
-        assert self._known is not None
-        corrupted = np.repeat(batch, stand_ins.shape[1], axis=0)
-        corrupted[:, column] = np.repeat(stand_ins, chunk, axis=0).ravel()
-        return self._known.contains(corrupted).reshape(len(batch), -1)
+    def _largest_counts(self, on_subject: Ints) -> tuple[int, int]:
+        """The largest numbers of subjects and of objects that a chunk can need.
+
+        Where shares differ, every step draws as many for every chunk: its arrays then have one shape, which is compiled
+        once. What a chunk does not need is left out.
+        """
+        possible = on_subject if self._shares is None else self._eta * self._shares
+        return int(np.ceil(possible.max())), self._eta - int(np.floor(possible.min()))
+
+    def _left_out(self, batch: Triples, chunk: int, column: int, drawn: Ints, counts: Ints) -> Bools:
+        """(b, n): which of the entities (b / chunk, n) drawn for a column do not count for a positive.
+
+        counts  (b / chunk,) how many of them each chunk needs
+        """
+        unneeded = np.arange(drawn.shape[1]) >= counts[:, None]
+        own = batch[:, column].reshape(-1, chunk, 1) == drawn[:, None, :]
+        left_out: Bools = (own | unneeded[:, None, :]).reshape(len(batch), -1)
+        if self._known is not None:
+            corrupted = np.repeat(batch, drawn.shape[1], axis=0)
+            corrupted[:, column] = np.repeat(drawn, chunk, axis=0).ravel()
+            left_out |= self._known.contains(corrupted).reshape(len(batch), -1)
+        return left_out

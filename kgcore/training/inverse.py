@@ -1,4 +1,4 @@
-"""What is trained on where predicates have inverses: the triples both ways."""
+"""Inverse predicates in training: every triple in both directions."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from kgcore.graph import KnowledgeGraph, Split
 
 
 def with_inverses(graph: KnowledgeGraph) -> KnowledgeGraph:
-    """The graph with a triple (o, p', s) for each (s, p, o); of R predicates, p' is p + R. Its test split is empty.
+    """The graph with a triple (o, p', s) for each (s, p, o). With R predicates, p' is p + R. The test split is empty.
 
     Lacroix et al., ICML 2018, section 4.1.
     """

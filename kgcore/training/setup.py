@@ -1,4 +1,4 @@
-"""What follows from the settings of a training before its first step."""
+"""What the settings of a training determine before its first step."""
 
 import numpy as np
 
@@ -13,16 +13,23 @@ from kgcore.registry import build
 
 
 def built(config: TrainConfig) -> tuple[Model, Loss]:
-    """The scoring function and the loss. Raises InputError for options that they do not have, or for dropout where the
-    model has no use for it."""
+    """The scoring function and the loss.
+
+    Raises InputError for options that they do not have, and for dropout with a model that does not support it.
+    """
     model = build(MODELS.get(config.model), config.model_options, config.k)
     if config.dropout and not model.can_drop:
-        raise InputError(f"dropout is {config.dropout:g}: it must be 0 for {config.model}, to which a 0 says something")
+        raise InputError(
+            f"dropout is {config.dropout:g}: it must be 0 for {config.model}, where zero is a meaningful value"
+        )
     return model, build(LOSSES.get(config.loss), config.loss_options)
 
 
 def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
-    """What the model's scores are to be normalised by; drawn by the seed, but not by the generator of the training."""
+    """The cohort that normalises the model's scores, or None without a cohort weight.
+
+    It is drawn by the training seed, but not by the training generator: training is the same with and without it.
+    """
     if not config.cohort_weight:
         return None
     rng = np.random.default_rng(config.seed)
@@ -30,7 +37,10 @@ def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
 
 
 def batch_size(config: TrainConfig, by_predicate: bool) -> int:
-    """Positives a step: where corruptions depend on the predicate, whole chunks, so that none is cut in two."""
+    """Positives per step.
+
+    Where corruptions depend on the predicate this is a multiple of the chunk size, so that no chunk is cut in two.
+    """
     if not by_predicate or config.batch_size < config.chunk_size:
         return config.batch_size
     return config.batch_size // config.chunk_size * config.chunk_size

@@ -1,4 +1,4 @@
-"""The validation triples that a search measures by, and their cross-fitted probabilities."""
+"""The validation triples that a search measures on, and their cross-fitted probabilities."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,12 @@ from kgcore.graph import KnowledgeGraph
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Validation triples (n, 3), their labels (n,), and which of the two halves each is in (n,).
+    """Validation triples in two halves.
 
-    base_rate  share of positives, by weight, where corruptions stand for negatives; None where negatives are labelled
+    triples    (n, 3)
+    labels     (n,) 1 for positives, 0 for negatives or for the corruptions that replace them
+    second     (n,) whether a triple is in the second half
+    base_rate  weighted share of positives if corruptions replace negatives; None if the negatives are labelled
     """
 
     triples: Triples
@@ -29,11 +32,11 @@ class HeldOut:
 
     @property
     def weights(self) -> Weights:
-        """(n,): ones where negatives are labelled, else such that positives are the base rate."""
+        """(n,): ones if the negatives are labelled, else weights that make the share of positives the base rate."""
         return np.ones(len(self.labels)) if self.base_rate is None else base_rate_weights(self.labels, self.base_rate)
 
     def cross_fitted(self, scores: Scores) -> Probabilities:
-        """Scores (n,) -> probabilities (n,): of each half by an isotonic calibrator that was fitted on the other."""
+        """Scores (n,) -> probabilities (n,); an isotonic calibrator that is fitted on one half predicts the other."""
         q = np.empty(len(scores))
         for measured in (self.second, ~self.second):
             q[measured] = Isotonic.fit(self._sample(scores, ~measured)).predict(scores[measured])
@@ -47,18 +50,19 @@ class HeldOut:
 
 
 def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng: np.random.Generator) -> HeldOut:
-    """The labelled validation triples; where no negative is labelled the positives and their corruptions, which are in
-    the half of the positive they were made from.
+    """The labelled validation triples in two halves; without labelled negatives the positives and their corruptions.
 
-    config     the corruptions; they are drawn by its own seed
-    base_rate  of positives among positives and corruptions, above 0 and below 1; labelled negatives have their own
+    A corruption is in the same half as its positive.
+
+    config     the corruptions, which are drawn with the seed of this config
+    base_rate  share of positives among positives and corruptions, in (0, 1); not used if negatives are labelled
     rng        draws the halves
 
-    Raises InputError for a graph with a test split, for too few triples, and for corruptions that are drawn by a model:
-    those of one trial would not be those of another.
+    Raises InputError for a graph with a test split, for fewer than two triples of a label, and for corruptions that a
+    model draws, because they would differ between trials.
     """
     if len(graph.test):
-        raise InputError(f"a search must not see the test split, and {graph.name} is given with one: leave it out")
+        raise InputError(f"the graph {graph.name} has a test split: a search must not see one, remove it")
     positives, labelled = graph.valid.positives, graph.valid
     if len(labelled.negatives):
         _enough(min(len(positives), len(labelled.negatives)))
@@ -66,12 +70,14 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
     _enough(len(positives))
     strategy = Mixture(graph, config.calibration_strategy)
     if strategy.by_model:
-        raise InputError(
-            f"a search needs corruptions that no model draws: {', '.join(config.calibration_strategy)} are not"
-        )
-    drawn_by, shares = np.random.default_rng(config.calibration_seed), subject_shares(graph, config.calibration_sides)
+        names = ", ".join(config.calibration_strategy)
+        raise InputError(f"calibration_strategy is {names}: a search needs strategies that draw without a model")
+    corruption_rng, shares = (
+        np.random.default_rng(config.calibration_seed),
+        subject_shares(graph, config.calibration_sides),
+    )
     known = graph.known if config.calibration_filtered else None
-    made = corrupt(positives, config.calibration_eta, strategy, drawn_by, shares, known)
+    made = corrupt(positives, config.calibration_eta, strategy, corruption_rng, shares, known)
     second = halves(np.ones(len(positives)), rng)
     return HeldOut(
         np.concatenate([positives, made.triples]),
@@ -82,7 +88,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
 
 
 def halves(labels: Labels, rng: np.random.Generator) -> Bools:
-    """Labels (n,) -> whether each row is in the second half (n,): of the rows of a label one half, by chance."""
+    """Labels (n,) -> whether each row is in the second half (n,): a random half of the rows of each label."""
     second = np.zeros(len(labels), dtype=bool)
     for label in (0, 1):
         rows = rng.permutation(np.flatnonzero(labels == label))
@@ -92,4 +98,6 @@ def halves(labels: Labels, rng: np.random.Generator) -> Bools:
 
 def _enough(count: int) -> None:
     if count < 2:
-        raise InputError(f"validation has {count} triples of a kind: a search needs at least 2, for its two halves")
+        raise InputError(
+            f"the validation split has {count} triples of a label: a search needs at least 2, one per half"
+        )

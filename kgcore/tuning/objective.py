@@ -1,4 +1,4 @@
-"""What a search makes better: a figure of validation alone."""
+"""The figure that a search improves, measured on the validation split only."""
 
 from collections.abc import Mapping
 
@@ -15,36 +15,36 @@ from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.tuning.held_out import held_out
 
-RANKED = 500  # validation positives that the MRR is taken of
+RANKED = 500  # number of validation positives for the MRR
 
 
 class Objective:
-    """The figures of a model on validation; `metric` is the one that a search goes by.
+    """The figures of a model on the validation split; a search improves the one that is called `metric`.
 
     brier, log_loss  of cross-fitted isotonic probabilities: fitted on one half, measured on the other, both ways
-    accuracy         of q > 0.5, of the same probabilities
-    mrr              filtered mean reciprocal rank of a sample of the positives; measured where the search goes by it
+    accuracy         of the decision q > 0.5 with the same probabilities
+    mrr              filtered mean reciprocal rank of a sample of the positives; measured only if it is the metric
 
-    Choosing by cross-fitting: Stone, "Cross-Validatory Choice and Assessment of Statistical Predictions", 1974.
+    Selection by cross-fitting: Stone, "Cross-Validatory Choice and Assessment of Statistical Predictions", 1974.
     """
 
     def __init__(
         self, graph: KnowledgeGraph, metric: str, config: CorruptConfig, base_rate: float, rng: np.random.Generator
     ) -> None:
-        """`config` and `base_rate` are those of the corruptions where no negative is labelled, `rng` draws the halves
-        and the sample. Raises InputError for an unknown metric, and as `held_out` does."""
+        """`config` and `base_rate` apply to the corruptions that replace labelled negatives; `rng` draws the halves and
+        the sample of positives. Raises InputError for an unknown metric, and as `held_out` does."""
         if metric not in OBJECTIVES:
-            raise InputError(f"there is no metric {metric!r} to search by: known are {', '.join(OBJECTIVES)}")
+            raise InputError(f"unknown metric {metric!r}: the known ones are {', '.join(OBJECTIVES)}")
         self.metric, self.held_out, self._known = metric, held_out(graph, config, base_rate, rng), graph.known
         positives = graph.valid.positives
         self._ranked = rng.permutation(positives)[:RANKED]
 
     def measure(self, trained: TrainedModel) -> dict[str, float]:
-        """Every figure by its name. Raises FitError where the model's scores are no finite numbers."""
+        """Every figure by its name. Raises FitError if a score of the model is not a finite number."""
         held = self.held_out
         scores = trained.score(held.triples)
         if not np.isfinite(scores).all():
-            raise FitError("the scores of the validation triples are not all finite numbers: lower the learning rate")
+            raise FitError("some scores of the validation triples are not finite numbers: lower the learning rate")
         q, judged = held.cross_fitted(scores), (held.labels, held.weights)
         figures = {"brier": brier(q, *judged), "log_loss": log_loss(q, *judged), "accuracy": accuracy(q > 0.5, *judged)}
         if self.metric == "mrr":
@@ -52,5 +52,5 @@ class Objective:
         return figures
 
     def value(self, figures: Mapping[str, float]) -> float:
-        """The figure that the search goes by."""
+        """The figure that the search improves."""
         return figures[self.metric]

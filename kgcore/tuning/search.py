@@ -1,9 +1,9 @@
-"""The search: trial after trial of a study that is kept in a file, so that it can be gone on with, and shared.
+"""The search: trials of a study that a file keeps, so that a search can be resumed, and shared by processes.
 
-Trials are drawn by the tree-structured Parzen estimator (Bergstra et al., "Algorithms for Hyper-Parameter
-Optimization", NIPS 2011), the first ten by chance. At a quarter, a half and three quarters of its epochs a trial is
-measured, and given up where it is worse than the median of the others at that point (Golovin et al., "Google Vizier",
-KDD 2017): not at the same epoch, because the step size falls to its end over the epochs that a trial has.
+The tree-structured Parzen estimator draws the trials (Bergstra et al., "Algorithms for Hyper-Parameter Optimization",
+NIPS 2011), the first ten at random. A trial is measured after a quarter, a half and three quarters of its epochs, and
+pruned if it is worse than the median of the other trials at that point (Golovin et al., "Google Vizier", KDD 2017). The
+points are shares of a trial's epochs, not epoch numbers, because the learning rate decays over all epochs of a trial.
 """
 
 import time
@@ -26,24 +26,24 @@ from kgcore.training.loop import train
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.record import Record
 from kgcore.tuning.space import Space
-from kgcore.tuning.study import begun, completed, leave_off, leave_off_dead
+from kgcore.tuning.study import begun, completed, requeue, requeue_abandoned
 
-LOOKS = 4  # a trial is measured after each of so many parts of its epochs
+PARTS = 4  # a trial is measured after each of so many equal parts of its epochs
 
 
 class TimeIsUp(BaseException):
-    """The time of a search ends in the middle of a trial: no error of the trial's, so none that catches errors."""
+    """The time of a search ends during a trial. No Exception, so that nothing that handles errors catches it."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search is to do.
+    """How long a search goes on, and the seed of its trials.
 
-    total    trials that the study is to have, those of earlier and of other processes included
-    seconds  after which none is begun, and the one that runs is left off, to be run again by who goes on with the
-             study; until one is complete there is no end
-    seed     of the drawing: a trial is drawn by this seed, how many were begun before it, and how they went, so that a
-             study that was gone on with is the one that was never stopped
+    total    number of trials that the study must have, including those of earlier calls and of other processes
+    seconds  after this time no trial begins, and the running trial is queued again for the next call; a search always
+             goes on until one trial is complete
+    seed     determines a trial together with the number and the results of the trials before it, so that a resumed
+             search finds what an uninterrupted one finds
     """
 
     total: int
@@ -58,45 +58,53 @@ def search(
     space: Space,
     plan: Plan,
     device: torch.device,
-    record: Callable[[int, TrainConfig], AbstractContextManager[Record]] = lambda number, config: nullcontext(Record()),
+    open_record: Callable[[int, TrainConfig], AbstractContextManager[Record]] = lambda number, config: nullcontext(
+        Record()
+    ),
     lock: AbstractContextManager[Any] | None = None,
     lives: Callable[[FrozenTrial], bool] = lambda trial: False,
 ) -> bool:
-    """Run trials until the study has as many as are planned, or the time is up; whether Ctrl-C ended it before.
+    """Run trials until the study has the planned number or the time is up. Return whether Ctrl-C ended the search.
 
-    graph   what is trained on: without a test split, as the objective's
-    record  opens the record of a trial, of that number and configuration, for as long as it runs
-    lock    is held where a trial is begun: one for all the processes that share the study
-    lives   whether a trial that the study calls running is run by some process: else it is run again
+    graph        the training graph, without a test split, as for the objective
+    open_record  opens the record of a trial, given its number and settings; it stays open while the trial runs
+    lock         is held while a trial is drawn: one lock for all processes that share the study
+    lives        whether a process still runs a trial that the study calls running; any other is queued again
 
-    A trial that raises FitError, because its loss explodes, is a failed one, and the search goes on. Raises
-    KeyboardInterrupt where none is complete yet, and whatever else a trial raises, which is then run again.
+    A trial that raises FitError, because its loss diverges, counts as failed, and the search goes on. Raises
+    KeyboardInterrupt if no trial is complete yet, and any other exception of a trial, which is then queued again.
     """
     ends = time.monotonic() + plan.seconds
     while True:
         try:
-            with ExitStack() as held:
+            with ExitStack() as trial_context:
                 with lock or nullcontext():
-                    leave_off_dead(study, lives)
+                    requeue_abandoned(study, lives)
                     before = len(begun(study))
                     if before >= plan.total or (time.monotonic() >= ends and completed(study)):
                         return False
                     trial = study.ask()
-                    held.enter_context(_told(study, trial))
-                    [seed] = np.random.SeedSequence([plan.seed, before]).generate_state(1).tolist()
-                    study.sampler = TPESampler(seed=seed)  # it draws when a value is suggested
-                    config = space.suggest(trial)
-                    trial.set_user_attr("config", asdict(config))
-                    told = held.enter_context(record(trial.number, config))
-                    for name, value in told.attributes.items():
+                    trial_context.enter_context(_ensure_end(study, trial))
+                    config = _draw(study, trial, space, plan.seed, before)
+                    record = trial_context.enter_context(open_record(trial.number, config))
+                    for name, value in record.attributes.items():
                         trial.set_user_attr(name, value)
-                _run(study, trial, config, graph, objective, device, told, ends)
+                _run(study, trial, config, graph, objective, device, record, ends)
         except TimeIsUp:
             continue
         except KeyboardInterrupt:
             if not completed(study):
                 raise
             return True
+
+
+def _draw(study: Study, trial: Trial, space: Space, seed: int, before: int) -> TrainConfig:
+    """Draw the settings of a trial that `before` others precede, and keep them in the study."""
+    [trial_seed] = np.random.SeedSequence([seed, before]).generate_state(1).tolist()
+    study.sampler = TPESampler(seed=trial_seed)  # Optuna draws when a value is suggested
+    config = space.suggest(trial)
+    trial.set_user_attr("config", asdict(config))
+    return config
 
 
 def _run(
@@ -106,13 +114,13 @@ def _run(
     graph: KnowledgeGraph,
     objective: Objective,
     device: torch.device,
-    told: Record,
+    record: Record,
     ends: float,
 ) -> None:
-    """Train and measure, and tell the study and the record how it went."""
+    """Train and measure one trial, and report the result to the study and the record."""
 
     def on_epoch(epoch: int, loss: float) -> None:
-        told.epoch(epoch, loss)
+        record.epoch(epoch, loss)
         if time.monotonic() >= ends and completed(study):
             raise TimeIsUp
 
@@ -120,33 +128,33 @@ def _run(
         figures = objective.measure(model)
         trial.set_user_attr("figures", figures)
         trial.set_user_attr("epochs", epoch)
-        told.measured(epoch, figures)
+        record.measured(epoch, figures)
         return objective.value(figures)
 
     def on_model(epoch: int, model: TrainedModel) -> None:
-        trial.report(measure(epoch, model), looks[epoch])
+        trial.report(measure(epoch, model), part_of[epoch])
         if trial.should_prune():
             raise TrialPruned
 
-    looks = {config.epochs * part // LOOKS: part for part in range(1, LOOKS)}
+    part_of = {config.epochs * part // PARTS: part for part in range(1, PARTS)}
     try:
-        trained = train(graph, config, device, on_epoch=on_epoch, on_model=on_model, model_epochs=looks).model
+        trained = train(graph, config, device, on_epoch=on_epoch, on_model=on_model, model_epochs=part_of).model
     except TrialPruned:
         study.tell(trial, state=TrialState.PRUNED)
-        told.ended("pruned")
+        record.ended("pruned")
     else:
         study.tell(trial, measure(config.epochs, trained))
-        told.ended("complete")
+        record.ended("complete")
 
 
 @contextmanager
-def _told(study: Study, trial: Trial) -> Iterator[None]:
-    """See to it that the study is told of the end of a trial, whatever that is."""
+def _ensure_end(study: Study, trial: Trial) -> Iterator[None]:
+    """Ensure that the study learns how a trial ends: failed with a reason, or queued again."""
     try:
         yield
     except FitError as error:
         trial.set_user_attr("reason", str(error))
         study.tell(trial, state=TrialState.FAIL)
     except BaseException:
-        leave_off(study, trial.number)
+        requeue(study, trial.number)
         raise

@@ -1,7 +1,7 @@
-"""A search's trials, kept in a file: what was run, what came of it, and what is to be run next."""
+"""A study: the trials of a search, kept in a file with their results and the queue of trials to run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,35 @@ from kgcore.config import TrainConfig
 from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError
 
-LOCKED_SECONDS = 60  # that a process waits for another one's writing
+LOCKED_SECONDS = 60  # how long a process waits while another one writes to the file
 COUNTED = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
 _NAME = "tune"
 
 
 def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = (), anew: bool = False) -> Study:
-    """The study of that file, made if need be.
+    """Return the study in a SQLite file, and create both if they do not exist. The caller holds the study's lock.
 
-    starts  what the first trials draw
-    anew    leave nothing of the study that is there
+    metric  the objective of `kgcore.config.choices.OBJECTIVES`: it decides the direction of the search
+    starts  settings of the first trials of a new study
+    anew    replace the study that exists by a new one
+
+    A new file gets its name when it is complete: a process that is killed while it creates the study leaves none.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path.parent.mkdir(parents=True, exist_ok=True)
-    patience = {"connect_args": {"timeout": LOCKED_SECONDS}}
-    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs=patience)
-    if anew and _NAME in optuna.get_all_study_names(storage):
-        optuna.delete_study(study_name=_NAME, storage=storage)
+    if anew or not path.exists():
+        partial = path.with_name(f".{path.name}.partial")
+        _remove_database(partial)  # of a process that was killed
+        _load_study(partial, metric, starts, keep_open=False)
+        _remove_database(path)  # with its journal, which SQLite would otherwise apply to the new file
+        partial.rename(path)
+    return _load_study(path, metric, starts)
+
+
+def _load_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]], keep_open: bool = True) -> Study:
+    storage = optuna.storages.RDBStorage(
+        f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": LOCKED_SECONDS}}
+    )
     study = optuna.create_study(
         storage=storage,
         study_name=_NAME,
@@ -42,11 +54,19 @@ def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = ()
     if not study.get_trials(deepcopy=False):
         for values in starts:
             study.enqueue_trial(dict(values))
+    if not keep_open:
+        storage.remove_session()
+        storage.engine.dispose()
     return study
 
 
+def _remove_database(path: Path) -> None:
+    for companion in ("", "-journal"):
+        Path(f"{path}{companion}").unlink(missing_ok=True)
+
+
 def begun(study: Study) -> list[FrozenTrial]:
-    """The trials that count: those that run, and those that have ended and were not left off."""
+    """The trials that count: running, complete, pruned, and failed with a reason. Queued trials do not count."""
     return [
         trial
         for trial in study.get_trials(deepcopy=False)
@@ -55,63 +75,92 @@ def begun(study: Study) -> list[FrozenTrial]:
 
 
 def running(study: Study) -> list[FrozenTrial]:
-    """The trials that run, or whose process is gone."""
+    """The trials that run, and those whose process ended without a word."""
     return study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
 
 
 def completed(study: Study) -> list[FrozenTrial]:
-    """The trials that were trained to their end."""
+    """The trials that trained all their epochs."""
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
-def leave_off(study: Study, number: int) -> None:
-    """End a trial as one that does not count, and queue one with its values, unless it has ended."""
+def requeue(study: Study, number: int) -> None:
+    """End a trial so that it does not count, and queue its values again. Do nothing if the trial has ended."""
     trial = study.get_trials(deepcopy=False)[number]
     if not trial.state.is_finished():
         study.tell(number, state=TrialState.FAIL)
         study.enqueue_trial(trial.params)
 
 
-def leave_off_dead(study: Study, lives: Callable[[FrozenTrial], bool]) -> None:
-    """Leave off the trials that run nowhere."""
+def requeue_abandoned(study: Study, lives: Callable[[FrozenTrial], bool]) -> None:
+    """Queue again every running trial that no process runs."""
     for trial in running(study):
         if not lives(trial):
-            leave_off(study, trial.number)
+            requeue(study, trial.number)
 
 
 def config_of(trial: FrozenTrial) -> TrainConfig:
-    """The settings of a trial."""
+    """The training settings of a trial."""
     return TrainConfig(**trial.user_attrs["config"])
 
 
 def best(study: Study) -> FrozenTrial:
-    """The complete trial with the best value. Raises FitError that says why trials failed where there is none."""
+    """The complete trial with the best value. Raises FitError with the reasons of failure if no trial is complete."""
     if not completed(study):
         reasons = dict.fromkeys(trial.user_attrs["reason"] for trial in begun(study) if "reason" in trial.user_attrs)
-        raise FitError(f"no trial was trained to its end: {'; '.join(reasons) or 'all were given up'}")
+        raise FitError(f"no trial is complete: {'; '.join(reasons) or 'all were pruned'}")
     return study.best_trial
 
 
-def trials_table(study: Study) -> pd.DataFrame:
-    """The trials that count, a row each, in their order.
+@dataclass(frozen=True)
+class TrialRow:
+    """A trial and its results.
 
-    Columns: trial, state (complete, pruned, failed, running), value, epochs_done, seconds, reason (of a failure), run
-    (what recorded it), the objective's figures, and every training setting.
+    trial        number in the study, from 0
+    state        complete, pruned, failed or running
+    value        the figure that the search improves; None while the trial has no value
+    epochs_done  epochs after which the figures were last measured
+    seconds      duration of the trial; None while it runs
+    reason       why the trial failed, else ''
+    run          id of the MLflow run that recorded the trial, else ''
+    figures      every figure of the objective
+    settings     training settings; None if a process ended before it drew them
     """
-    rows = []
-    for trial in begun(study):
-        attrs = trial.user_attrs
-        rows.append(
-            {
-                "trial": trial.number,
-                "state": "failed" if trial.state == TrialState.FAIL else trial.state.name.lower(),
-                "value": trial.value,
-                "epochs_done": attrs.get("epochs", 0),
-                "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
-                "reason": attrs.get("reason", ""),
-                "run": attrs.get("run", ""),
-                **attrs.get("figures", {}),
-                **(asdict(config_of(trial)) if "config" in attrs else {}),
-            }
+
+    trial: int
+    state: str
+    value: float | None
+    epochs_done: int
+    seconds: float | None
+    reason: str
+    run: str
+    figures: Mapping[str, float]
+    settings: TrainConfig | None
+
+    def columns(self) -> dict[str, object]:
+        """The row as columns: its fields, each figure, and each training setting."""
+        own = {name: value for name, value in vars(self).items() if name not in ("figures", "settings")}
+        return own | dict(self.figures) | (asdict(self.settings) if self.settings else {})
+
+
+def trial_rows(study: Study) -> list[TrialRow]:
+    """The trials that count, in their order."""
+    return [
+        TrialRow(
+            trial=trial.number,
+            state="failed" if trial.state == TrialState.FAIL else trial.state.name.lower(),
+            value=trial.value,
+            epochs_done=trial.user_attrs.get("epochs", 0),
+            seconds=round(trial.duration.total_seconds(), 1) if trial.duration else None,
+            reason=trial.user_attrs.get("reason", ""),
+            run=trial.user_attrs.get("run", ""),
+            figures=trial.user_attrs.get("figures", {}),
+            settings=config_of(trial) if "config" in trial.user_attrs else None,
         )
-    return pd.DataFrame(rows)
+        for trial in begun(study)
+    ]
+
+
+def trials_table(study: Study) -> pd.DataFrame:
+    """`trial_rows` as a table, as trials.csv has it: a row per trial, `TrialRow.columns` as columns."""
+    return pd.DataFrame([row.columns() for row in trial_rows(study)])

@@ -1,8 +1,7 @@
 """ensemble: several calibrated models of one data set as one, measured beside its members."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -13,10 +12,11 @@ from kgcore.ensembles.fit import fit_ensembles
 from kgcore.ensembles.judge import Judged, judge
 from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.evaluation.predictions import Predictions
-from kgcore.registries import CALIBRATORS, POOLS
+from kgcore.registries import CALIBRATORS, METRICS, POOLS
+from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.plots import reliability_figures
-from kgcore.report.summary import summarise, with_intervals
+from kgcore.report.results import Results
 from tasks.jobs.members import Member, check_members, member_names
 from tasks.stages.calibrate import corruption_params
 from tasks.stages.reference import Context, StageRef
@@ -56,6 +56,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     calibrators = sorted({config.member_calibrator, config.recalibrator})
     code = ["kgcore.ensembles.fit", "kgcore.ensembles.judge", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
+    code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
 
     def body(run: StageRun) -> None:
         tables = [member.scores() for member in members]
@@ -64,40 +65,32 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         ensembles = fit_ensembles(tables, corruptions["valid"].source, drawn, calibrate, config, rng)
         judged = judge(ensembles, tables, names, calibrate.base_rate, JUDGED_BY[0])
         measured = _evaluate(judged.predictions, corruptions)
-        summary: dict[str, Any] = {
-            "dataset": run.dataset.name,
-            "members": [_member(name, member) for name, member in zip(names, members, strict=True)],
-            "pools": list(config.pools),
-            "ensembles": {ensemble.label: _figures(ensemble, judged, names) for ensemble in ensembles},
-            "notes": judged.predictions.notes(calibrate.base_rate),
-        } | {name: table for name, table in summarise(measured, {}, {}).items() if name in ("metrics", "intervals")}
+        summary = EnsembleSummary(
+            dataset=run.dataset.name,
+            members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
+            pools=tuple(config.pools),
+            ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
+            notes=tuple(judged.predictions.notes(calibrate.base_rate)),
+            results=Results.of(measured),
+        )
         _write(run, judged, measured, summary)
         models = _log_models(run, ensembles, members, names)
         for label, result in measured.items():
-            _log_metrics(run, label, with_intervals(result.metrics(), result.intervals), models[label])
+            _log_metrics(run, label, result.with_ends(), models[label])
         for ensemble in ensembles:
             label = ensemble.label
             _log_metrics(run, label, asdict(judged.disputed[label]), models[label])
             name, params = f"{STAGE} {short_label(label)}", _params(run, ensemble, members, names)
-            metrics = with_intervals(measured[label].metrics(), measured[label].intervals)
-            run.log_measurement(name, params, metrics, models[label])
+            run.log_measurement(name, params, measured[label].with_ends(), models[label])
 
     identity = digest([asdict(settings) for settings in JUDGED_BY])
     refs = [member.ref for member in members]
     return run_stage(STAGE, config, (first,), code, body, context, identity, refs)
 
 
-def ensemble_summary(ref: StageRef) -> dict[str, Any]:
-    """The results of an ensemble's run:
-
-    dataset, notes, run
-    members             [{name, model, loss, seed, train, calibrate, model_id}]
-    pools               their names
-    metrics, intervals  {ground_truth | synthetic: {member or pool: {...}}}
-    ensembles           {ground_truth.linear ...: {weights, disagreement, brier_agreed, brier_disputed}}
-    """
-    summary: dict[str, Any] = open_store().load(ref.run_id, ENSEMBLE_SUMMARY)
-    return summary | {"run": ref.run_id}
+def ensemble_summary(ref: StageRef) -> EnsembleSummary:
+    """The results of an ensemble's run."""
+    return replace(open_store().load(ref.run_id, ENSEMBLE_SUMMARY), run=ref.run_id)
 
 
 def _evaluate(predictions: Predictions, made: dict[str, Corruptions]) -> dict[str, Measured]:
@@ -108,18 +101,18 @@ def _evaluate(predictions: Predictions, made: dict[str, Corruptions]) -> dict[st
         return evaluate(predictions, config, classify.tau, source, on_replicate=bar)
 
 
-def _member(name: str, member: Member) -> dict[str, Any]:
-    settings = {key: getattr(member.train, key) for key in ("model", "loss", "seed")}
-    runs = {"train": member.inputs["train"], "calibrate": member.ref.run_id}
-    return {"name": name} | settings | runs | {"model_id": member.model_id}
+def _member(name: str, member: Member) -> MemberSummary:
+    train = member.train
+    runs = (member.inputs["train"], member.ref.run_id)
+    return MemberSummary(name, train.model, train.loss, train.seed, *runs, member.model_id)
 
 
-def _figures(ensemble: Ensemble, judged: Judged, names: Sequence[str]) -> dict[str, Any]:
+def _pooled(ensemble: Ensemble, judged: Judged, names: Sequence[str]) -> PooledSummary:
     weights = dict(zip(names, ensemble.pool.weights.tolist(), strict=True))
-    return {"weights": weights} | asdict(judged.disputed[ensemble.label])
+    return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
-def _write(run: StageRun, judged: Judged, measured: dict[str, Measured], summary: dict[str, Any]) -> None:
+def _write(run: StageRun, judged: Judged, measured: dict[str, Measured], summary: EnsembleSummary) -> None:
     run.save(ENSEMBLE_PREDICTIONS, judged.predictions)
     run.save(DISAGREEMENT, (judged.predictions.triples, judged.disagreement))
     run.save(ENSEMBLE_MEASURED, measured)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from kgcore import storage
 from kgcore.config import Config, PipelineConfigs, TrainConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
-from kgcore.report.summary import HEADLINES, markdown, rows
+from kgcore.report.columns import overview
+from kgcore.report.markdown import markdown
+from kgcore.report.summary import PipelineSummary
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import config_of
 from tasks.stages.train import check_training
@@ -30,16 +31,22 @@ FIGURES = "figures"  # the folder of a report run that holds its pictures
 
 @contextmanager
 def pipeline_run(
-    configs: PipelineConfigs, device: str, flow_run: str | None = None, parent: str | None = None
+    configs: PipelineConfigs,
+    device: str,
+    flow_run: str | None = None,
+    parent: str | None = None,
+    preset: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """The MLflow run of a pipeline, with every setting as a parameter; yields its id.
 
     flow_run  id of the Prefect flow run; a retry of it resumes the same MLflow run
     parent    MLflow run that it is nested under, as a cell of a grid is
+    preset    further parameters: which preset was used, and which settings it decided
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
-    params = all_settings(vars(configs)) | {"dataset": find_dataset(configs.prepare.dataset).name}
+    params = all_settings(vars(configs)) | dict(preset or {})
+    params["dataset"] = find_dataset(configs.prepare.dataset).name
     check_training(configs.train, device)
     title = f"{params['dataset']} {configs.train.model} {configs.train.loss}"
     with open_pipeline(title, RunTags(key=_key(configs), parent=parent), params, flow_run) as run_id:
@@ -63,7 +70,7 @@ def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
     return {key: value for config in configs.values() for key, value in asdict(config).items()}
 
 
-def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]:
+def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummary:
     """Log manifest, summary, report and headline metrics of the stages; the summary.
 
     Its `seconds` are what a stage took when it ran; `reused` names the stages that did not run now.
@@ -71,15 +78,16 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
     store = open_store()
     runs = {stage: store.get(ref.run_id) for stage, ref in refs.items()}
     train, ids = config_of(TrainConfig, runs["train"]), {stage: run.run_id for stage, run in runs.items()}
-    summary: dict[str, Any] = {
-        "dataset": runs["prepare"].dataset.name,
-        "model": train.model,
-        "loss": train.loss,
-        "seed": train.seed,
-        "runs": ids,
-        "seconds": {stage: round(run.metrics["seconds"], 3) for stage, run in runs.items()},
-        "reused": [stage for stage, run in runs.items() if run.tags.parent != run_id],
-    } | store.load(ids["evaluate"], SUMMARY)
+    summary = PipelineSummary(
+        dataset=runs["prepare"].dataset.name,
+        model=train.model,
+        loss=train.loss,
+        seed=train.seed,
+        runs=ids,
+        seconds={stage: round(run.metrics["seconds"], 3) for stage, run in runs.items()},
+        reused=tuple(stage for stage, run in runs.items() if run.tags.parent != run_id),
+        **vars(store.load(ids["evaluate"], SUMMARY)),
+    )
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder), MANIFEST, ids)
         save(Path(folder), PIPELINE_SUMMARY, summary)
@@ -89,30 +97,30 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> dict[str, Any]
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
     _log_headlines(store, run_id, runs, summary)
-    store.log_tags(run_id, RunTags(note=markdown(summary)))
-    return summary | {"report": str(place / REPORT.path), "pipeline": run_id}
+    store.log_tags(run_id, RunTags(note=markdown(summary.results, summary.runs)))
+    return replace(summary, report=str(place / REPORT.path), pipeline=run_id)
 
 
-def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], summary: dict[str, Any]) -> None:
+def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], summary: PipelineSummary) -> None:
     """Log the headline metrics to the pipeline's run, bound to the models that they are about."""
     dataset = runs["prepare"].dataset
     store.log_dataset(run_id, dataset, dataset.name, {})
     models = {store.model(model_id).label: model_id for model_id in runs["calibrate"].model_ids}
-    for negatives, calibrator, values in rows(summary):
-        label = f"{negatives}.{calibrator}" if negatives else calibrator
-        metrics = {f"{short_label(label)}.{name}": values[name] for name in HEADLINES if name in values}
-        store.log_metrics(run_id, metrics, model_id=models[label], dataset=dataset)
-    store.log_metrics(run_id, summary["ranks"], model_id=runs["train"].model_ids[0], dataset=dataset)
+    for row in summary.results.rows:
+        label = short_label(row.label)
+        metrics = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
+        store.log_metrics(run_id, metrics, model_id=models[row.label], dataset=dataset)
+    store.log_metrics(run_id, summary.ranks, model_id=runs["train"].model_ids[0], dataset=dataset)
 
 
-def finished_pipeline(configs: PipelineConfigs, context: Context) -> dict[str, Any] | None:
+def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSummary | None:
     """The summary of a finished pipeline of these settings and this code whose evaluation still exists, or None."""
     store = open_store()
     for run in store.find(RunTags(stage="pipeline", key=_key(configs)), newest=10):
         with suppress(InputError):  # its artifacts are gone
             summary = store.load(run.run_id, PIPELINE_SUMMARY)
-            if context.may_reuse(run) and store.complete(store.get(summary["runs"]["evaluate"])):
-                return summary | {"pipeline": run.run_id}
+            if context.may_reuse(run) and store.complete(store.get(summary.runs["evaluate"])):
+                return replace(summary, pipeline=run.run_id)
     return None
 
 

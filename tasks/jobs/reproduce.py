@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kgcore import storage
 from kgcore.evaluation.evaluate import Measured
-from kgcore.report.comparison import comparison_page, sweep_figures
+from kgcore.report.cells import cell_result
+from kgcore.report.comparison import comparison_page
+from kgcore.report.comparison_figures import sweep_figures
 from kgcore.report.plots import reliability_figure
+from kgcore.report.results import Results
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
@@ -22,6 +26,9 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import cores
 from tasks.workspace.settings import ensure_home
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
 
@@ -71,7 +78,7 @@ def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Ite
 def finish_reproduction(
     run_id: str,
     grid: Mapping[str, list[Cell]],
-    results: Mapping[Cell, Mapping[str, Any]],
+    results: Mapping[Cell, PipelineSummary],
     failures: Mapping[Cell, str],
     preset: str,
     csv: Path | None,
@@ -79,7 +86,7 @@ def finish_reproduction(
     """Log tables, figures and findings as artifacts of the run; write them to the home's reports and, as one tidy file,
     to `csv`."""
     store = open_store()
-    frame = side_by_side(grid, results)
+    frame = side_by_side(grid, {cell: cell_result(summary) for cell, summary in results.items()})
     named = {str(cell): reason for cell, reason in failures.items()}
     figures = sweep_figures(frame)
     if "reliability" in grid:
@@ -96,7 +103,7 @@ def finish_reproduction(
         (Path(folder) / PAGE).write_text(page, encoding="utf-8")
         frame.to_csv(Path(folder) / TABLE, index=False)
         storage.write_json(Path(folder) / "failures.json", named)
-        pipelines = {str(cell): summary["pipeline"] for cell, summary in results.items()}
+        pipelines = {str(cell): summary.pipeline for cell, summary in results.items()}
         storage.write_json(Path(folder) / "pipelines.json", pipelines)
         (Path(folder) / "figures").mkdir()
         for title, figure in figures.items():
@@ -119,20 +126,20 @@ def finish_reproduction(
     )
 
 
-def _reliability_figures(store: Store, results: Mapping[Cell, Mapping[str, Any]]) -> dict[str, Any]:
+def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, "Figure"]:
     """By data set: the uncalibrated diagrams of every loss, and the calibrated ones of the loss with the best Brier
     score, each above the share of triples a bin."""
     figures = {}
     for dataset in dict.fromkeys(cell.dataset for cell in results):
         measured: dict[Cell, dict[str, Measured]] = {
-            cell: store.load(summary["runs"]["evaluate"], MEASURED)
+            cell: store.load(summary.runs["evaluate"], MEASURED)
             for cell, summary in results.items()
             if cell.dataset == dataset
         }
         raw = {cell.loss.replace("_", " "): shown["uncalibrated"] for cell, shown in measured.items()}
         title = f"{dataset}: uncalibrated, by loss"
         figures[title] = reliability_figure(title, raw)
-        best = min(measured, key=lambda cell: min(m.brier for label, m in measured[cell].items() if "." in label))
+        best = min(measured, key=lambda cell: Results.of(measured[cell]).best()["brier"])
         fitted = {label.replace(".", " ").replace("_", " "): m for label, m in measured[best].items() if "." in label}
         title = f"{dataset}: best calibrated, {best.loss.replace('_', ' ')}"
         figures[title] = reliability_figure(title, fitted)

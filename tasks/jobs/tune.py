@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -84,8 +84,12 @@ class Tuned:
 
 
 @contextmanager
-def tuning_run(configs: PipelineConfigs, config: TuneConfig, device: str) -> Iterator[str]:
+def tuning_run(
+    configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """The MLflow run of a search, with its settings; yields its id.
+
+    preset  further parameters: which preset was used, and which settings it decided
 
     Raises InputError for settings that cannot work, before any run is opened.
     """
@@ -97,8 +101,9 @@ def tuning_run(configs: PipelineConfigs, config: TuneConfig, device: str) -> Ite
     store = open_store()
     store.reap()
     title = f"tune {dataset} {configs.train.model} {configs.train.loss}"
+    params = all_settings(vars(configs) | {"tune": config}) | dict(preset or {})
     with store.open_run(title, RunTags(stage="tune")) as run_id:
-        store.log_params(run_id, all_settings(vars(configs) | {"tune": config}) | {"dataset": dataset})
+        store.log_params(run_id, params | {"dataset": dataset})
         yield run_id
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kgcore.calibration.audit import score_audit
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
 from kgcore.registries import CALIBRATORS
@@ -27,7 +27,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     table = run.load(SCORES)
     for number, bound in enumerate(fit_calibrators(table, config, run.config(CorruptConfig))):
         log_calibrator(run, number, bound)
-    audits = {name: score_audit(sample) for name, sample in calibration_samples(table, config).items()}
+    audits = {name: score_audit(sample).to_json() for name, sample in calibration_samples(table, config).items()}
     run.save(CALIBRATION_AUDIT, audits)
     for name, figures in audits.items():
         run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
@@ -65,7 +65,7 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
         run.tag(RunTags(moved=before.run_id))
 
     identity = f"moved {before.tags.key}"
-    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.base",), body, context, identity)
+    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.bound",), body, context, identity)
 
 
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:

@@ -1,6 +1,7 @@
 """report: one HTML file, and the figures where the MLflow UI shows them."""
 
 from kgcore.config import ReportConfig
+from kgcore.registries import METRICS
 from kgcore.report.page import page
 from kgcore.report.plots import reliability_figures
 from tasks.stages.base import Stage
@@ -19,7 +20,6 @@ def _body(run: StageRun, config: ReportConfig) -> None:
     html = page(
         title=f"{settings['train']['model']} on {run.dataset.name}: calibrated probabilities",
         summary=summary,
-        notes=summary["notes"],
         audits={"corruptions": corruptions["valid"], **calibration},
         figures=figures,
         counts=run.load(COUNTS),
@@ -37,6 +37,6 @@ REPORT = Stage(
     title="report {evaluation}",
     config=ReportConfig,
     body=_body,
-    code=lambda config: ("kgcore.report.page", "kgcore.report.plots"),
+    code=lambda config: ("kgcore.report.page", "kgcore.report.plots", *map(METRICS.module, METRICS.names())),
     inputs={"evaluation": EVALUATE},
 )

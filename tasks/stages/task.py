@@ -7,9 +7,9 @@ from typing import ParamSpec, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext, TaskRunContext
 
 from kgcore.errors import KgcalError
+from tasks.workspace.flow_run import current_flow_run, in_task
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def as_task(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            directly_in_flow = FlowRunContext.get() and not TaskRunContext.get()
+            directly_in_flow = current_flow_run() and not in_task()
             return (prefect_task if directly_in_flow else function)(*args, **kwargs)
 
         return call

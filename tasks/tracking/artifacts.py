@@ -2,24 +2,27 @@
 `run.load(GRAPH)`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
 from kgcore import storage
 from kgcore.arrays import Floats, Triples
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import Predictions
 from kgcore.graph import KnowledgeGraph
+from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.score_table import ScoreTable
 from tasks.tracking.handles import Artifact, ModelFiles
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
+S = TypeVar("S", Summary, PipelineSummary, EnsembleSummary)
 CALIBRATOR_FILE, ENSEMBLE_FILE = "calibrator.json", "ensemble.json"
 
 
@@ -47,6 +50,16 @@ def _read_ensemble(folder: Path) -> tuple[list[str], Ensemble]:
 
 def _json(stage: str, path: str) -> "Artifact[Any]":
     return Artifact(stage, path, storage.read_json, storage.write_json)
+
+
+def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
+    def read(file: Path) -> S:
+        return kind.from_json(storage.read_json(file))
+
+    def write(file: Path, value: S) -> None:
+        storage.write_json(file, value.to_json())
+
+    return Artifact(stage, path, read, write)
 
 
 def _write_ranks(path: Path, ranked: tuple[Triples, Floats]) -> None:
@@ -85,7 +98,7 @@ RANK_METRICS: Artifact[dict[str, float]] = _json("rank", "ranks.json")
 MEASURED: Artifact[dict[str, Measured]] = Artifact(
     "evaluate", "measured.json", storage.read_measured, storage.write_measured
 )
-SUMMARY: Artifact[dict[str, Any]] = _json("evaluate", "summary.json")
+SUMMARY: Artifact[Summary] = _typed_json("evaluate", "summary.json", Summary)
 REPORT: Artifact[str] = Artifact("report", "report.html", _read_text, _write_text)
 
 ENSEMBLE: ModelFiles[tuple[list[str], Ensemble]] = ModelFiles("ensemble", _read_ensemble, _write_ensemble)
@@ -95,12 +108,12 @@ ENSEMBLE_PREDICTIONS: Artifact[Predictions] = Artifact(
 ENSEMBLE_MEASURED: Artifact[dict[str, Measured]] = Artifact(
     "ensemble", "measured.json", storage.read_measured, storage.write_measured
 )
-ENSEMBLE_SUMMARY: Artifact[dict[str, Any]] = _json("ensemble", "summary.json")
+ENSEMBLE_SUMMARY: Artifact[EnsembleSummary] = _typed_json("ensemble", "summary.json", EnsembleSummary)
 DISAGREEMENT: Artifact[tuple[Triples, dict[str, Floats]]] = Artifact(
     "ensemble", "disagreement.parquet", storage.read_disagreement, _write_disagreement
 )
 
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
-PIPELINE_SUMMARY: Artifact[dict[str, Any]] = _json("pipeline", "summary.json")
+PIPELINE_SUMMARY: Artifact[PipelineSummary] = _typed_json("pipeline", "summary.json", PipelineSummary)
 BEST_SETTINGS: Artifact[dict[str, Any]] = _json("tune", "best.json")
 TRIALS: Artifact[pd.DataFrame] = Artifact("tune", "trials.csv", storage.read_trials, storage.write_trials)

@@ -16,6 +16,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from kgcore.errors import InputError, first_line
+from tasks.tracking.creation import create_database
 from tasks.tracking.places import check_artifacts, check_place, check_store, hint, is_database
 from tasks.workspace.settings import artifact_place, ensure_home, experiment_name, masked, project_run_id
 
@@ -40,6 +41,7 @@ class Connection:
         check_store(uri)
         try:
             with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
+                create_database(uri)
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()
         except (MlflowException, SQLAlchemyError, OSError) as error:

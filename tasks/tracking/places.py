@@ -1,5 +1,4 @@
-"""Whether what the environment names outside the home can be used, asked before anything is computed: databases and
-artifact storage."""
+"""Check databases and artifact storage that the environment names, before anything is computed."""
 
 import os
 from collections.abc import Iterator
@@ -15,29 +14,30 @@ from sqlalchemy.pool import NullPool
 from kgcore.errors import InputError, first_line
 from tasks.workspace.settings import experiment_name, masked, named_artifacts, own_uri, project_run_id
 
-TIMEOUT = 10  # seconds that a database server may take to let us in
+CONNECT_SECONDS = 10
 
 
 def is_database(uri: str) -> bool:
-    """Whether that MLflow store is a database that is opened directly, and no server or folder."""
+    """Return whether `uri` names a database: an MLflow store without a server or a folder of files."""
     return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
 
 
 def check_database(uri: str, what: str) -> None:
-    """Connect to a database server once: MLflow would go on trying for an hour, and Prefect only say that it stopped.
+    """Connect to a database server once. Does nothing for SQLite.
 
-    what  whose it is, for the sentence
+    what  the database's purpose, for the error message
 
-    Raises InputError, without the password, where it cannot be used.
+    Without this check MLflow retries for an hour, and Prefect says only that it stopped. Raises InputError, without the
+    password, if the database cannot be opened.
     """
     try:
         url = make_url(uri)
         if url.get_backend_name() == "sqlite":
             return
-        patience = {"connect_timeout": TIMEOUT} if url.get_backend_name() == "postgresql" else {}
+        patience = {"connect_timeout": CONNECT_SECONDS} if url.get_backend_name() == "postgresql" else {}
         engine = create_engine(url, poolclass=NullPool, connect_args=patience)
         if engine.dialect.is_async:
-            raise ValueError(f"{url.drivername} is no driver for it")
+            raise ValueError(f"{url.drivername} is an asynchronous driver: a synchronous one is needed")
         engine.connect().close()
     except ImportError as error:
         raise InputError(
@@ -49,28 +49,36 @@ def check_database(uri: str, what: str) -> None:
 
 
 def check_store(uri: str) -> None:
-    """Raise InputError for an MLflow store that cannot be used: a database that does not let us in, or, where
-    `mlflow run` has opened a run, a file that is another one in every folder."""
+    """Raise InputError if the MLflow store cannot be used.
+
+    That is a database that refuses the connection or, inside `mlflow run`, a relative file name: `mlflow run` changes
+    the working folder.
+    """
     file = uri.removeprefix("sqlite:///")
     if project_run_id() and uri.startswith("sqlite:") and not (os.path.isabs(file) or os.path.exists(file)):
         raise InputError(
-            f"MLFLOW_TRACKING_URI={uri} is another file in every folder, and `mlflow run` works in that of the "
-            f"project: name it in full, as in `export MLFLOW_TRACKING_URI={own_uri()}`"
+            f"MLFLOW_TRACKING_URI={uri} is another file in every folder, and `mlflow run` changes to the project's "
+            f"folder: use a full path, as in `export MLFLOW_TRACKING_URI={own_uri()}`"
         )
     if is_database(uri):
         check_database(uri, "the MLflow store")
 
 
 def hint(uri: str) -> str:
-    """What to add to a sentence about a run that a store does not have, where `mlflow run` may have opened a store of
-    its own because nobody told it of another."""
+    """Return a hint for the error that the store `uri` does not have a run; '' if there is none.
+
+    Without MLFLOW_TRACKING_URI `mlflow run` opens a store of its own, in which kgcal's runs are missing.
+    """
     if project_run_id() is None or uri == own_uri() or uri.startswith("http"):
         return ""
-    return f": for what kgcal has run, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
+    return f": to use kgcal's runs, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
 
 
 def check_place(place: str) -> None:
-    """Raise InputError where the experiment's artifacts cannot go, or are to go elsewhere: it keeps its place."""
+    """Check the artifact place of an existing experiment, which never changes.
+
+    Raises InputError if KGCAL_ARTIFACTS names another place, or if the place cannot be used.
+    """
     if (named := named_artifacts()) and named != place:
         raise InputError(
             f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(place)}, KGCAL_ARTIFACTS "
@@ -80,18 +88,20 @@ def check_place(place: str) -> None:
 
 
 def check_artifacts(place: str) -> None:
-    """Look into the place of the artifacts once. Raises InputError where that fails: a bucket that is not there, a
-    missing library or right; a folder is made when it is needed."""
+    """List a folder at the artifact place once. Local folders are not checked: they are created when needed.
+
+    Raises InputError if that fails, for example for a missing bucket, library or permission.
+    """
     if not place.startswith("file:"):
-        with told(f"artifacts cannot be kept in {masked(place)}"):
+        with input_error(f"artifacts cannot be kept in {masked(place)}"):
             get_artifact_repository(place).list_artifacts("kgcal")
 
 
 @contextmanager
-def told(sentence: str) -> Iterator[None]:
-    """Raise InputError, the sentence and the reason, for whatever goes wrong within."""
+def input_error(sentence: str) -> Iterator[None]:
+    """Turn every error of the block into an InputError with this sentence and the reason."""
     try:
         yield
-    except Exception as error:  # each kind of storage has errors of its own
+    except Exception as error:  # each kind of storage raises its own types
         missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
         raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from kgcore.errors import InputError, KgcalError, first_line
 from tasks.tracking.connection import Connection
 from tasks.tracking.handles import Artifact, LoggedModel, ModelFiles
-from tasks.tracking.places import told
+from tasks.tracking.places import input_error
 from tasks.tracking.record import FINISHED, RunRecord, RunTags
 
 T = TypeVar("T")
@@ -69,18 +69,18 @@ class Reader(Connection):
 
     def copy(self, target: Path, run_id: str, path: str) -> None:
         """Copy a file or folder of a run's artifacts into a folder."""
-        with told(f"the artifact {run_id} {path} cannot be had"):
+        with input_error(f"the artifact {run_id} {path} cannot be had"):
             mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=path, dst_path=str(target))
 
     def copy_model(self, target: Path, model_id: str) -> None:
         """Copy the files of a LoggedModel into a folder."""
-        with told(f"the model {model_id} cannot be had"):
+        with input_error(f"the model {model_id} cannot be had"):
             mlflow.artifacts.download_artifacts(artifact_uri=f"models:/{model_id}", dst_path=str(target))
 
     def _load(self, read: Callable[[Path], T], **what: str) -> T:
         with tempfile.TemporaryDirectory() as folder:
             missing = f"the artifact {' '.join(what.values())} cannot be had"
-            with told(missing):
+            with input_error(missing):
                 fetched = mlflow.artifacts.download_artifacts(**what, dst_path=folder)
             try:
                 return read(Path(fetched))

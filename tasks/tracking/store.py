@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag
 
 from tasks.tracking.names import model_name
-from tasks.tracking.places import told
+from tasks.tracking.places import input_error
 from tasks.tracking.reading import Reader
 from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, RunTags
 from tasks.workspace.settings import ensure_home, experiment_name, project_run_id, tracking_uri
@@ -84,7 +84,7 @@ class Store(Reader):
 
     def log_files(self, run_id: str, folder: Path) -> None:
         """The folder's files as artifacts of the run."""
-        with told(f"the artifacts of run {run_id} cannot be written"):
+        with input_error(f"the artifacts of run {run_id} cannot be written"):
             self.client.log_artifacts(run_id, str(folder))
 
     def log_json(self, run_id: str, value: object, path: str) -> None:
@@ -164,7 +164,7 @@ class Store(Reader):
         )
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder))
-            with told(f"the artifacts of run {run_id} cannot be written"):
+            with input_error(f"the artifacts of run {run_id} cannot be written"):
                 self.client.log_model_artifacts(model.model_id, folder)
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])

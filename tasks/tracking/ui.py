@@ -7,7 +7,8 @@ from pathlib import Path
 
 from kgcore.errors import InputError
 from tasks.tracking.store import open_store
-from tasks.workspace.services import services, taken
+from tasks.workspace.network import port_is_taken
+from tasks.workspace.services import MLFLOW, recorded_services
 from tasks.workspace.settings import artifact_place, mlflow_server, tracking_uri
 
 
@@ -15,7 +16,7 @@ def ui_address() -> str | None:
     """Where an MLflow server shows this store: the one that the environment names, or that of `kgcal up`."""
     if named := mlflow_server():
         return named
-    served = services().get("mlflow")
+    served = recorded_services().get(MLFLOW)
     return served.url if served is not None and served.alive() else None
 
 
@@ -40,7 +41,7 @@ def serve_ui(port: int) -> None:
     shows the store already."""
     if address := ui_address():
         raise InputError(f"a server shows this store already: open {address}")
-    if taken(port):
+    if port_is_taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is taken: name another with --port")
     store = open_store()
     page = f"http://127.0.0.1:{port}/#/experiments/{store.experiment_id}/runs?workflowType=machine_learning"

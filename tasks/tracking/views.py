@@ -3,7 +3,7 @@
 import json
 from urllib.parse import quote
 
-from kgcore.report.summary import HEADLINES
+from kgcore.report.columns import overview
 from tasks.tracking.record import RunTags, quoted
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import ui_address
@@ -22,7 +22,7 @@ def best_runs_page(dataset: str) -> str | None:
         "searchFilter": f"{RunTags(stage='measurement').where(None)} and params.dataset = {quoted(dataset)}",
         "orderByKey": "metrics.`brier`",
         "orderByAsc": True,
-        "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in HEADLINES],
+        "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in overview()],
     }
     store.client.set_experiment_tag(store.experiment_id, f"mlflow.sharedViewState.{view}", json.dumps(state))
     page = f"{address}/#/experiments/{store.experiment_id}/runs"

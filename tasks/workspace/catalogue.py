@@ -1,4 +1,4 @@
-"""What data sets there are, and what is already here."""
+"""The registered data sets, and which of them are in the home."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,15 @@ from tasks.workspace.settings import home
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set: counts are train triples, entities, predicates (None = not known beforehand); `generated`: as
-    large as you like; `here`: the folders."""
+    """A registered data set.
+
+    name       its name in the registry
+    title      one line for a reader
+    labelled   whether valid and test have labelled negatives
+    counts     training triples, entities, predicates; None: not known in advance
+    generated  whether it is generated, in any size
+    here       its folders in the home, by name
+    """
 
     name: str
     title: str
@@ -20,7 +27,7 @@ class Entry:
 
 
 def catalogue() -> list[Entry]:
-    """Every registered data set. Looks at folders, downloads nothing."""
+    """Return an entry for every registered data set. Reads folder names, downloads nothing."""
     entries = []
     for name in DATASETS.names():
         spec = DATASETS.get(name)

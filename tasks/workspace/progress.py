@@ -1,4 +1,4 @@
-"""Progress: bars on the terminal, silent where there is none, and an artifact on a Prefect flow run."""
+"""Progress bars on the terminal, and a progress artifact on the Prefect flow run."""
 
 import contextvars
 import logging
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
-from prefect.context import FlowRunContext
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kgcore.errors import first_line
+from tasks.workspace.flow_run import current_flow_run
 
 console = Console(stderr=True)
 log = logging.getLogger("kgcal")
@@ -20,7 +20,12 @@ log = logging.getLogger("kgcal")
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
-    """A bar that is moved by calling it with how much is done and a word on how it goes; shown on the flow run, too."""
+    """Yield a function `move(done, word)` for a bar on the terminal and on the flow run.
+
+    total  value of `done` at the end
+
+    Without a terminal no bar is drawn.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
         Progress(
@@ -30,29 +35,30 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
             transient=True,
             disable=not console.is_terminal,
         ) as bars,
-        flow_run_progress(title, total) as tell,
+        flow_run_progress(title, total) as move_artifact,
     ):
         bar = bars.add_task(title, total=total, word="")
 
         def move(done: int, word: str = "") -> None:
             bars.update(bar, completed=done, word=word)
-            tell(done, word)
+            move_artifact(done, word)
 
         yield move
 
 
 @contextmanager
 def flow_run_progress(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """A progress artifact, with the title's first word as its key, that is moved like a bar; outside a flow run none.
+    """Yield a function `move(done, word)` for a progress artifact; outside a flow run it does nothing.
 
-    A thread of its own writes it, every few seconds: what is going on waits for no server, and ends for none.
+    The artifact's key is the first word of the title. A separate thread writes it every few seconds, so that the work
+    neither waits for the server nor fails with it.
     """
     artifact = _ProgressArtifact(title, total)
-    if FlowRunContext.get() is None:
+    if current_flow_run() is None:
         yield artifact.move
         return
     ended = threading.Event()
-    context = contextvars.copy_context()  # it knows the run, and the server
+    context = contextvars.copy_context()  # names the flow run and the server
     writer = threading.Thread(target=context.run, args=(artifact.write_until, ended), daemon=True)
     writer.start()
     try:
@@ -63,6 +69,8 @@ def flow_run_progress(title: str, total: int) -> Iterator[Callable[[int, str], N
 
 
 class _ProgressArtifact:
+    """What the flow run shows of the progress: percent and a line of text."""
+
     SECONDS = 5.0
 
     def __init__(self, title: str, total: int) -> None:
@@ -73,11 +81,11 @@ class _ProgressArtifact:
         self._warned = False
 
     def move(self, done: int, word: str = "") -> None:
-        said = f"{self._title}: {done:,} of {self._total:,}"
-        self._now = (100 * done / self._total, f"{said}; {word}" if word else said)
+        text = f"{self._title}: {done:,} of {self._total:,}"
+        self._now = (100 * done / self._total, f"{text}; {word}" if word else text)
 
     def write_until(self, ended: threading.Event) -> None:
-        """Write it now, every few seconds, and once more at the end."""
+        """Write the artifact now, every SECONDS seconds, and once more at the end."""
         self._write()
         while not ended.wait(self.SECONDS):
             self._write()
@@ -89,20 +97,20 @@ class _ProgressArtifact:
             return
         try:
             if self._artifact is None:
-                made = create_progress_artifact(now[0], self._title.split()[0], now[1])
-                assert isinstance(made, UUID)
-                self._artifact = made
+                created = create_progress_artifact(now[0], self._title.split()[0], now[1])
+                assert isinstance(created, UUID)
+                self._artifact = created
             else:
                 update_progress_artifact(self._artifact, *now)
             self._written = now
-        except Exception as error:  # whatever a server says
+        except Exception as error:  # any error of a server: it must not end the work
             if not self._warned:
-                log.warning("the flow run in Prefect does not show how far it is: %s", first_line(error))
+                log.warning("the progress cannot be shown on the Prefect flow run: %s", first_line(error))
             self._warned = True
 
 
 class DownloadBar:
-    """What pooch reports a download to."""
+    """The progress bar of a download, with the methods that pooch calls."""
 
     def __init__(self, title: str) -> None:
         self._bars = Progress(console=console, transient=True, disable=not console.is_terminal)

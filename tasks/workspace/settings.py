@@ -1,4 +1,4 @@
-"""Where things are, from the environment: the only place that reads it."""
+"""The settings of this home and its servers. No other file reads them from the environment."""
 
 import os
 import re
@@ -9,8 +9,10 @@ from kgcore.errors import InputError
 
 
 def home() -> Path:
-    """KGCAL_HOME: holds mlflow.db, artifacts, datasets, checkpoints and reports. Default: .kgcal in the checkout, or in
-    the user's home where kgcal was installed without one."""
+    """Return KGCAL_HOME: the folder of mlflow.db, artifacts, datasets, checkpoints and reports.
+
+    Default: .kgcal in the checkout; in the user's home folder if kgcal was installed without a checkout.
+    """
     if value := os.environ.get("KGCAL_HOME"):
         return Path(value).expanduser().resolve()
     checkout = Path(__file__).resolve().parents[2]
@@ -18,54 +20,59 @@ def home() -> Path:
 
 
 def own_uri() -> str:
-    """The SQLite file in the home."""
+    """Return the MLflow URI of the SQLite file in the home."""
     return f"sqlite:///{home() / 'mlflow.db'}"
 
 
 def tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or the SQLite file in the home."""
+    """Return MLFLOW_TRACKING_URI, by default the SQLite file in the home."""
     return os.environ.get("MLFLOW_TRACKING_URI") or own_uri()
 
 
 def mlflow_server() -> str | None:
-    """The address of the MLflow server that MLFLOW_TRACKING_URI names, if it names one."""
+    """Return the address of the MLflow server that MLFLOW_TRACKING_URI names; None if it names a database."""
     uri = tracking_uri()
     return uri.removesuffix("/") if uri.startswith(("http://", "https://")) else None
 
 
 def prefect_database() -> str:
-    """PREFECT_API_DATABASE_CONNECTION_URL, or its newer name: the database of the Prefect server of `kgcal up`;
-    '' for one in the home."""
+    """Return the database URL of the Prefect server of `kgcal up`; '' for a SQLite file in the home.
+
+    Prefect knows the variable by two names: PREFECT_SERVER_DATABASE_CONNECTION_URL is the newer one.
+    """
     names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
     return next((value for name in names if (value := os.environ.get(name))), "")
 
 
 def experiment_name() -> str:
-    """MLFLOW_EXPERIMENT_NAME, or kgcal."""
+    """Return MLFLOW_EXPERIMENT_NAME, by default kgcal."""
     return os.environ.get("MLFLOW_EXPERIMENT_NAME") or "kgcal"
 
 
 def project_run_id() -> str | None:
-    """MLFLOW_RUN_ID: the run that `mlflow run` opened for this process."""
+    """Return MLFLOW_RUN_ID, the run that `mlflow run` has opened for this process; None outside `mlflow run`."""
     return os.environ.get("MLFLOW_RUN_ID") or None
 
 
 def mirror() -> str | None:
-    """KGCAL_MIRROR: a folder or URL to take archives from instead of their public hosts."""
+    """Return KGCAL_MIRROR, a folder or URL with the data sets' archives; None: use their public hosts."""
     return os.environ.get("KGCAL_MIRROR") or None
 
 
 def checkpoint_seconds() -> float:
-    """KGCAL_CHECKPOINT_SECONDS: how often training may write a checkpoint; 10 by default."""
+    """Return KGCAL_CHECKPOINT_SECONDS, the least time between two checkpoints of a training; 10 by default.
+
+    Raises InputError if it is not a number.
+    """
     text = os.environ.get("KGCAL_CHECKPOINT_SECONDS", "10")
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"KGCAL_CHECKPOINT_SECONDS is {text!r}: a number of seconds is needed") from None
+        raise InputError(f"KGCAL_CHECKPOINT_SECONDS is {text!r}: it must be a number of seconds") from None
 
 
 def named_artifacts() -> str | None:
-    """KGCAL_ARTIFACTS as a URI: a folder, or whatever MLflow can write to, such as s3://bucket/path."""
+    """Return KGCAL_ARTIFACTS as a URI: a folder, or another place that MLflow writes to, such as s3://bucket/path."""
     value = os.environ.get("KGCAL_ARTIFACTS")
     if not value:
         return None
@@ -73,19 +80,24 @@ def named_artifacts() -> str | None:
 
 
 def artifact_place() -> str:
-    """Where artifacts go unless a server that is not ours decides it: KGCAL_ARTIFACTS, or artifacts in the home."""
+    """Return the URI for artifacts: KGCAL_ARTIFACTS, by default `artifacts` in the home.
+
+    MLflow servers that others run choose a place of their own.
+    """
     return named_artifacts() or (home() / "artifacts").as_uri()
 
 
 def masked(text: str) -> str:
-    """The text with *** for the password of every address in it: what may be printed of an address, or of an error that
-    may quote one."""
+    """Return the text with *** in place of the password of every address in it.
+
+    Addresses, and errors that may quote one, are printed in this form only.
+    """
     text = re.sub(r"(://[^:/?#@\s]*:)(?:\S*|[^/\n]*)@", r"\1***@", text)
     return re.sub(r"([?&][a-z_]*password=)[^&\s]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def ensure_home() -> Path:
-    """The home, made if need be. Raises InputError when it cannot be written to."""
+    """Return the home, and create it if it does not exist. Raises InputError if it cannot be written to."""
     folder = home()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Cohort-normalised scores: by hand, whose cohort it is, and what stays as it is."""
+"""Cohort-normalised scores: by hand, the members of a cohort, and what a cohort does not change."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,19 +22,19 @@ CPU = torch.device("cpu")
 CONFIG = TrainConfig(k=6, epochs=3, batch_size=128, cohort_weight=0.5, cohort_size=9)
 
 
-def test_by_hand() -> None:
-    """On a line, TransE with r = 1, the cohort at 0, 2 and 4; of (0, r, 2) the distances are 1, 1 and 3."""
+def test_cohort_scores_by_hand() -> None:
+    """TransE on a line with r = 1, the cohort at 0, 2 and 4: for (0, r, 2) the distances are 1, 1 and 3."""
     entities = torch.tensor([[0.0], [2.0], [4.0], [7.0]])
     plain = TrainedModel("transe", 1, Embeddings(entities, torch.tensor([[1.0], [5.0]])))
     cohort = Cohort(0.25, 0.5, np.array([0, 1, 2, 3]), np.array([0, 3, 4]))
     triples = np.array([[0, 0, 1], [0, 0, 3], [1, 1, 3]])
     level = np.log((np.exp(-2) + np.exp(-2) + np.exp(-6)) / 3) / 2
-    expected = [-1 - 0.25 * level, -6 - 0.25 * level, 0]  # the last predicate's cohort is its one object alone
+    expected = [-1 - 0.25 * level, -6 - 0.25 * level, 0]  # the last cohort has one member, the object itself
     np.testing.assert_allclose(replace(plain, cohort=cohort).score(triples), expected, rtol=1e-6)
 
 
 @given(st.floats(0.05, 10), st.integers(0, 1000))
-def test_the_level_is_between_the_mean_and_the_best(temperature: float, seed: int) -> None:
+def test_the_level_is_between_the_mean_and_the_maximum(temperature: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     tables = Embeddings(*(torch.from_numpy(rng.normal(size=(rows, 4)).astype(np.float32)) for rows in (9, 2)))
     plain = TrainedModel("distmult", 4, tables)
@@ -48,7 +48,7 @@ def test_the_level_is_between_the_mean_and_the_best(temperature: float, seed: in
     np.testing.assert_allclose(replace(plain, cohort=cohort).score(triples), plain.score(triples) - levels)
 
 
-def test_a_cohort_is_of_the_objects_that_training_has(small_graph: KnowledgeGraph) -> None:
+def test_a_cohort_holds_objects_of_the_predicate_in_training(small_graph: KnowledgeGraph) -> None:
     train_ = small_graph.train
     kept = train_.triples[:, 1] != 2
     graph = replace(small_graph, train=Split(train_.triples[kept], train_.labels[kept]))
@@ -64,7 +64,7 @@ def test_a_cohort_is_of_the_objects_that_training_has(small_graph: KnowledgeGrap
 
 
 @pytest.mark.parametrize("inverse", [False, True])
-def test_training_and_ranks_are_the_same_with_a_cohort(
+def test_a_cohort_changes_neither_training_nor_ranks(
     small_graph: KnowledgeGraph, tmp_path: Path, inverse: bool
 ) -> None:
     config = replace(CONFIG, inverse_relations=inverse)

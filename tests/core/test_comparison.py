@@ -1,4 +1,4 @@
-"""The paper beside ours: presets, the tidy frame, the findings, the page."""
+"""The paper and our results side by side: the grid, the table of figures, the findings, the page."""
 
 import numpy as np
 import pandas as pd
@@ -6,58 +6,72 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.report.comparison import comparison_page, sweep_figures
+from kgcore.evaluation.predictions import RelationDecisions, ThresholdResult
+from kgcore.report.cells import cell_result
+from kgcore.report.comparison import comparison_page
+from kgcore.report.comparison_figures import sweep_figures
+from kgcore.report.results import Results, Row
+from kgcore.report.summary import PipelineSummary, RelationSummary
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper
 from kgcore.reproduction.grid import Cell, cells, grid
 from kgcore.reproduction.paper import read_paper
+from kgcore.reproduction.result import CellResult
 
 FOUR = list(MODELS)
 LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]
 
 
-def summary(brier: float, mrr: float = 0.1) -> dict:
-    """What a pipeline of that Brier score everywhere says; uncalibrated 0.4."""
+def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
+    """The summary of a pipeline with that isotonic Brier score; 0.4 uncalibrated."""
 
-    def scores(value: float) -> dict[str, float]:
-        return {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}
+    def row(negatives: str, calibrator: str, value: float) -> Row:
+        metrics = {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}
+        return Row(negatives, calibrator, metrics)
 
-    fitted = {"platt": scores(brier + 0.01), "isotonic": scores(brier)}
-    rule = {"threshold": -1.5, "accuracy": 0.75}
-    return {
-        "metrics": {
-            "uncalibrated": scores(0.4),
-            "base_rate": scores(0.25),
-            "ground_truth": fitted,
-            "synthetic": {name: scores(v["brier"] + 0.001) for name, v in fitted.items()},
-        },
-        "accuracy_per_relation": {"learned": 0.8, "median": 0.7},
-        "relations": [{"name": "_has_part", "predicate": 0, "triples": 9, "learned": rule, "median": rule}],
-        "ranks": {"mr": 100.0, "mrr": mrr, "hits_at_10": 0.2},
-        "pipeline": f"run of {brier:.2f}",
-        "runs": {},
-    }
+    rule = ThresholdResult(threshold=-1.5, accuracy=0.75)
+    rows = [row("", "uncalibrated", 0.4), row("", "base_rate", 0.25)]
+    for negatives, more in (("ground_truth", 0.0), ("synthetic", 0.001)):
+        rows += [row(negatives, "platt", brier + 0.01 + more), row(negatives, "isotonic", brier + more)]
+    return PipelineSummary(
+        results=Results(tuple(rows)),
+        accuracy_per_relation={"learned": 0.8, "median": 0.7},
+        ranks={"mr": 100.0, "mrr": mrr, "hits_at_10": 0.2},
+        relations=(RelationSummary("_has_part", RelationDecisions(0, 9, rule, rule)),),
+        dataset="wn11",
+        model="transe",
+        loss="nll",
+        seed=0,
+        runs={},
+        seconds={},
+        reused=(),
+        pipeline=f"run of {brier:.2f}",
+    )
+
+
+def result(brier: float, mrr: float = 0.1) -> CellResult:
+    return cell_result(summary(brier, mrr))
 
 
 @pytest.fixture
 def frame() -> pd.DataFrame:
     chosen = grid(("results", "losses", "ranks", "thresholds", "sensitivity"), ("wn11",), "default")
     every = dict.fromkeys(cell for group in chosen.values() for cell in group)
-    return side_by_side(chosen, {cell: summary(0.05 + 0.01 * i, 0.3 - 0.005 * i) for i, cell in enumerate(every)})
+    return side_by_side(chosen, {cell: result(0.05 + 0.01 * i, 0.3 - 0.005 * i) for i, cell in enumerate(every)})
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_cell_of_the_grid_has_settings_that_are_valid(name: str) -> None:
+def test_every_cell_of_the_grid_has_valid_settings(name: str) -> None:
     for cell in {cell for group in grid(("all",), (), name).values() for cell in group}:
         train = cell.configs.train
         assert cell.configs.prepare.dataset == cell.dataset
         assert train.loss == cell.loss
         if cell.varied:
-            assert (train.eta, train.k) == (cell.eta, cell.k)
+            assert (train.training_eta, train.k) == (cell.eta, cell.k)
         assert cell.configs.calibrate.base_rate == cell.base_rate
 
 
-def test_a_row_has_the_papers_value_and_ours(frame: pd.DataFrame) -> None:
+def test_a_row_has_the_value_of_the_paper_and_ours(frame: pd.DataFrame) -> None:
     assert list(frame.columns) == COLUMNS
     row = frame.query(
         "table == 'results' and model == 'transe' and negatives == 'synthetic' and calibrator == 'isotonic'"
@@ -78,7 +92,7 @@ def test_a_row_has_the_papers_value_and_ours(frame: pd.DataFrame) -> None:
 def test_a_cell_that_failed_leaves_empty_rows() -> None:
     chosen = {"results": cells("results", ("wn11",), "default")}
     good = chosen["results"][0]
-    frame = side_by_side(chosen, {good: summary(0.1)})
+    frame = side_by_side(chosen, {good: result(0.1)})
     assert frame.loc[frame["model"] == good.model, "ours"].notna().all()
     assert frame.loc[frame["model"] != good.model, "ours"].isna().all()
     assert frame["paper"].notna().all()
@@ -87,35 +101,35 @@ def test_a_cell_that_failed_leaves_empty_rows() -> None:
     assert "failed" in page
 
 
-def test_base_rates_are_those_of_the_published_models() -> None:
+def test_the_base_rate_table_has_every_published_figure() -> None:
     chosen = {"base-rate": cells("base-rate", ("wn18rr",), "default")}
-    frame = side_by_side(chosen, {cell: summary(0.1) for cell in chosen["base-rate"]})
+    frame = side_by_side(chosen, {cell: result(0.1) for cell in chosen["base-rate"]})
     assert len(frame) == 19 * 2 * 4
     assert frame["paper"].notna().all()
     baseline = frame.query("calibrator == 'base_rate' and metric == 'brier'")
     np.testing.assert_allclose(baseline["paper"], baseline["base_rate"] * (1 - baseline["base_rate"]), atol=1e-3)
 
 
-def test_findings_count_what_they_say(frame: pd.DataFrame) -> None:
-    said = " ".join(findings(frame))
+def test_findings_have_the_right_numbers(frame: pd.DataFrame) -> None:
+    sentences = " ".join(findings(frame))
     calibrated = frame[frame["metric"].isin(["brier", "log_loss"]) & (frame["negatives"] != "none")]
-    calibrated = calibrated[calibrated["table"] != "results"].drop_duplicates(  # every result stands under losses, too
+    calibrated = calibrated[calibrated["table"] != "results"].drop_duplicates(  # every row of results is also in losses
         ["dataset", "model", "loss", "negatives", "calibrator", "metric", "varied", "eta", "k"]
     )
     difference = calibrated["ours"] - calibrated["paper"]
-    assert f"Of {len(calibrated)} calibrated" in said
-    assert f"{(difference <= 0.01).mean():.1%} are no worse" in said
+    assert f"Of {len(calibrated)} calibrated" in sentences
+    assert f"{(difference <= 0.01).mean():.1%} exceed the paper's by at most 0.01" in sentences
     assert len(worse_than_paper(frame)) == (difference > 0.01).sum()
-    assert "higher by 0.0010 on average" in said
-    assert "Isotonic regression is no worse than Platt scaling: in 100.0%" in said
-    assert "Spearman's correlation of MRR with the isotonic Brier score is -1.00" in said
+    assert "higher by 0.0010 on average" in sentences
+    assert "Isotonic regression is no worse than Platt scaling: in 100.0%" in sentences
+    assert "Spearman's correlation of MRR with the isotonic Brier score is -1.00" in sentences
     paper = read_paper().query("study == 'main' and dataset == 'wn11' and model in @FOUR").set_index(["model", "loss"])
     brier = paper[(paper.metric == "brier") & (paper.calibrator == "isotonic")].groupby(level=[0, 1])["value"].min()
     theirs = spearmanr(paper[paper.metric == "mrr"]["value"].reindex(brier.index), brier).statistic
-    assert f"In the paper's own figures it is {theirs:+.2f} over all 16 runs" in said
+    assert f"In the paper's own figures it is {theirs:+.2f} over all 16 runs" in sentences
 
 
-def test_the_page_has_every_table_and_the_figures_lines(frame: pd.DataFrame) -> None:
+def test_the_page_has_every_table_and_figure(frame: pd.DataFrame) -> None:
     figures = sweep_figures(frame)
     assert len(figures) == 4  # Brier score and log loss over eta and k
     page = comparison_page("Side by side", frame, figures, {}, ["a note"])

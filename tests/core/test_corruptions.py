@@ -1,4 +1,4 @@
-"""What every corruption strategy keeps to."""
+"""Corruption strategies: their contract, and the entities that each of them draws."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from kgcore.registries import STRATEGIES
 
 
 def drawing(name: str, graph: KnowledgeGraph) -> Strategy:
-    """The strategy, with a model of random numbers for those that draw by one."""
+    """The strategy, after it has seen a model of random numbers."""
     strategy, rng = STRATEGIES.get(name)(graph), np.random.default_rng(3)
     tables = (rng.normal(size=(rows, 8)).astype(np.float32) for rows in (len(graph.entities), len(graph.predicates)))
     strategy.see(TrainedModel("transe", 8, Embeddings(*map(torch.from_numpy, tables), {})))
@@ -42,8 +42,10 @@ def test_exactly_one_side_changes_and_never_the_predicate(small_graph, rng, name
     assert share == {"subject": 1, "object": 0}.get(sides, pytest.approx(0.5, abs=0.1))
 
 
-@pytest.mark.parametrize("name", ["uniform", "kbgan"])  # a generator that has learnt nothing is uniform
-def test_uniform_reaches_every_other_entity_alike(small_graph, rng: np.random.Generator, name: str) -> None:
+@pytest.mark.parametrize("name", ["uniform", "kbgan"])  # an untrained generator draws uniformly
+def test_uniform_draws_every_other_entity_with_equal_probability(
+    small_graph, rng: np.random.Generator, name: str
+) -> None:
     uniform = STRATEGIES.get(name)(small_graph)
     triples = np.tile([[0, 0, 39], [17, 1, 5]], (4000, 1))
     for column in (SUBJECT, OBJECT):
@@ -56,7 +58,7 @@ def test_uniform_reaches_every_other_entity_alike(small_graph, rng: np.random.Ge
             assert ((others - expected) ** 2 / expected).sum() < 80  # chi-square with 38 degrees, p < 1e-4 above
 
 
-def test_filtering_drops_known_facts_and_nothing_else(small_graph: KnowledgeGraph) -> None:
+def test_filtering_drops_only_known_facts(small_graph: KnowledgeGraph) -> None:
     positives, uniform = small_graph.valid.positives, STRATEGIES.get("uniform")(small_graph)
     shares = subject_shares(small_graph, "both")
     free = corrupt(positives, 20, uniform, np.random.default_rng(1), shares)
@@ -68,7 +70,7 @@ def test_filtering_drops_known_facts_and_nothing_else(small_graph: KnowledgeGrap
     np.testing.assert_array_equal(filtered.source, free.source[~known])
 
 
-def test_what_is_fitted_is_never_filtered_by_test(small_graph: KnowledgeGraph) -> None:
+def test_validation_corruptions_are_never_filtered_by_test(small_graph: KnowledgeGraph) -> None:
     uniform = STRATEGIES.get("uniform")(small_graph)
     made = corrupt_held_out(small_graph, 200, uniform, np.random.default_rng(0), "both", filtered=True)
     assert small_graph.all_known.contains(made["valid"].triples).any()
@@ -84,7 +86,7 @@ def test_bad_arguments_are_refused(small_graph: KnowledgeGraph, rng: np.random.G
         subject_shares(small_graph, "left")
 
 
-def test_typed_draws_every_other_entity_of_the_range_alike(small_graph: KnowledgeGraph, rng) -> None:
+def test_typed_draws_every_other_entity_of_the_range_with_equal_probability(small_graph: KnowledgeGraph, rng) -> None:
     typed, train = STRATEGIES.get("typed")(small_graph), small_graph.train.triples
     for column in (SUBJECT, OBJECT):
         for triple in train[:5]:
@@ -103,7 +105,7 @@ def test_typed_of_a_range_of_one_is_uniform(rng: np.random.Generator) -> None:
     typed = STRATEGIES.get("typed")(KnowledgeGraph("lone", names, ["p", "q"], split, split, split))
     drawn = typed.draw(np.tile([[0, 0, 5]], (500, 1)), OBJECT, 4, rng)
     assert set(np.unique(drawn)) == {0, 1, 2, 3, 4}
-    unseen = typed.draw(np.array([[2, 1, 0]]), OBJECT, 50, rng)  # an object that training has not there
+    unseen = typed.draw(np.array([[2, 1, 0]]), OBJECT, 50, rng)  # an object that q does not have in training
     assert set(np.unique(unseen)) == {3, 4}
 
 
@@ -119,7 +121,7 @@ def test_a_mixture_keeps_its_shares(small_graph: KnowledgeGraph, rng: np.random.
     assert (drawn != small_graph.train.triples[:, OBJECT, None]).all()
 
 
-def test_a_mixture_tosses_for_each_corruption(rng: np.random.Generator) -> None:
+def test_a_mixture_draws_the_strategy_of_each_single_corruption(rng: np.random.Generator) -> None:
     graph = graph_of([(0, 0, 1), (0, 0, 2)] * 4, 60)  # typed has one other object, uniform 58 more
     mixture = Mixture(graph, {"typed": 3.0, "uniform": 1.0})
     made = corrupt(graph.train.triples, 500, mixture, rng, subject_shares(graph, "object"))
@@ -135,7 +137,7 @@ def graph_of(train: list[tuple[int, int, int]], entities: int) -> KnowledgeGraph
     return KnowledgeGraph("made", [f"e{i}" for i in range(entities)], predicates, split, split, split)
 
 
-def test_bernoulli_replaces_the_side_that_has_more_on_it() -> None:
+def test_bernoulli_replaces_the_side_with_more_entities() -> None:
     # p0: four subjects of one object each, two objects of two subjects each: tph 1, hpt 2. p1 the other way round.
     one = [(0, 0, 4), (1, 0, 4), (2, 0, 5), (3, 0, 5)]
     graph = graph_of([*one, *((o, 1, s) for s, _, o in one)], 6)
@@ -143,7 +145,7 @@ def test_bernoulli_replaces_the_side_that_has_more_on_it() -> None:
     np.testing.assert_allclose(subject_shares(graph, "both"), 0.5)
 
 
-def test_relational_draws_what_other_predicates_have_and_this_one_has_not(rng: np.random.Generator) -> None:
+def test_relational_draws_entities_of_other_predicates_only(rng: np.random.Generator) -> None:
     relational = STRATEGIES.get("relational")(graph_of([(0, 0, 1), (0, 0, 2), (0, 1, 2), (0, 1, 3), (0, 2, 4)], 9))
     drawn = relational.draw(np.tile([[0, 0, 1]], (500, 1)), OBJECT, 4, rng)
     assert set(np.unique(drawn)) == {3, 4}  # 2 is in the range of p0 itself, 5 to 8 in none
@@ -153,7 +155,7 @@ def test_relational_draws_what_other_predicates_have_and_this_one_has_not(rng: n
     assert (lonely != 0).all()
 
 
-def test_batch_draws_the_entities_of_the_triples_alone(rng: np.random.Generator) -> None:
+def test_batch_draws_only_entities_of_the_given_triples(rng: np.random.Generator) -> None:
     batch = STRATEGIES.get("batch")(graph_of([(0, 0, 1), (2, 0, 3), (4, 0, 5)], 9))
     drawn = batch.draw(np.array([[0, 0, 1], [2, 0, 3]]), OBJECT, 400, rng)
     assert [set(np.unique(row)) for row in drawn] == [{0, 2, 3}, {0, 1, 2}]
@@ -161,7 +163,9 @@ def test_batch_draws_the_entities_of_the_triples_alone(rng: np.random.Generator)
     assert counts.min() > 90
 
 
-def test_near_misses_score_highest_and_are_no_facts(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
+def test_near_misses_score_high_and_are_no_training_facts(
+    small_graph: KnowledgeGraph, rng: np.random.Generator
+) -> None:
     near, typed = drawing("near_miss", small_graph), drawing("typed", small_graph)
     triples = small_graph.train.triples
     known = small_graph.index(triples)
@@ -171,22 +175,22 @@ def test_near_misses_score_highest_and_are_no_facts(small_graph: KnowledgeGraph,
         made[:, OBJECT] = strategy.draw(triples, OBJECT, 5, rng).ravel()
         return made
 
-    model = near._model
+    model = near.model
     assert model.score(corrupted(near)).mean() > model.score(corrupted(typed)).mean() + 1
     assert known.contains(corrupted(typed)).any()
     assert not known.contains(corrupted(near)).any()
 
 
-def test_the_nearest_are_near(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
+def test_nearest_draws_close_entities(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
     near, triples = drawing("nearest", small_graph), small_graph.valid.positives
-    tables = near._model.embeddings.entities.numpy()
+    tables = near.model.embeddings.entities.numpy()
     distances = np.linalg.norm(tables[:, None] - tables, axis=-1)
     ranks = distances.argsort(1).argsort(1)  # 0 is the entity itself
     drawn = near.draw(triples, SUBJECT, 5, rng)
     assert ranks[triples[:, SUBJECT, None], drawn].mean() < 5  # the best of 20 among 39
 
 
-def test_what_draws_by_a_model_needs_one(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
+def test_a_strategy_that_draws_by_a_model_needs_one(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
     for name in STRATEGIES.names():
         strategy = STRATEGIES.get(name)(small_graph)
         if strategy.by_model:
@@ -194,7 +198,7 @@ def test_what_draws_by_a_model_needs_one(small_graph: KnowledgeGraph, rng: np.ra
                 strategy.draw(small_graph.valid.positives, OBJECT, 1, rng)
 
 
-def test_what_typed_cannot_draw_is_counted(rng: np.random.Generator) -> None:
+def test_draws_without_a_candidate_are_counted_as_fallbacks(rng: np.random.Generator) -> None:
     graph = graph_of([(0, 0, 3), (1, 0, 3), (2, 1, 3), (2, 1, 4)], 5)
     mixture = Mixture(graph, {"typed": 1.0})
     mixture.draw(graph.train.triples, OBJECT, 4, rng)
@@ -203,7 +207,7 @@ def test_what_typed_cannot_draw_is_counted(rng: np.random.Generator) -> None:
     assert Mixture(graph, {"uniform": 1.0, "nearest": 1.0}).by_model
 
 
-def test_the_audit_counts_what_is_true(small_graph: KnowledgeGraph) -> None:
+def test_the_audit_counts_true_corruptions(small_graph: KnowledgeGraph) -> None:
     uniform = drawing("uniform", small_graph)
     made = corrupt_held_out(small_graph, 50, uniform, np.random.default_rng(0), "object", filtered=False)["valid"]
     figures = audit(small_graph, "valid", made)
@@ -218,6 +222,9 @@ def test_the_audit_counts_what_is_true(small_graph: KnowledgeGraph) -> None:
     assert figures["equal_to_source"] == figures["on_subject"] == 0
     held = {(p, o) for _, p, o in facts["train"]}
     assert figures["outside_range"] == pytest.approx(sum((p, o) not in held for _, p, o in rows) / len(rows))
+
+
+def test_the_audit_of_filtered_typed_corruptions_finds_no_known_facts(small_graph: KnowledgeGraph) -> None:
     typed = corrupt_held_out(small_graph, 5, drawing("typed", small_graph), np.random.default_rng(0), "both", True)
     filtered = audit(small_graph, "valid", typed["valid"])
     assert filtered["true_in_train"] == filtered["true_in_valid"] == filtered["outside_range"] == 0
@@ -225,10 +232,10 @@ def test_the_audit_counts_what_is_true(small_graph: KnowledgeGraph) -> None:
     assert filtered["on_subject"] == pytest.approx(0.5, abs=0.1)
 
 
-def test_overlap_is_one_minus_auroc_and_weights_cost_rows(rng: np.random.Generator) -> None:
+def test_overlap_is_one_minus_auroc_and_weights_lower_the_effective_sample_size(rng: np.random.Generator) -> None:
     scores, labels = rng.integers(0, 6, 300).astype(float), (rng.random(300) < 0.3).astype(float)
     sample = synthetic_sample(scores[labels == 1], scores[labels == 0], 0.1)
     figures = score_audit(sample)
-    assert figures["overlap"] == pytest.approx(1 - roc_auc_score(labels, scores))
-    assert figures["effective_sample_size"] < 300
-    assert score_audit(ground_truth_sample(scores, labels))["effective_sample_size"] == pytest.approx(300)
+    assert figures.overlap == pytest.approx(1 - roc_auc_score(labels, scores))
+    assert figures.effective_sample_size < 300
+    assert score_audit(ground_truth_sample(scores, labels)).effective_sample_size == pytest.approx(300)

@@ -1,4 +1,4 @@
-"""From archives and text files to graphs: the right path, and every wrong one in one sentence."""
+"""From archives and text files to graphs; one sentence for every fault."""
 
 import hashlib
 import http.server
@@ -33,7 +33,7 @@ def read(folder: Path):
 
 
 def archived(tmp_path: Path, **changes) -> tuple[DatasetSpec, Path]:
-    """A data set whose archive stands in a mirror folder, and the mirror."""
+    """A data set whose archive is in a mirror folder, and the mirror."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     texts = {"train": TRAIN, "valid": VALID, "test": TEST}
@@ -47,7 +47,7 @@ def archived(tmp_path: Path, **changes) -> tuple[DatasetSpec, Path]:
     return DatasetSpec(**{**options, **changes}), mirror
 
 
-def test_a_folder_becomes_a_graph_and_everything_dropped_is_counted(tmp_path: Path) -> None:
+def test_a_folder_becomes_a_graph_and_dropped_rows_are_counted(tmp_path: Path) -> None:
     prepared = read(write(tmp_path / "mine"))
     graph, counts = prepared.graph, prepared.counts
     assert (graph.name, graph.entities, graph.predicates) == ("mine", ["a", "b", "c"], ["q", "r"])
@@ -61,25 +61,27 @@ def test_a_folder_becomes_a_graph_and_everything_dropped_is_counted(tmp_path: Pa
     assert counts["entities_in_all_files"] == 4
 
 
-def test_the_order_of_lines_changes_nothing_and_any_other_difference_does(tmp_path: Path) -> None:
+def test_the_fingerprint_ignores_the_order_of_lines_only(tmp_path: Path) -> None:
     first = read(write(tmp_path / "a" / "mine")).graph
     turned = "".join(reversed(TRAIN.splitlines(keepends=True)))
     assert read(write(tmp_path / "b" / "mine", train=turned)).graph.fingerprint() == first.fingerprint()
     assert read(write(tmp_path / "c" / "mine", train=TRAIN + "c\tr\ta\n")).graph.fingerprint() != first.fingerprint()
 
 
-def test_overlaps_and_triples_labelled_both_ways_are_counted(tmp_path: Path) -> None:
+def test_overlaps_and_triples_with_both_labels_are_counted(tmp_path: Path) -> None:
     valid = "".join(f"a\tr\tx{i}\t1\n" for i in range(9)) + "a\tr\tb\t1\nb\tr\tc\t-1\na\tr\tx1\t-1\n"
     train = TRAIN + "".join(f"x{i}\tr\ta\n" for i in range(9))
     counts = read(write(tmp_path / "mine", train=train, valid=valid)).counts
     assert counts["valid_positives_in_train"] == 1
     assert counts["valid_negatives_true_in_train"] == 1
     assert counts["valid_negatives_true_in_valid"] == 1
-    with pytest.raises(InputError, match=r"1 of 1 positives of valid stand in train, too"):
+    with pytest.raises(
+        InputError, match=r"1 of 1 positives of valid are also in train: a held-out split must not repeat another"
+    ):
         read(write(tmp_path / "leaky", valid="a\tr\tb\t1\na\tq\tb\t-1\n"))
 
 
-def test_without_a_fourth_column_nothing_is_labelled_false(tmp_path: Path) -> None:
+def test_a_data_set_without_a_fourth_column_has_no_negatives(tmp_path: Path) -> None:
     graph = read(write(tmp_path / "mine", valid="a\tr\tc\n", test="b\tq\ta\n")).graph
     assert not graph.labelled
     assert graph.valid.labels.tolist() == [1]
@@ -94,23 +96,23 @@ def test_names_may_hold_anything_but_tabs_and_newlines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"train": "a\tr\tb\na\tr\n"}, r"train\.txt, line 2: 2 tab-separated columns, 3 are needed"),
+        ({"train": "a\tr\tb\na\tr\n"}, r"train\.txt, line 2: 2 tab-separated columns: it must have 3"),
         ({"train": "a\tr\tb\n\nc\tr\td\n"}, r"train\.txt, line 2: subject is empty"),
-        ({"train": "a\tr\tb\tc\n"}, r"train\.txt, line 1: 4 tab-separated columns, 3 are needed"),
-        ({"valid": "a\tr\tc\t1\na\tr\tb\t2\n"}, r"valid\.txt, line 2: label is '2', it must be 1 or -1"),
+        ({"train": "a\tr\tb\tc\n"}, r"train\.txt, line 1: 4 tab-separated columns: it must have 3"),
+        ({"valid": "a\tr\tc\t1\na\tr\tb\t2\n"}, r"valid\.txt, line 2: label is '2': it must be 1 or -1"),
         ({"train": ""}, r"train\.txt is empty"),
         ({"train": "\n \n"}, r"train\.txt is empty"),
-        ({"train": b"a\tr\tb\nb\tr\t\xff\n"}, r"train\.txt, line 2: byte 0xff is not UTF-8 text"),
+        ({"train": b"a\tr\tb\nb\tr\t\xff\n"}, r"train\.txt, line 2: byte 0xff is not UTF-8"),
         ({"train": "a\tr\tb\n\tr\tb\n"}, r"train\.txt, line 2: subject is empty"),
         ({"test": "new\tr\talso\t1\nb\tr\ta\t-1\n"}, "test has no true triple whose entities"),
     ],
 )
-def test_faults_are_told_with_file_and_line(tmp_path: Path, texts: dict[str, str | bytes], message: str) -> None:
+def test_a_fault_is_reported_with_file_and_line(tmp_path: Path, texts: dict[str, str | bytes], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(write(tmp_path / "mine", **texts))
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_are_reported_at_once(tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", train="a\t\tb\n", valid="a\tr\tc\tyes\na\tr\tc\t0\n" * 20)
     with pytest.raises(InputError) as caught:
         read(folder)
@@ -121,15 +123,15 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert "(and 31 more)" in message
 
 
-def test_other_columns_do_not_hide_other_faults_nor_shift_their_lines(tmp_path: Path) -> None:
+def test_a_line_with_wrong_columns_does_not_hide_or_shift_other_faults(tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", train="a\tr\na\tr\tb\n\tr\tb\na\n")
     with pytest.raises(InputError, match=r"line 1: 2 tab-.*line 4: 1 tab-.*line 3: subject is empty"):
         read(folder)
 
 
-def test_a_test_split_that_stands_in_a_larger_validation_split_is_refused(tmp_path: Path) -> None:
+def test_a_test_split_inside_a_larger_validation_split_is_refused(tmp_path: Path) -> None:
     rows = [f"{s}\tr\t{o}\t1\n" for s in "abc" for o in "abc"]
-    with pytest.raises(InputError, match="3 of 3 positives of test stand in valid, too"):
+    with pytest.raises(InputError, match="3 of 3 positives of test are also in valid"):
         read(
             write(
                 tmp_path / "mine", train="a\tq\tb\nb\tr\tc\nc\tq\ta\n", valid="".join(rows[:5]), test="".join(rows[:3])
@@ -142,9 +144,11 @@ def test_a_folder_without_a_split_is_refused(tmp_path: Path) -> None:
     (folder / "valid.txt").unlink()
     with pytest.raises(InputError, match=r"has no valid\.txt or dev\.txt"):
         find_dataset(str(folder))
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(
+        InputError, match="the folder no/such/folder does not exist: a data set is a folder or one of codex-m"
+    ):
         find_dataset("no/such/folder")
-    with pytest.raises(InputError, match="there is no dataset 'wn12': known are codex-m, codex-s, family, fb13"):
+    with pytest.raises(InputError, match="unknown data set 'wn12': the known ones are codex-m, codex-s, family, fb13"):
         find_dataset("wn12")
 
 
@@ -154,10 +158,10 @@ def test_a_mirror_folder_serves_the_archive(tmp_path: Path, scheme: str) -> None
     folder = fetch(spec, tmp_path / "root", scheme.format(mirror))
     assert (folder / "toy" / "train.txt").read_text() == TRAIN
     (mirror / "toy.zip").unlink()
-    assert fetch(spec, tmp_path / "root", str(mirror)) == folder  # it is here already
+    assert fetch(spec, tmp_path / "root", str(mirror)) == folder  # the files exist already
 
 
-def test_a_changed_file_is_fetched_anew(tmp_path: Path) -> None:
+def test_a_changed_file_is_fetched_again(tmp_path: Path) -> None:
     spec, mirror = archived(tmp_path)
     folder = fetch(spec, tmp_path / "root", str(mirror))
     (folder / "toy" / "train.txt").write_text("spoilt")
@@ -194,10 +198,10 @@ def test_a_mirror_url_serves_the_archive_and_reports_progress(tmp_path: Path) ->
         with pytest.raises(InputError, match=r"toy\.zip could not be downloaded from .*404"):
             fetch(spec, tmp_path / "other", url)
         server.shutdown()
-    nothing_left_over(tmp_path / "other")
+    assert_no_leftovers(tmp_path / "other")
 
 
-def nothing_left_over(root: Path) -> None:
+def assert_no_leftovers(root: Path) -> None:
     assert [p.name for p in root.iterdir() if p.suffix != ".lock"] == []
 
 
@@ -231,10 +235,10 @@ def leave_out(mirror: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (spoil_checksum, r"toy\.zip: toy/train\.txt has md5 .*, expected"),
-        (truncate, r"toy\.zip cannot be unpacked, it is damaged or incomplete"),
-        (spoil_bytes, r"toy\.zip(: toy/train\.txt has md5| cannot be unpacked)"),
-        (climb_out, r"toy\.zip holds '\.\./x', a path outside its folder"),
+        (spoil_checksum, r"toy\.zip: toy/train\.txt has md5 .*: it must be"),
+        (truncate, r"toy\.zip is damaged or incomplete .*: download it again"),
+        (spoil_bytes, r"toy\.zip(: toy/train\.txt has md5| is damaged or incomplete)"),
+        (climb_out, r"toy\.zip contains '\.\./x', a path outside its folder"),
         (leave_out, r"toy\.zip has no toy/valid\.txt"),
         (lambda mirror: (mirror / "toy.zip").unlink(), r"has no toy\.zip, which toy needs"),
     ],
@@ -244,20 +248,22 @@ def test_a_bad_archive_is_refused_and_leaves_nothing(tmp_path: Path, spoil, mess
     spoil(mirror)
     with pytest.raises(InputError, match=message):
         fetch(spec, tmp_path / "root", str(mirror))
-    nothing_left_over(tmp_path / "root")
+    assert_no_leftovers(tmp_path / "root")
     assert not (tmp_path / "x").exists()
 
 
-def test_a_mirror_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_mirror_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     spec, _ = archived(tmp_path)
     with pytest.raises(InputError, match="the mirror /no/such is not there"):
         fetch(spec, tmp_path / "root", "/no/such")
-    with pytest.raises(InputError, match="not a folder, a file:// or an http"):
+    with pytest.raises(
+        InputError, match="the mirror is gopher://x: KGCAL_MIRROR must be a folder, or a file:// or http"
+    ):
         fetch(spec, tmp_path / "root", "gopher://x")
-    nothing_left_over(tmp_path / "root")
+    assert_no_leftovers(tmp_path / "root")
 
 
-def test_two_runs_that_fetch_at_once_do_not_collide(tmp_path: Path) -> None:
+def test_concurrent_fetches_do_not_collide(tmp_path: Path) -> None:
     spec, mirror = archived(tmp_path)
     found: list[Path] = []
     threads = [
@@ -270,7 +276,7 @@ def test_two_runs_that_fetch_at_once_do_not_collide(tmp_path: Path) -> None:
     assert found == [tmp_path / "root" / "toy"] * 8
 
 
-def test_counts_that_are_not_the_data_sets_are_refused(tmp_path: Path) -> None:
+def test_counts_that_differ_from_the_declared_ones_are_refused(tmp_path: Path) -> None:
     spec, mirror = archived(tmp_path, counts=Counts(train_rows=4, train_distinct=3, entities=3, predicates=2))
     prepare(spec, fetch(spec, tmp_path / "root", str(mirror)))
     (tmp_path / "more").mkdir()
@@ -290,4 +296,4 @@ def test_every_data_set_declares_its_source(name: str) -> None:
     if spec.url:
         assert spec.archives
         assert all(len(md5) == 32 for file in spec.files.values() for md5 in file.md5)
-        assert spec.counts.train_rows or "entities" in spec.files  # files of ids say how many they are
+        assert spec.counts.train_rows or "entities" in spec.files  # a file of ids begins with its count

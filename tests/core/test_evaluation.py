@@ -1,4 +1,4 @@
-"""The evaluation of calibrators: values, intervals by simulation, clusters, and what is not defined."""
+"""The evaluation of calibrators: values, simulated intervals, clusters, and metrics that are not defined."""
 
 import math
 from pathlib import Path
@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore import evaluation, storage
+from kgcore import storage
 from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
+from kgcore.evaluation import evaluate as module
 from kgcore.evaluation.by_relation import reliability_by_relation
-from kgcore.evaluation.evaluate import Measured, evaluate
+from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.bootstrap import estimate, resampled
 from kgcore.metrics.corp import decompose_brier, decompose_log_loss
@@ -20,25 +21,14 @@ from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
 from kgcore.metrics.sharpness import sharpness
 from kgcore.metrics.smooth import smooth_ece
+from tests.core.judged import FAST, measure, predictions
 from tests.core.samples import DISTORTIONS, calibrated, pair_weights
 
-FAST = EvaluateConfig(bootstrap_replicates=50)
 
-
-def predictions(q: dict[str, np.ndarray], y: np.ndarray, w: np.ndarray | None = None) -> Predictions:
-    w = np.ones(len(y)) if w is None else w
-    accuracies = {label: float(np.average((p > 0.5) == y, weights=w)) for label, p in q.items()}
-    return Predictions(np.zeros((len(y), 3), dtype=np.int64), y, w, np.zeros(len(y)), q, accuracies, {}, [], False)
-
-
-def one(q: np.ndarray, y: np.ndarray, w: np.ndarray | None = None, config: EvaluateConfig = FAST, **more) -> Measured:
-    return evaluate(predictions({"a": q}, y, w), config, **more)["a"]
-
-
-def test_every_metric_is_the_one_of_its_file(rng: np.random.Generator) -> None:
+def test_evaluation_measures_the_metrics_of_kgcore_metrics(rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 6000)  # more distinct probabilities than resamplings tell apart
     judged = (q, y, pair_weights(y, 0.2))
-    metrics = one(*judged).metrics()
+    metrics = measure(*judged).metrics
     expected = {
         "brier": brier(*judged),
         "log_loss": log_loss(*judged),
@@ -64,11 +54,11 @@ def test_intervals_are_as_wide_as_new_samples_vary() -> None:
     values, widths = [], []
     for _ in range(60):
         q, y = calibrated(rng, 1000)
-        found = one(DISTORTIONS["overconfident"](q), y)
-        values.append(found.metrics())
+        found = measure(DISTORTIONS["overconfident"](q), y)
+        values.append(found.metrics)
         widths.append({name: (high - low) / 2 / 1.96 for name, (low, high) in found.intervals.items()})
     for name in values[0]:
-        if name.endswith("_uncertainty"):  # an even share of true triples: at its largest, the first order is gone
+        if name.endswith("_uncertainty"):  # at its maximum, which equal shares give, it has no first-order variation
             continue
         spread = np.std([value[name] for value in values], ddof=1)
         assert np.mean([width[name] for width in widths]) == pytest.approx(spread, rel=0.35), name
@@ -78,29 +68,30 @@ def test_pooling_neighbours_does_not_change_an_interval(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     q, y = calibrated(rng, 5000)
-    pooled = one(q, y).intervals
-    monkeypatch.setattr(evaluation, "FINEST", 10_000)
-    for name, (low, high) in one(q, y).intervals.items():
+    pooled = measure(q, y).intervals
+    monkeypatch.setattr(module, "FINEST", 10_000)
+    for name, (low, high) in measure(q, y).intervals.items():
         assert np.subtract(*pooled[name][::-1]) == pytest.approx(high - low, rel=0.02), name
 
 
-def test_the_same_seed_gives_the_same_intervals_whoever_else_is_judged(rng: np.random.Generator) -> None:
+def test_intervals_depend_on_the_seed_and_not_on_the_other_calibrators(rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 300)
     both = evaluate(predictions({"a": q, "b": q**2}, y), FAST)
-    assert both["a"].intervals == one(q, y).intervals
-    assert both["a"].intervals != one(q, y, config=EvaluateConfig(bootstrap_replicates=50, bootstrap_seed=1)).intervals
+    assert both["a"].intervals == measure(q, y).intervals
+    other = EvaluateConfig(bootstrap_replicates=50, bootstrap_seed=1)
+    assert both["a"].intervals != measure(q, y, config=other).intervals
 
 
 def test_a_higher_level_has_a_wider_interval_inside_the_range(rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 200)
-    usual, sure = (one(q, y, config=EvaluateConfig(bootstrap_level=level)) for level in (0.95, 0.9999))
+    usual, sure = (measure(q, y, config=EvaluateConfig(bootstrap_level=level)) for level in (0.95, 0.9999))
     for name, (low, high) in sure.intervals.items():
-        assert 0 <= low <= usual.intervals[name][0] <= usual.metrics()[name] <= usual.intervals[name][1] <= high
+        assert 0 <= low <= usual.intervals[name][0] <= usual.metrics[name] <= usual.intervals[name][1] <= high
         assert high <= 1 or name.startswith("log_loss")
 
 
 def test_corruptions_are_drawn_with_their_positive(rng: np.random.Generator) -> None:
-    """Twenty corruptions that are judged alike tell as much as one."""
+    """Twenty equal corruptions of a positive have as much information as one."""
     positives = 100
     source = np.repeat(np.arange(positives), 20)
     shared = rng.random(positives) * 0.9
@@ -108,9 +99,9 @@ def test_corruptions_are_drawn_with_their_positive(rng: np.random.Generator) -> 
     y = np.r_[np.ones(positives), np.zeros(len(source))]
     w = pair_weights(y, 0.5)
     config = EvaluateConfig()
-    alone, together = one(q, y, w, config), one(q, y, w, config, source=source)
-    assert alone.metrics() == together.metrics()
-    pairs = one(np.r_[q[:positives], shared], y[: 2 * positives], config=config, source=np.arange(positives))
+    alone, together = measure(q, y, w, config), measure(q, y, w, config, source=source)
+    assert alone.metrics == together.metrics
+    pairs = measure(np.r_[q[:positives], shared], y[: 2 * positives], config=config, source=np.arange(positives))
     widths = [np.subtract(*found.intervals["brier"][::-1]) for found in (alone, together, pairs)]
     assert widths[1] > 1.5 * widths[0]
     assert widths[1] == pytest.approx(widths[2], rel=0.1)
@@ -118,33 +109,33 @@ def test_corruptions_are_drawn_with_their_positive(rng: np.random.Generator) -> 
 
 def test_sources_that_do_not_fit_are_refused(rng: np.random.Generator) -> None:
     y = np.array([1.0, 0, 0])
-    with pytest.raises(MismatchError, match="1 corruptions have a source, 2 negatives were judged"):
-        one(np.full(3, 0.5), y, source=np.array([0]))
+    with pytest.raises(MismatchError, match="1 corruptions have a source, but 2 negatives were judged"):
+        measure(np.full(3, 0.5), y, source=np.array([0]))
     with pytest.raises(MismatchError, match="they do not belong together"):
-        one(np.full(3, 0.5), y, source=np.array([0, 1]))
+        measure(np.full(3, 0.5), y, source=np.array([0, 1]))
 
 
-def test_what_is_not_defined_is_left_out(tmp_path: Path) -> None:
-    """Without negatives there is no ROC curve; with one, most resamplings have one, and those without are left out."""
+def test_a_metric_that_is_not_defined_is_left_out(tmp_path: Path) -> None:
+    """Without negatives there is no ROC curve. With one negative, resamplings that do not draw it are left out."""
     q = np.array([0.2, 0.6, 0.7, 0.9])
-    found = one(q, np.ones(4))
-    assert "auroc" not in found.metrics()
+    found = measure(q, np.ones(4))
+    assert "auroc" not in found.metrics
     assert "auroc" not in found.intervals
-    assert "average_precision" in found.metrics()
-    assert all(math.isfinite(value) for value in found.metrics().values())
+    assert "average_precision" in found.metrics
+    assert all(math.isfinite(value) for value in found.metrics.values())
     storage.write_measured(tmp_path / "measured.json", {"a": found})
     assert "NaN" not in (tmp_path / "measured.json").read_text()
-    few = one(q, np.array([0.0, 1, 1, 1]))
-    assert few.metrics()["auroc"] == 1
+    few = measure(q, np.array([0.0, 1, 1, 1]))
+    assert few.metrics["auroc"] == 1
     assert few.intervals["auroc"] == (1, 1)
 
 
-def test_an_estimate_leaves_out_what_is_not_a_number() -> None:
+def test_an_estimate_leaves_out_nan() -> None:
     assert estimate(1.0, [0.5, math.nan, 1.5]) == estimate(1.0, [0.5, 1.5])
     assert math.isnan(estimate(1.0, [0.5, math.nan]).low)
 
 
-def test_resampled_counts_are_drawn_as_many_as_there_are(rng: np.random.Generator) -> None:
+def test_a_resampling_draws_as_many_rows_or_clusters_as_there_are(rng: np.random.Generator) -> None:
     clusters = np.array([0, 1, 1, 2, 2, 2])
     for counts in resampled(6, rng, 20, clusters):
         assert counts[[0, 1, 3]].sum() == 3
@@ -155,21 +146,21 @@ def test_resampled_counts_are_drawn_as_many_as_there_are(rng: np.random.Generato
     assert drawn.var() == pytest.approx(1, abs=0.05)
 
 
-def test_measured_artifacts_from_before_there_were_intervals_are_read(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_measured_json_without_intervals_is_read(tmp_path: Path, rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 100)
-    found = one(q, y)
+    found = measure(q, y)
     storage.write_measured(tmp_path / "new.json", {"a": found})
     back = storage.read_measured(tmp_path / "new.json")["a"]
-    assert back.metrics() == found.metrics()
+    assert back.metrics == found.metrics
     assert back.intervals == found.intervals
     old = storage.read_json(tmp_path / "new.json")
     main = {"brier", "log_loss", "ece", "accuracy"}
     old["a"] = {name: value for name, value in old["a"].items() if name in main | {"reliability"}}
     storage.write_json(tmp_path / "old.json", old)
-    assert set(storage.read_measured(tmp_path / "old.json")["a"].metrics()) == main
+    assert set(storage.read_measured(tmp_path / "old.json")["a"].metrics) == main
 
 
-def test_each_relation_is_judged_by_itself() -> None:
+def test_each_relation_is_measured_separately() -> None:
     triples = np.array([[0, 0, 1], [1, 0, 2], [2, 3, 0], [3, 3, 1], [4, 3, 2]])
     predictions = Predictions(
         triples=triples,
@@ -183,9 +174,10 @@ def test_each_relation_is_judged_by_itself() -> None:
         synthetic_negatives=False,
     )
     first, second = reliability_by_relation(predictions)
-    assert (first["predicate"], first["triples"], first["observed"]) == (0, 2, 0.25)
-    assert first["calibrators"]["synthetic.platt"] == pytest.approx({"predicted": 0.2, "brier": 0.07})
-    assert first["low"] < 0.25 < first["high"]
-    assert (second["predicate"], second["calibrators"]["synthetic.platt"]["predicted"]) == (3, 1)
-    assert second["observed"] == pytest.approx(2 / 3)
-    assert second["high"] < 1  # it is seen that the calibrator is too sure
+    assert (first.predicate, first.triples, first.observed) == (0, 2, 0.25)
+    fit = first.calibrators["synthetic.platt"]
+    assert (fit.predicted, fit.brier) == pytest.approx((0.2, 0.07))
+    assert first.low < 0.25 < first.high
+    assert (second.predicate, second.calibrators["synthetic.platt"].predicted) == (3, 1)
+    assert second.observed == pytest.approx(2 / 3)
+    assert second.high < 1  # the calibrator is too confident, and the interval shows it

@@ -1,4 +1,4 @@
-"""The proof of calibration, on the graph of which every triple's truth is known."""
+"""Calibration on the generated family graph, where the truth of every triple is known."""
 
 from pathlib import Path
 
@@ -26,12 +26,12 @@ from kgcore.score_table import ScoreTable, score_table
 from kgcore.training.loop import train
 
 SIZE, SEED = 2_000, 0
-FITTED = tuple(name for name in CALIBRATORS.names() if name not in ("uncalibrated", "base_rate"))
+FITTED = tuple(CALIBRATORS.names())
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[KnowledgeGraph, TripleIndex, TrainedModel, ScoreTable]:
-    """The default family graph, its whole truth, a model trained with the defaults, and the scores."""
+    """The default family graph, all true triples, a model trained with the defaults, and its scores."""
     folder: Path = tmp_path_factory.mktemp("family")
     write_genealogy(folder, SIZE, SEED)
     graph = prepare(find_dataset("family"), folder).graph
@@ -55,8 +55,11 @@ def calibrated(table: ScoreTable, label: str, scores: np.ndarray, **settings) ->
 
 
 def smooth_ece(q: np.ndarray, y: np.ndarray, weights: np.ndarray, cells: int = 2_000) -> float:
-    """Smooth calibration error (Blasiok & Nakkiran, ICLR 2024): the mean absolute residual y - q, smoothed along q by a
-    Gaussian kernel that is reflected at 0 and 1, of the width that equals the error."""
+    """Smooth calibration error (Blasiok & Nakkiran, ICLR 2024).
+
+    The mean absolute value of the residual y - q after smoothing along q by a Gaussian kernel that is reflected at 0
+    and 1; its width is the fixed point where width and error are equal.
+    """
     residual = np.zeros(2 * cells)
     residual[: cells + 1] = np.bincount(np.rint(q * cells).astype(int), weights * (y - q), cells + 1) / weights.sum()
     around = np.minimum(np.arange(2 * cells), 2 * cells - np.arange(2 * cells)) / cells
@@ -64,22 +67,21 @@ def smooth_ece(q: np.ndarray, y: np.ndarray, weights: np.ndarray, cells: int = 2
     def error(width: float) -> float:
         kernel = np.exp(-0.5 * (around / width) ** 2)
         smooth = np.fft.irfft(np.fft.rfft(residual) * np.fft.rfft(kernel / kernel.sum()), 2 * cells)
-        smooth[1:cells] += smooth[:cells:-1]  # the two sides of the mirrors
+        smooth[1:cells] += smooth[:cells:-1]  # add the reflected half
         return float(np.abs(smooth[: cells + 1]).sum())
 
     smallest = 1e-4
     return float(brentq(lambda width: error(width) - width, smallest, 2)) if error(smallest) > smallest else smallest
 
 
-def test_the_labels_are_the_truth(world) -> None:
+def test_the_labels_agree_with_the_truth(world) -> None:
     graph, truth, _, _ = world
     for split in (graph.valid, graph.test):
         np.testing.assert_array_equal(truth.contains(split.triples), split.labels == 1)
 
 
-def test_ground_truth_isotonic_is_right_in_every_tenth(world) -> None:
-    """Of the predictions in each tenth of [0, 1] the share that is true lies within its 99 % binomial band, Bonferroni
-    over the tenths."""
+def test_ground_truth_isotonic_is_calibrated_in_every_tenth(world) -> None:
+    """In each tenth of [0, 1] the number of true triples lies in its 99 % binomial band, Bonferroni over the tenths."""
     _, _, _, table = world
     test = table.measured("test")
     q, y = calibrated(table, "ground_truth.isotonic", table.scores[test]), table.labels[test]
@@ -92,7 +94,7 @@ def test_ground_truth_isotonic_is_right_in_every_tenth(world) -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
-def test_synthetic_isotonic_is_right_at_the_stated_base_rate(world, alpha: float) -> None:
+def test_synthetic_isotonic_is_calibrated_at_the_stated_base_rate(world, alpha: float) -> None:
     """Held-out positives and verified-false uniform corruptions, mixed at the base rate."""
     graph, truth, trained, table = world
     positives = graph.test.positives
@@ -107,24 +109,27 @@ def test_synthetic_isotonic_is_right_at_the_stated_base_rate(world, alpha: float
     weighted = ece(calibrated(table, "synthetic.isotonic", scores, base_rate=alpha), labels)
     assert weighted <= 0.03
     unweighted = ece(calibrated(table, "synthetic.isotonic", scores, base_rate=alpha, weighted=False), labels)
-    # unweighted, eta = 20 stands for a base rate of 1 / 21: far from 0.5 and 0.9, and never 0.1 away from 0.1
+    # without weights, eta = 20 implies a base rate of 1 / 21: far from 0.5 and 0.9, but within 0.1 of 0.1
     assert unweighted > (0.1 if alpha >= 0.5 else 3 * weighted)
 
 
 def test_the_smooth_calibration_error_of_known_distortions() -> None:
-    """A constant shift by d without noise has the error d, right probabilities next to none."""
+    """A constant error of d without noise has the smooth error d; exact probabilities have almost none."""
     q, even = np.linspace(0.2, 0.6, 4_001), np.ones(4_001)
     assert smooth_ece(q, q + 0.3, even) == pytest.approx(0.3, abs=1e-3)
     assert smooth_ece(q, q, even) < 1e-3
     zigzag = np.where(np.arange(4_001) % 2, 0.3, -0.3)
-    assert smooth_ece(q, q + zigzag, even) < 2e-3  # smoothed away: neighbours balance
+    assert smooth_ece(q, q + zigzag, even) < 2e-3  # the errors of neighbours cancel
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 0.95])
-def test_every_calibrator_is_right_at_every_base_rate(world, alpha: float) -> None:
-    """Smooth calibration error below 0.02, and Brier score and log loss no worse than uncalibrated: synthetic ones on
-    verified-false corruptions, those of labelled negatives moved to the base rate. Temperature scaling, which has no
-    parameter for a base rate, promises the log loss alone, and that where it was fitted."""
+def test_every_calibrator_is_calibrated_at_every_base_rate(world, alpha: float) -> None:
+    """The smooth calibration error is below 0.02, and Brier score and log loss are not above the uncalibrated ones.
+
+    Synthetic calibrators are measured on verified-false corruptions; ground-truth calibrators are moved to the base
+    rate first. Temperature scaling has no parameter for a base rate: only its log loss is checked, at the base rate of
+    its fit.
+    """
     graph, truth, trained, table = world
     uniform, shares = STRATEGIES.get("uniform")(graph), subject_shares(graph, "both")
     made = corrupt(graph.test.positives, 30, uniform, np.random.default_rng(1), shares).triples

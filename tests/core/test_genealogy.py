@@ -1,4 +1,4 @@
-"""The generated world: its rules, its truth, its splits."""
+"""The generated world: its rules, its facts, its splits."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def pairs(county: County, name: str) -> set[tuple[int, int]]:
     return {(int(s), int(o)) for s, _, o in facts}
 
 
-def test_kinship_follows_from_parents_alone(county: County) -> None:
+def test_kinship_follows_from_parents(county: County) -> None:
     parents = pairs(county, "parent_of")
     of: dict[int, set[int]] = {}
     children: dict[int, set[int]] = {}
@@ -44,7 +44,7 @@ def test_marriage_is_mutual_single_and_not_between_siblings(county: County) -> N
     assert not spouses & pairs(county, "sibling_of")
 
 
-def test_everyone_is_born_lives_and_works_somewhere_once(county: County) -> None:
+def test_every_person_has_one_birthplace_one_home_and_one_employer(county: County) -> None:
     for name in ("born_in", "lives_in", "works_for"):
         assert sorted(s for s, _ in pairs(county, name)) == list(range(600))
     kinds = [name.split("_")[0] for name in county.entities]
@@ -52,7 +52,7 @@ def test_everyone_is_born_lives_and_works_somewhere_once(county: County) -> None
         assert {kinds[o] for _, o in pairs(county, name)} == {kind}
 
 
-def test_no_fact_is_twice_or_loops(county: County) -> None:
+def test_facts_are_distinct_and_relate_two_entities(county: County) -> None:
     assert len(np.unique(county.facts, axis=0)) == len(county.facts)
     assert (county.facts[:, 0] != county.facts[:, 2]).all()
 
@@ -69,7 +69,7 @@ def test_negatives_are_verified_false_and_of_the_right_type(county: County) -> N
             np.testing.assert_array_equal(kinds[facts[:, column]], kinds[false[:, column]])
 
 
-def test_splits_have_their_stated_shares_and_the_hidden_facts_are_in_no_file(county: County, tmp_path: Path) -> None:
+def test_splits_have_their_shares_and_no_file_has_a_hidden_fact(county: County, tmp_path: Path) -> None:
     for name, share in SHARES.items():
         assert len(county.of(name)) / len(county.facts) == pytest.approx(share, abs=0.02)
     write_genealogy(tmp_path, 600, seed=3)
@@ -81,7 +81,7 @@ def test_splits_have_their_stated_shares_and_the_hidden_facts_are_in_no_file(cou
         assert not {row, f"{row}\t1", f"{row}\t-1"} & written
 
 
-def test_the_seed_decides_the_world_and_counties_do_not_touch(tmp_path: Path) -> None:
+def test_the_seed_determines_the_world_and_counties_share_no_entity(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         (tmp_path / name).mkdir()
         write_genealogy(tmp_path / name, 4_500, seed)

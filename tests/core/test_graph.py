@@ -13,14 +13,14 @@ triple = st.tuples(st.integers(0, E - 1), st.integers(0, R - 1), st.integers(0, 
 
 
 @given(st.lists(triple, max_size=40), st.lists(triple, min_size=1, max_size=40))
-def test_index_is_a_set(known: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]) -> None:
+def test_an_index_is_a_set(known: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]) -> None:
     index = TripleIndex(np.array(known, dtype=np.int64).reshape(-1, 3), E, R)
     assert len(index) == len(set(known))
     assert index.contains(np.array(asked)).tolist() == [t in set(known) for t in asked]
 
 
 @given(st.lists(triple, min_size=1, max_size=60), st.lists(triple, min_size=1, max_size=20))
-def test_index_finds_all_objects_and_subjects(known, asked) -> None:
+def test_an_index_finds_all_objects_and_subjects(known, asked) -> None:
     index, queries = TripleIndex(np.array(known), E, R), np.array(asked)
     row, entity = index.objects(queries[:, 0], queries[:, 1])
     expected = {(i, o) for i, (s, p, _) in enumerate(asked) for s2, p2, o in known if (s, p) == (s2, p2)}

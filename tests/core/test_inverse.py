@@ -1,4 +1,4 @@
-"""Inverse predicates: what is trained on, what stands in for whom, and one score a triple."""
+"""Inverse predicates: the training triples, the corruptions, and one score per triple."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +16,15 @@ from kgcore.models.base import Embeddings
 from kgcore.models.inverse import BothWays
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from kgcore.registries import LOSSES, MODELS
+from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.training import loop
 from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.inverse import with_inverses
+from kgcore.training.setup import built
+from kgcore.training.state import TrainingState
+from tests.core.trainings import CPU, StoppedError, stop_at
 
-CPU = torch.device("cpu")
 CONFIG = TrainConfig(
     model="complex",
     loss="multiclass_nll",
@@ -36,7 +38,7 @@ CONFIG = TrainConfig(
 )
 
 
-def test_every_triple_is_there_both_ways(small_graph: KnowledgeGraph) -> None:
+def test_every_triple_occurs_in_both_directions(small_graph: KnowledgeGraph) -> None:
     both, count = with_inverses(small_graph), len(small_graph.predicates)
     assert len(both.predicates) == len(set(both.predicates)) == 2 * count
     assert (len(both.train), len(both.valid), len(both.test)) == (
@@ -53,29 +55,27 @@ def test_every_triple_is_there_both_ways(small_graph: KnowledgeGraph) -> None:
     np.testing.assert_allclose(shares[count:], 1 - shares[:count])
 
 
-@pytest.mark.parametrize(
-    ("settings", "by_predicate"), [({}, False), ({"object_share": 0.75}, True), ({"bernoulli": True}, True)]
-)
-def test_objects_alone_are_replaced_as_often_as_their_side_was(
-    small_graph: KnowledgeGraph, settings: dict[str, float], by_predicate: bool
+@pytest.mark.parametrize(("sides", "by_predicate"), [("both", False), ("object=0.75", True), ("bernoulli", True)])
+def test_only_objects_are_replaced_as_often_as_their_side_would_be(
+    small_graph: KnowledgeGraph, sides: str, by_predicate: bool
 ) -> None:
-    both, count = with_inverses(small_graph), len(small_graph.predicates)
-    config = replace(CONFIG, eta=7, chunk_size=1, **settings)
-    negatives = StepCorruptions(both, config, np.random.default_rng(0))
-    assert negatives.by_predicate is by_predicate
-    share = 1 - subject_shares(small_graph, "bernoulli") if config.bernoulli else np.full(count, config.object_share)
-    for predicate, expected in enumerate(7 * np.r_[share, 1 - share]):
+    both = with_inverses(small_graph)
+    config = replace(CONFIG, training_eta=7, chunk_size=1, training_sides=sides)
+    corruptions = StepCorruptions(both, config, np.random.default_rng(0))
+    assert corruptions.by_predicate is by_predicate
+    object_shares = 1 - subject_shares(small_graph, sides)
+    for predicate, expected in enumerate(7 * np.r_[object_shares, 1 - object_shares]):
         batch = np.tile([[0, predicate, 1]], (500, 1))
-        in_subject, in_object, left_out = negatives.draw(batch, 1)
-        assert in_subject.shape == (500, 0)
-        used = (~left_out).sum(1)
+        drawn = corruptions.draw(batch, 1)
+        assert drawn.subjects.shape == (500, 0)
+        used = (~drawn.left_out).sum(1)
         assert used.min() >= 1
         assert set(used) <= {max(1, int(np.floor(expected))), max(1, int(np.ceil(expected)))}
         assert used.mean() == pytest.approx(max(expected, 1), abs=0.15)
-        assert (in_object != 1).all()
+        assert (drawn.objects != 1).all()
 
 
-def test_complex_both_ways_is_one_complex(rng: np.random.Generator) -> None:
+def test_complex_in_both_directions_is_one_complex(rng: np.random.Generator) -> None:
     """Re <o, p', conj s> = Re <s, conj p', conj o>: the mean is ComplEx with (p + conj p') / 2."""
     model = build(MODELS.get("complex"), {}, 5)
     s, p, o, inverse = (torch.from_numpy(rng.normal(size=(7, 10))) for _ in range(4))
@@ -84,9 +84,8 @@ def test_complex_both_ways_is_one_complex(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(together, model.score(s, (p + conjugate) / 2, o))
 
 
-def test_what_is_kept_gives_the_mean_of_both_ways(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
-    model, loss = build(MODELS.get("complex"), {}, CONFIG.k), build(LOSSES.get(CONFIG.loss), {})
-    state = loop._State(with_inverses(small_graph), model, loss, CONFIG, CPU, compiled=False)
+def test_the_trained_model_scores_the_mean_of_both_directions(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    state = TrainingState(with_inverses(small_graph), *built(CONFIG), CONFIG, CPU, compiled=False)
     for epoch in range(1, CONFIG.epochs + 1):
         state.run_epoch(epoch)
     kept, apart, triples = state.trained(), state.trained(folds=False), small_graph.test.triples
@@ -104,12 +103,12 @@ def test_what_is_kept_gives_the_mean_of_both_ways(small_graph: KnowledgeGraph, t
     ("model", "settings"),
     [
         ("complex", {}),
-        ("transe", {"loss": "self_adversarial", "negatives": {"typed": 0.5, "near_miss": 0.5}}),
+        ("transe", {"loss": "self_adversarial", "training_strategy": {"typed": 0.5, "near_miss": 0.5}}),
         ("kbgat", {"loss": "nll"}),
-        ("conve", {"k": 16, "learning_rate": 0.01, "negatives": {"kbgan": 1.0}, "training_filtered": True}),
+        ("conve", {"k": 16, "learning_rate": 0.01, "training_strategy": {"kbgan": 1.0}, "training_filtered": True}),
     ],
 )
-def test_models_learn_and_go_on_to_the_bit(
+def test_models_with_inverses_learn_and_resume_to_the_bit(
     small_graph: KnowledgeGraph, tmp_path: Path, model: str, settings: dict[str, object]
 ) -> None:
     config = replace(CONFIG, model=model, **settings)
@@ -120,16 +119,9 @@ def test_models_learn_and_go_on_to_the_bit(
     mrr = [rank_metrics(filtered_ranks(m, positives, small_graph.known))["mrr"] for m in (start, trained.model)]
     assert mrr[1] > 1.2 * mrr[0]
 
-    class StoppedError(Exception):
-        pass
-
-    def stop(epoch: int, loss: float) -> None:
-        if epoch == 9:
-            raise StoppedError
-
     path = tmp_path / "train.safetensors"
     with pytest.raises(StoppedError):
-        loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop)
+        loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop_at(9))
     resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
     assert resumed.resumed_at == 8
     assert resumed.model.fingerprint() == trained.model.fingerprint()

@@ -1,4 +1,4 @@
-"""KBGAN's generator: what it is told, and what it learns to pick."""
+"""KBGAN's generator: its rewards, and what it learns to pick."""
 
 from typing import ClassVar
 
@@ -12,8 +12,8 @@ from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES
 from kgcore.training import loop
-
-CPU = torch.device("cpu")
+from kgcore.training.objective import mean_scores
+from tests.core.trainings import CPU
 
 
 def test_a_generator_learns_to_pick_what_the_model_scores_high(small_graph: KnowledgeGraph) -> None:
@@ -22,11 +22,11 @@ def test_a_generator_learns_to_pick_what_the_model_scores_high(small_graph: Know
         return float(wanted[drawn].mean())
 
     rng = np.random.default_rng(0)
-    wanted = rng.normal(size=40)  # a model that takes some objects for true, whatever the triple
+    wanted = rng.normal(size=40)  # a model that scores some objects high in every triple
     kbgan = STRATEGIES.get("kbgan")(small_graph)
     untrained = mean_reward(kbgan)
     kbgan.start(rng)
-    assert mean_reward(kbgan) == untrained  # uniform, whatever it starts from
+    assert mean_reward(kbgan) == untrained  # uniform, whatever its initial tables
     for step in range(1, 800):
         triples = small_graph.train.triples[rng.integers(600, size=64)]
         drawn = kbgan.draw(triples, OBJECT, 4, rng)
@@ -36,8 +36,8 @@ def test_a_generator_learns_to_pick_what_the_model_scores_high(small_graph: Know
 
 
 @pytest.mark.parametrize("column", [SUBJECT, OBJECT])
-def test_a_generator_climbs_the_expected_reward(small_graph: KnowledgeGraph, column: int) -> None:
-    """The step's gradient against (reward - baseline) d log softmax, written out for a DistMult."""
+def test_a_generator_follows_the_gradient_of_the_expected_reward(small_graph: KnowledgeGraph, column: int) -> None:
+    """The gradient of one step against (reward - baseline) d log softmax, written out for DistMult."""
     rng = np.random.default_rng(0)
     kbgan = STRATEGIES.get("kbgan")(small_graph, candidates=4, k=3)
     kbgan.start(rng)
@@ -59,36 +59,39 @@ def test_a_generator_climbs_the_expected_reward(small_graph: KnowledgeGraph, col
                 d_e[kept] += slope * r[p] * e[entity]
                 d_r[p] += slope * e[kept] * e[entity]
     kbgan.learn(column, rewards, 1)
-    for name, expected in (("entities", d_e), ("predicates", d_r)):  # Adam descends, and holds a tenth of the gradient
+    for name, expected in (
+        ("entities", d_e),
+        ("predicates", d_r),
+    ):  # Adam descends, and its first moment is a tenth of the gradient
         np.testing.assert_allclose(kbgan.tables[name].first, -0.1 * expected, atol=1e-6)
 
 
-def test_a_generator_is_told_the_mean_score_of_each_stand_in(small_graph: KnowledgeGraph) -> None:
+def test_the_reward_of_a_corruption_is_its_mean_score_over_its_positives() -> None:
     corrupted, own = torch.arange(12.0).reshape(6, 2), torch.zeros(6, 2, dtype=torch.bool)
     own[2, 1] = True  # 5 does not count
-    np.testing.assert_allclose(loop._mean_scores(corrupted, own, 3), [[2, 2], [8, 9]])
+    np.testing.assert_allclose(mean_scores(corrupted, own, 3), [[2, 2], [8, 9]])
 
 
-class Told(Strategy):
-    """Draws one entity for all triples of a side, another for those that have it, and keeps what it is told."""
+class Rewarded(Strategy):
+    """Draws one entity for all triples of a side, another for those that have it, and keeps its rewards."""
 
     tables: ClassVar = {"nothing": RowAdam(torch.zeros(1, 1))}
-    told: ClassVar[dict[int, list[np.ndarray]]] = {SUBJECT: [], OBJECT: []}
+    rewards: ClassVar[dict[int, list[np.ndarray]]] = {SUBJECT: [], OBJECT: []}
 
     def draw(self, triples: np.ndarray, column: int, count: int, rng: np.random.Generator) -> np.ndarray:
-        return np.tile(self.stand_ins(triples, column)[:, None], count)
+        return np.tile(self.replacements(triples, column)[:, None], count)
 
     @staticmethod
-    def stand_ins(triples: np.ndarray, column: int) -> np.ndarray:
+    def replacements(triples: np.ndarray, column: int) -> np.ndarray:
         return np.where(triples[:, column] == 37 + column, 0, 37 + column)
 
     def learn(self, column: int, rewards: np.ndarray, step: int) -> None:
-        self.told[column].append(rewards)
+        self.rewards[column].append(rewards)
 
 
 @pytest.mark.parametrize("chunk", [1, 7])
-def test_what_a_strategy_is_told_are_the_scores_of_its_own_column(small_graph: KnowledgeGraph, chunk: int) -> None:
-    STRATEGIES.add("told", Told)
+def test_the_rewards_of_a_strategy_are_the_scores_of_its_own_column(small_graph: KnowledgeGraph, chunk: int) -> None:
+    STRATEGIES.add("rewarded", Rewarded)
     try:
         config = TrainConfig(
             k=4,
@@ -97,15 +100,15 @@ def test_what_a_strategy_is_told_are_the_scores_of_its_own_column(small_graph: K
             chunk_size=chunk,
             training_eta=5,
             learning_rate=1e-9,
-            training_strategy={"told": 1},
+            training_strategy={"rewarded": 1},
         )
         trained = loop.train(small_graph, config, CPU).model
     finally:
-        STRATEGIES.remove("told")
+        STRATEGIES.remove("rewarded")
     triples = small_graph.train.triples
     for column in (SUBJECT, OBJECT):
-        [rewards] = Told.told[column]
-        Told.told[column].clear()
+        [rewards] = Rewarded.rewards[column]
+        Rewarded.rewards[column].clear()
         other = triples.copy()
-        other[:, column] = Told.stand_ins(triples, column)
+        other[:, column] = Rewarded.replacements(triples, column)
         np.testing.assert_allclose(rewards.mean(), trained.score(other).mean(), rtol=1e-5 if chunk == 1 else 0.03)

@@ -1,4 +1,4 @@
-"""Newly labelled triples: what is read, and what becomes of the validation split."""
+"""Newly labelled triples: how they are read, and how they change the validation split."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ def labelled(graph: KnowledgeGraph, triples: np.ndarray, labels: list[int]) -> p
 
 
 def held_in(graph: KnowledgeGraph, split: Split, triples: np.ndarray) -> np.ndarray:
-    """Labels of those triples in the split, NaN where it does not have them."""
+    """Labels of those triples in the split; NaN for a triple that is not in it."""
     rows = {tuple(row): label for row, label in zip(split.triples.tolist(), split.labels, strict=True)}
     return np.array([rows.get(tuple(row), np.nan) for row in triples.tolist()])
 
@@ -28,7 +28,7 @@ def unused_triples(graph: KnowledgeGraph, count: int) -> np.ndarray:
     return every[~index.contains(every)][:count]
 
 
-def test_names_and_numbers_are_each_other_s_inverse(small_graph: KnowledgeGraph) -> None:
+def test_numbering_inverts_naming(small_graph: KnowledgeGraph) -> None:
     names = small_graph.names_of(small_graph.test.triples)
     triples, known = small_graph.number(names)
     np.testing.assert_array_equal(triples, small_graph.test.triples)
@@ -40,7 +40,7 @@ def test_names_and_numbers_are_each_other_s_inverse(small_graph: KnowledgeGraph)
     assert triples[1, 2] == -1
 
 
-def test_new_labels_join_the_validation_split_alone(small_graph: KnowledgeGraph) -> None:
+def test_new_labels_join_only_the_validation_split(small_graph: KnowledgeGraph) -> None:
     new, changed = unused_triples(small_graph, 3), small_graph.valid.positives[:1]
     rows = np.r_[new, changed, small_graph.train.triples[:2], small_graph.test.triples[:1]]
     frame = labelled(small_graph, rows, [1, 0, 0, 0, 1, 0, 1])
@@ -64,7 +64,7 @@ def test_new_labels_join_the_validation_split_alone(small_graph: KnowledgeGraph)
     }
 
 
-def test_new_labels_take_the_place_of_validation_where_asked_or_where_it_has_no_negatives(
+def test_new_labels_replace_validation_on_request_or_if_it_has_no_negatives(
     small_graph: KnowledgeGraph,
 ) -> None:
     frame = labelled(small_graph, unused_triples(small_graph, 4), [1, 0, 0, 1])
@@ -73,12 +73,12 @@ def test_new_labels_take_the_place_of_validation_where_asked_or_where_it_has_no_
     unlabelled = replace(small_graph, valid=Split(positives, np.ones(len(positives))))
     made = with_labels(unlabelled, frame).graph
     assert len(made.valid) == 4
-    assert made.known.contains(positives).all()  # what made place is still true
+    assert made.known.contains(positives).all()  # replaced positives are still true
     assert made.all_known.contains(positives).all()
     assert made.fingerprint() != replace(made, other_facts=made.other_facts[1:]).fingerprint()
 
 
-def test_a_known_fact_that_is_labelled_false_is_none_any_more(small_graph: KnowledgeGraph) -> None:
+def test_a_fact_with_a_new_false_label_is_no_longer_known(small_graph: KnowledgeGraph) -> None:
     doubted = small_graph.valid.positives[:3]
     frame = labelled(small_graph, np.r_[doubted, unused_triples(small_graph, 1)], [0, 0, 0, 1])
     for instead in (True, False):
@@ -93,29 +93,31 @@ def test_a_validation_split_without_positives_is_refused(small_graph: KnowledgeG
         with_labels(small_graph, frame, instead=True)
 
 
-def test_the_order_of_the_lines_changes_nothing(small_graph: KnowledgeGraph) -> None:
+def test_the_order_of_the_lines_has_no_effect(small_graph: KnowledgeGraph) -> None:
     frame = labelled(small_graph, unused_triples(small_graph, 6), [1, 0, 0, 1, 0, 1])
     shuffled = frame.sample(frac=1, random_state=3)
     assert with_labels(small_graph, frame).graph.fingerprint() == with_labels(small_graph, shuffled).graph.fingerprint()
 
 
-def test_labels_of_nothing_that_is_known_are_refused(small_graph: KnowledgeGraph) -> None:
+def test_labels_without_a_usable_triple_are_refused(small_graph: KnowledgeGraph) -> None:
     frame = labelled(small_graph, small_graph.train.triples[:2], [1, 1])
     frame.loc[2] = ["nobody", "p0", "e1", 1.0]
-    with pytest.raises(InputError, match=r"none of the 3 labelled triples .* 1 have .* 2 stand in its train or test"):
+    with pytest.raises(
+        InputError, match=r"none of the 3 labelled triples .* 1 have .* 2 are in its train or test split"
+    ):
         with_labels(small_graph, frame)
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a\tp\tb\t1\na\tp\tc\t2\n", "line 2: label is '2', it must be 1 or -1"),
-        ("a\tp\tb\n", "line 1: 3 tab-separated columns, 4 are needed"),
+        ("a\tp\tb\t1\na\tp\tc\t2\n", "line 2: label is '2': it must be 1 or -1"),
+        ("a\tp\tb\n", "line 1: 3 tab-separated columns: it must have 4"),
         ("a\tp\tb\t1\na\tp\tc\t1\na\tp\tb\t-1\n", "line 3: the triple is labelled both 1 and -1"),
         ("", "is empty"),
     ],
 )
-def test_faults_are_told_with_their_line(tmp_path: Path, text: str, fault: str) -> None:
+def test_a_fault_is_reported_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
     path = tmp_path / "new.tsv"
     path.write_text(text)
     with pytest.raises(InputError, match=fault):
@@ -128,7 +130,7 @@ def test_a_repeated_line_counts_once(tmp_path: Path) -> None:
     assert read_labels(path)["label"].tolist() == [1.0, 0.0]
 
 
-def test_what_valid_has_already_is_counted(small_graph: KnowledgeGraph) -> None:
+def test_labels_that_validation_already_has_are_counted(small_graph: KnowledgeGraph) -> None:
     again = np.r_[small_graph.valid.positives[:3], small_graph.valid.negatives[:2]]
     made = with_labels(
         small_graph, labelled(small_graph, np.r_[again, unused_triples(small_graph, 1)], [1, 1, 1, 0, 0, 0])

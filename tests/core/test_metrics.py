@@ -24,7 +24,7 @@ triples = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1), st.floats(0.1, 
 
 
 @given(triples)
-def test_proper_scores_are_scikit_learns(data) -> None:
+def test_proper_scores_equal_those_of_scikit_learn(data) -> None:
     q, y, w = data
     assert brier(q, y, w) == pytest.approx(brier_score_loss(y, q, sample_weight=w, pos_label=1))
     expected = sk_log_loss(y, q.clip(1e-7, 1 - 1e-7), sample_weight=w, labels=[0, 1])
@@ -57,7 +57,7 @@ def test_ece_by_hand() -> None:
     assert ece(q, y, np.full(5, 7.0)) == pytest.approx(ece(q, y))
 
 
-def test_wilson_by_a_textbook_value() -> None:
+def test_wilsons_interval_has_the_textbook_value() -> None:
     low, high = wilson(np.array([0.5]), np.array([10.0]))
     assert (low[0], high[0]) == pytest.approx((0.2366, 0.7634), abs=1e-4)
 
@@ -70,7 +70,7 @@ def test_probabilities_out_of_range_are_refused() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=25))
-def test_the_best_threshold_is_the_best_of_all(rows) -> None:
+def test_no_threshold_is_better_than_the_best_threshold(rows) -> None:
     scores, labels, weights = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     tau = best_threshold(scores, labels, weights)
     reached = accuracy(scores > tau, labels, weights)

@@ -1,4 +1,4 @@
-"""Calibration errors and what proper scores are made of: by hand, by a second formula, by other libraries' numbers."""
+"""Calibration errors and the parts of proper scores against hand numbers, second formulas and other libraries."""
 
 from itertools import pairwise
 
@@ -9,16 +9,17 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 
 from kgcore.errors import InputError
+from kgcore.metrics.bins import equal_mass_bins
 from kgcore.metrics.corp import decompose_brier, decompose_log_loss
-from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square, ece_equal_mass, equal_mass_bins
+from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square, ece_equal_mass
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
 from kgcore.metrics.sharpness import sharpness
 from kgcore.metrics.smooth import smooth_ece, smoothed_error
-from kgcore.metrics.tally import Pool, tally
+from kgcore.metrics.tally import SortedRows, tally
 from tests.core.samples import DISTORTIONS, calibrated, copies, pair_weights, samples
 
-WEIGHTED = {  # those for which a weight of 2 is the same as two rows
+WEIGHTED = {  # a weight of 2 equals two rows
     "ece_equal_mass": ece_equal_mass,
     "smooth_ece": smooth_ece,
     "brier_miscalibration": lambda *sample: decompose_brier(*sample).miscalibration,
@@ -27,35 +28,35 @@ WEIGHTED = {  # those for which a weight of 2 is the same as two rows
     "log_loss_discrimination": lambda *sample: decompose_log_loss(*sample).discrimination,
     "sharpness": sharpness,
 }
-METRICS = WEIGHTED | {"debiased_rmsce": debiased_rmsce}
+FIGURES = WEIGHTED | {"debiased_rmsce": debiased_rmsce}
 ERRORS = ["ece_equal_mass", "smooth_ece", "debiased_rmsce", "brier_miscalibration", "log_loss_miscalibration"]
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
 @given(sample=copies)
-def test_weighting_is_repeating(name: str, sample) -> None:
+def test_a_weight_of_two_equals_two_rows(name: str, sample) -> None:
     q, y, times = sample
     repeated = (np.repeat(column, times.astype(int)) for column in (q, y))
-    assert METRICS[name](q, y, times) == pytest.approx(METRICS[name](*repeated), abs=1e-6)
+    assert FIGURES[name](q, y, times) == pytest.approx(FIGURES[name](*repeated), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", FIGURES)
 @given(sample=samples)
-def test_order_and_the_scale_of_weights_do_not_matter_and_the_range_is_kept(name: str, sample) -> None:
+def test_values_do_not_depend_on_order_or_scale_of_weights_and_stay_in_range(name: str, sample) -> None:
     q, y, w = sample
-    value = METRICS[name](q, y, w)
+    value = FIGURES[name](q, y, w)
     shuffled = np.random.default_rng(0).permutation(len(q))
-    assert METRICS[name](q[shuffled], y[shuffled], w[shuffled]) == pytest.approx(value, abs=1e-6)
-    assert METRICS[name](q, y, 7 * w) == pytest.approx(value, abs=1e-6)
+    assert FIGURES[name](q[shuffled], y[shuffled], w[shuffled]) == pytest.approx(value, abs=1e-6)
+    assert FIGURES[name](q, y, 7 * w) == pytest.approx(value, abs=1e-6)
     assert 0 <= value <= (17 if name.startswith("log_loss") else 1)
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_what_is_no_probability_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", FIGURES)
+def test_values_out_of_range_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"found 0.5 to 1.2"):
-        METRICS[name](np.array([0.5, 1.2]), np.array([0.0, 1]))
-    with pytest.raises(InputError, match="labels are 0"):
-        METRICS[name](np.array([0.5, 0.2]), np.array([0.0, 2]))
+        FIGURES[name](np.array([0.5, 1.2]), np.array([0.0, 1]))
+    with pytest.raises(InputError, match="labels hold 2"):
+        FIGURES[name](np.array([0.5, 0.2]), np.array([0.0, 2]))
 
 
 @pytest.mark.parametrize("name", [*ERRORS, "ece"])
@@ -64,13 +65,13 @@ def test_what_is_no_probability_is_refused(name: str) -> None:
 def test_a_known_distortion_raises_every_calibration_error(
     name: str, distortion: str, base_rate: float | None, rng: np.random.Generator
 ) -> None:
-    """With weights for a base rate, too, for which the right probabilities are those of shifted odds."""
+    """Also with weights for a base rate, for which shifted odds give the right probabilities."""
     q, y = calibrated(rng, 4000)
     w = None
     if base_rate is not None:
         w = pair_weights(y, base_rate)
         q = expit(logit(q) + logit(base_rate) - logit(y.mean()))
-    error = METRICS.get(name, ece)
+    error = FIGURES.get(name, ece)
     assert error(DISTORTIONS[distortion](q), y, w) > 2 * error(q, y, w) + 0.001
 
 
@@ -85,14 +86,14 @@ def test_equal_mass_bins_by_hand() -> None:
     assert equal_mass_bins(tally(q, y, heavy), 2).tolist() == [0, 3]
 
 
-def test_equal_mass_bins_are_quantile_bins_where_nothing_is_equal(rng: np.random.Generator) -> None:
+def test_equal_mass_bins_of_distinct_probabilities_are_quantile_bins(rng: np.random.Generator) -> None:
     q, y = rng.random(1000), (rng.random(1000) < 0.5).astype(float)
     order = np.argsort(q)
     gaps = [abs((y - q)[rows].sum()) for rows in np.split(order, 8)]
     assert ece_equal_mass(q, y, bins=8) == pytest.approx(sum(gaps) / 1000)
 
 
-def test_the_debiased_error_is_kumars_where_probabilities_take_few_values(rng: np.random.Generator) -> None:
+def test_the_debiased_error_of_few_distinct_probabilities_is_that_of_kumar(rng: np.random.Generator) -> None:
     """Kumar et al. 2019: sum_b n_b / n ((s_b - q_b)^2 - s_b (1 - s_b) / (n_b - 1))."""
     q = rng.choice([0.1, 0.3, 0.6, 0.8], size=800)
     y = (rng.random(800) < q**2).astype(float)
@@ -112,7 +113,7 @@ def test_only_the_debiased_error_of_perfect_probabilities_is_zero_on_average(bas
         q, y = calibrated(rng, 1000)
         w = None
         if base_rate is not None:
-            w = np.where(y == 1, base_rate, 1 - base_rate)  # half of the triples are true, but for chance
+            w = np.where(y == 1, base_rate, 1 - base_rate)  # half of the triples are true, on average
             q = expit(logit(q) + logit(base_rate))
         t = tally(q, y, w)
         drawn.append(debiased_square(t, equal_mass_bins(t, 10)))
@@ -122,7 +123,7 @@ def test_only_the_debiased_error_of_perfect_probabilities_is_zero_on_average(bas
     assert np.mean(plain) ** 2 > 5 * abs(mean)
 
 
-def test_a_triple_alone_in_its_bin_tells_nothing_about_its_error() -> None:
+def test_bins_with_one_triple_do_not_count() -> None:
     assert debiased_rmsce(np.array([0.2, 0.9]), np.array([1.0, 0.0]), bins=2) == 0
 
 
@@ -169,15 +170,15 @@ def test_smooth_ece_is_that_of_its_authors(n: int, curve, expected: float) -> No
     assert smooth_ece(q, y) == pytest.approx(expected, abs=1 / 1024)
 
 
-def test_smooth_ece_of_what_is_right_and_of_what_is_wrong() -> None:
+def test_smooth_ece_of_right_and_of_wrong_certainty() -> None:
     y = np.array([0.0, 0, 1, 1])
     assert smooth_ece(y, y) == pytest.approx(0, abs=1e-6)
     assert smooth_ece(1 - y, y) > 0.4
-    assert smooth_ece(np.array([0.5]), np.array([1.0])) == pytest.approx(0.5, abs=1e-6)  # nothing to cancel it
+    assert smooth_ece(np.array([0.5]), np.array([1.0])) == pytest.approx(0.5, abs=1e-6)  # no other residual cancels it
 
 
 @given(samples)
-def test_the_parts_add_up_and_none_is_negative(sample) -> None:
+def test_the_parts_add_up_and_are_not_negative(sample) -> None:
     for parts, score in ((decompose_brier(*sample), brier(*sample)), (decompose_log_loss(*sample), log_loss(*sample))):
         assert parts.score == pytest.approx(score, abs=1e-12, rel=1e-12)
         assert min(parts.miscalibration, parts.discrimination, parts.uncertainty) >= 0
@@ -186,7 +187,7 @@ def test_the_parts_add_up_and_none_is_negative(sample) -> None:
 @given(samples)
 def test_the_recalibrated_score_is_that_of_scikit_learns_isotonic_regression(sample) -> None:
     q, y, w = sample
-    q = q.round(9)  # scikit-learn takes closer ones for equal
+    q = q.round(9)  # scikit-learn treats closer values as equal
     r = IsotonicRegression().fit(q, y, sample_weight=w).predict(q).clip(0, 1)
     share = np.full(len(q), np.average(y, weights=w))
     parts = decompose_brier(q, y, w)
@@ -198,8 +199,8 @@ def test_the_recalibrated_score_is_that_of_scikit_learns_isotonic_regression(sam
     assert logs.uncertainty == pytest.approx(log_loss(share, y, w), abs=1e-5)
 
 
-def test_the_parts_are_murphys_where_the_curve_rises() -> None:
-    """Murphy 1973: reliability, resolution and uncertainty of forecasts of few values."""
+def test_the_parts_are_those_of_murphy_if_the_curve_rises() -> None:
+    """Murphy 1973: reliability, resolution and uncertainty of forecasts with few values."""
     q = np.repeat([0.2, 0.5, 0.9], [10, 20, 10])
     y = np.r_[np.repeat([1.0, 0], [1, 9]), np.repeat([1.0, 0], [12, 8]), np.repeat([1.0, 0], [7, 3])]
     weight, observed, mean = np.array([0.25, 0.5, 0.25]), np.array([0.1, 0.6, 0.7]), y.mean()
@@ -209,7 +210,7 @@ def test_the_parts_are_murphys_where_the_curve_rises() -> None:
     assert parts.uncertainty == pytest.approx(mean * (1 - mean))
 
 
-def test_sharpness_is_a_variance_and_of_calibrated_probabilities_what_they_discriminate(
+def test_sharpness_is_a_variance_and_equals_the_discrimination_of_calibrated_probabilities(
     rng: np.random.Generator,
 ) -> None:
     assert sharpness(np.array([0.0, 1, 1]), np.zeros(3), np.array([2.0, 1, 1])) == pytest.approx(0.25)
@@ -221,15 +222,15 @@ def test_sharpness_is_a_variance_and_of_calibrated_probabilities_what_they_discr
 
 
 @given(samples)
-def test_a_pool_resamples_rows_and_pools_neighbours(sample) -> None:
+def test_sorted_rows_are_resampled_and_neighbours_merged(sample) -> None:
     q, y, w = sample
     counts = np.arange(len(q)) % 3.0
     counts[0] = 2
     rows = np.repeat(np.arange(len(q)), counts.astype(int))
-    drawn = Pool(q, y, w).tally(counts)
+    drawn = SortedRows(q, y, w).tally(counts)
     assert drawn.mean(drawn.q, drawn.q) == pytest.approx(np.average(q[rows], weights=w[rows]))
     assert drawn.positive_squares.sum() == pytest.approx((w[rows] ** 2 * y[rows]).sum())
-    coarse = Pool(q, y, w, most=5).tally()
+    coarse = SortedRows(q, y, w, most=5).tally()
     assert len(coarse.q) <= 5
     assert (np.diff(coarse.q) >= 0).all()
     assert coarse.weight.sum() == pytest.approx(w.sum())

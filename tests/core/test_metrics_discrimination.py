@@ -9,19 +9,19 @@ from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from kgcore.metrics.discrimination import auroc, auroc_of, average_precision, average_precision_of
-from kgcore.metrics.tally import Pool
+from kgcore.metrics.tally import SortedRows
 from tests.core.samples import both_labels, copies
 
 
 @given(both_labels)
-def test_they_are_scikit_learns(sample) -> None:
+def test_the_areas_equal_those_of_scikit_learn(sample) -> None:
     q, y, w = sample
     assert auroc(q, y, w) == pytest.approx(roc_auc_score(y, q, sample_weight=w), abs=1e-9)
     assert average_precision(q, y, w) == pytest.approx(average_precision_score(y, q, sample_weight=w), abs=1e-9)
 
 
 @given(both_labels)
-def test_they_do_not_change_with_order_or_under_a_rising_curve(sample) -> None:
+def test_the_areas_do_not_depend_on_row_order_or_on_a_rising_transformation(sample) -> None:
     q, y, w = sample
     grid = np.round(q * 64) / 64  # a curve that rises in the numbers as they are stored
     shuffled = np.random.default_rng(0).permutation(len(q))
@@ -32,7 +32,7 @@ def test_they_do_not_change_with_order_or_under_a_rising_curve(sample) -> None:
 
 
 @given(copies)
-def test_weighting_is_repeating(sample) -> None:
+def test_a_weight_of_two_equals_two_rows(sample) -> None:
     q, y, times = sample
     repeated = [np.repeat(column, times.astype(int)) for column in (q, y)]
     for area in (auroc, average_precision):
@@ -48,7 +48,7 @@ def test_ties_by_hand_and_a_constant() -> None:
     assert average_precision(constant, y, w) == pytest.approx(0.5)
 
 
-def test_of_one_label_alone_they_are_not_defined() -> None:
+def test_the_areas_need_both_labels() -> None:
     q = np.array([0.2, 0.7])
     assert math.isnan(auroc(q, np.zeros(2)))
     assert math.isnan(auroc(q, np.ones(2)))
@@ -56,9 +56,9 @@ def test_of_one_label_alone_they_are_not_defined() -> None:
     assert average_precision(q, np.ones(2)) == 1
 
 
-def test_rows_that_a_resampling_left_out_change_nothing(rng: np.random.Generator) -> None:
+def test_rows_that_a_resampling_does_not_draw_do_not_count(rng: np.random.Generator) -> None:
     q, y = rng.random(60), (rng.random(60) < 0.5).astype(float)
     counts = rng.integers(0, 3, 60).astype(float)
-    drawn, rows = Pool(q, y).tally(counts), np.repeat(np.arange(60), counts.astype(int))
+    drawn, rows = SortedRows(q, y).tally(counts), np.repeat(np.arange(60), counts.astype(int))
     assert auroc_of(drawn) == pytest.approx(roc_auc_score(y[rows], q[rows]))
     assert average_precision_of(drawn) == pytest.approx(average_precision_score(y[rows], q[rows]))

@@ -1,4 +1,4 @@
-"""Newton's method on losses whose minimum is known, or told by another solver."""
+"""Newton's method against another solver."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from kgcore.newton import minimise
 
 
 def logistic(seed: int, n: int):
-    """Loss and derivatives of a logistic regression of n rows on two numbers."""
+    """Loss and derivatives of a logistic regression with two parameters on n rows."""
     rng = np.random.default_rng(seed)
     z = rng.normal(0, rng.uniform(0.1, 6), n)
     labels = (rng.random(n) < expit(z * rng.uniform(-0.5, 2) + rng.normal(0, 2))).astype(float)
@@ -31,7 +31,7 @@ def logistic(seed: int, n: int):
 
 @pytest.mark.parametrize("bounded", [(True, True), (True, False), (False, False)])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_minimum_is_that_of_another_solver(seed: int, bounded: tuple[bool, bool]) -> None:
+def test_the_minimum_equals_that_of_another_solver(seed: int, bounded: tuple[bool, bool]) -> None:
     loss, derivatives = logistic(seed, 300)
     found = minimise("a test", loss, derivatives, np.array([1.0, 0.0]), np.array(bounded))
     limits = [(0, None) if held else (None, None) for held in bounded]
@@ -40,7 +40,7 @@ def test_the_minimum_is_that_of_another_solver(seed: int, bounded: tuple[bool, b
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_rounding_of_a_long_sum_keeps_nothing_from_its_minimum(seed: int) -> None:
+def test_the_minimum_is_reached_despite_the_rounding_of_a_long_sum(seed: int) -> None:
     loss, derivatives = logistic(seed, 60_000)
     found = minimise("a test", loss, derivatives, np.array([1.0, 0.0]), np.array([True, False]))
     gradient, _ = derivatives(found)
@@ -48,7 +48,7 @@ def test_the_rounding_of_a_long_sum_keeps_nothing_from_its_minimum(seed: int) ->
     assert np.abs(gradient[0]) <= newton.TOLERANCE or (found[0] == 0 and gradient[0] > 0)
 
 
-def test_a_minimum_that_is_not_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minimum_that_is_not_reached_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newton, "MAX_STEPS", 1)
     with pytest.raises(FitError, match="a test did not converge in 1 steps"):
         minimise("a test", *logistic(0, 300), np.array([1.0, 0.0]), np.array([True, False]))

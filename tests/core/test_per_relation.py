@@ -1,4 +1,4 @@
-"""Calibration of each relation by itself."""
+"""Calibration by relation."""
 
 import json
 
@@ -7,24 +7,24 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.per_relation import TAU, PerRelation
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.errors import InputError
 from kgcore.metrics.proper import brier, log_loss
 
-OFFSETS = np.array([-1.5, 0.0, 1.5])  # what a relation's log-odds are above those of all
+OFFSETS = np.array([-1.5, 0.0, 1.5])  # of the log-odds of each relation
 
 
 def drawn(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, labels and predicates of three relations, which differ."""
+    """Scores, labels and predicates of three relations with different log-odds."""
     rng = np.random.default_rng(seed)
     scores, predicates = rng.normal(size=n), rng.integers(0, 3, n)
     return scores, (rng.random(n) < expit(2 * scores + OFFSETS[predicates])).astype(float), predicates
 
 
-def test_relations_that_differ_are_told_apart() -> None:
+def test_relations_with_different_offsets_get_different_maps() -> None:
     scores, labels, predicates = drawn(6000)
     fitted = PerRelation.fit(ground_truth_sample(scores, labels, predicates))
     fresh, truth, relations = drawn(20_000, seed=1)
@@ -36,13 +36,13 @@ def test_relations_that_differ_are_told_apart() -> None:
         assert own[rows].mean() == pytest.approx(truth[rows].mean(), abs=0.02)
 
 
-def test_a_relation_of_three_triples_stays_at_the_map_of_all() -> None:
+def test_a_relation_of_three_triples_stays_near_the_shared_map() -> None:
     scores, labels, predicates = drawn(3000)
     few = np.r_[scores, 0.0, 0.1, 0.2], np.r_[labels, 0, 0, 0], np.r_[predicates, 7, 7, 7]
     fitted = PerRelation.fit(ground_truth_sample(*few))
     z = logit(fitted.predict(np.array([0.1])))
     moved = logit(fitted.predict_of(np.array([0.1]), np.array([7]))) - z
-    assert -0.5 < moved[0] < 0  # three false ones are little to go by
+    assert -0.5 < moved[0] < 0  # three negatives are little evidence
     asked = np.linspace(-3, 3, 9)
     unseen = fitted.predict_of(asked, np.full(9, 40))
     np.testing.assert_allclose(unseen, fitted.predict(asked))
@@ -65,7 +65,7 @@ def test_slope_and_offset_are_the_minimum_of_the_stated_loss() -> None:
         np.testing.assert_allclose(fitted.relations[relation], found.x, atol=1e-4)
 
 
-def test_how_many_negatives_were_drawn_is_no_matter() -> None:
+def test_the_number_of_negatives_drawn_does_not_matter() -> None:
     scores, labels, predicates = drawn(60_000)
     true = labels == 1
     offsets = []
@@ -76,13 +76,13 @@ def test_how_many_negatives_were_drawn_is_no_matter() -> None:
         fitted = PerRelation.fit(sample)
         assert fitted.predict_of(scores, predicates).mean() < 0.5
         offsets.append([b for _, b in fitted.relations.values()])
-    np.testing.assert_allclose(*offsets, atol=0.3)  # by one draw, and by five
+    np.testing.assert_allclose(*offsets, atol=0.3)  # one corruption per positive, and five
     assert np.ptp(offsets[0]) > 2
 
 
-def test_a_slope_never_turns_around() -> None:
+def test_a_slope_is_never_negative() -> None:
     scores, labels, predicates = drawn(3000)
-    labels[predicates == 1] = (scores[predicates == 1] < 0).astype(float)  # one relation is upside down
+    labels[predicates == 1] = (scores[predicates == 1] < 0).astype(float)  # one relation is inverted
     fitted = PerRelation.fit(ground_truth_sample(scores, labels, predicates))
     assert fitted.relations[1][0] == -1
     for relation in range(3):
@@ -90,7 +90,7 @@ def test_a_slope_never_turns_around() -> None:
         assert (np.diff(q) >= -1e-12).all()
 
 
-def test_rows_may_come_in_any_order_and_parameters_are_json(rng: np.random.Generator) -> None:
+def test_the_order_of_rows_does_not_matter_and_parameters_survive_json(rng: np.random.Generator) -> None:
     scores, labels, predicates = drawn(500)
     orders = np.arange(500), rng.permutation(500)
     samples = [ground_truth_sample(scores[rows], labels[rows], predicates[rows]) for rows in orders]
@@ -101,11 +101,11 @@ def test_rows_may_come_in_any_order_and_parameters_are_json(rng: np.random.Gener
     np.testing.assert_array_equal(stored.predict_of(scores, predicates), q)
 
 
-def test_one_that_is_bound_must_be_told_the_predicates() -> None:
+def test_a_bound_calibrator_by_relation_needs_the_predicates() -> None:
     scores, labels, predicates = drawn(100)
     fitted = PerRelation.fit(ground_truth_sample(scores, labels, predicates))
     bound = BoundCalibrator("per_relation", "ground_truth", 0.5, "m", "d", fitted)
-    with pytest.raises(InputError, match="tell it the predicates"):
+    with pytest.raises(InputError, match="per_relation has a map for each predicate: pass the predicates, too"):
         bound.predict(scores, "m")
     np.testing.assert_array_equal(bound.predict(scores, "m", predicates), fitted.predict_of(scores, predicates))
     with pytest.raises(InputError, match="predicates"):

@@ -26,7 +26,7 @@ NAMES = {
     "codex-s/test.txt": "b\tq\tc\n",
     "codex-s/test_negatives.txt": "b\tr\ta\n",
 }
-# the same graph; in the ids' files the object stands before the predicate
+# The same graph; in files of ids the object comes before the predicate.
 IDS = {
     "YAGO39K/Train/instance2id.txt": "3\nc\t0\na\t1\nb\t2\n",
     "YAGO39K/Train/relation2id.txt": "2\nr\t0\nq\t1\n",
@@ -105,7 +105,7 @@ def served(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("write", MIRRORS)
-def test_a_mirror_folder_has_plain_files_or_an_archive_or_both(tmp_path: Path, write, name: str) -> None:
+def test_a_mirror_folder_may_have_plain_files_an_archive_or_both(tmp_path: Path, write, name: str) -> None:
     spec = small(name)
     mirror = write(tmp_path / "mirror", spec.archives[0], SMALL[name])
     check(graph_of(spec, tmp_path / "root", str(mirror)))
@@ -113,7 +113,7 @@ def test_a_mirror_folder_has_plain_files_or_an_archive_or_both(tmp_path: Path, w
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("write", MIRRORS)
-def test_so_has_a_mirror_url(tmp_path: Path, served: str, write, name: str) -> None:
+def test_a_mirror_url_may_have_plain_files_an_archive_or_both(tmp_path: Path, served: str, write, name: str) -> None:
     spec = small(name)
     write(tmp_path / "mirror", spec.archives[0], SMALL[name])
     check(graph_of(spec, tmp_path / "root", served))
@@ -124,12 +124,12 @@ def test_the_public_host_serves_plain_files_one_by_one(tmp_path: Path, served: s
     write_plain(tmp_path / "mirror", NAMES)
     check(prepare(spec, fetch(spec, tmp_path / "root")))
     (tmp_path / "mirror/codex-s/valid.txt").unlink()
-    write_archive(tmp_path / "mirror", "codex-s.zip", NAMES)  # a mirror has archives, the public host has none
+    write_archive(tmp_path / "mirror", "codex-s.zip", NAMES)  # a mirror may have archives, the public host has none
     with pytest.raises(InputError, match=r"codex-s/valid\.txt could not be downloaded from .*404"):
         fetch(spec, tmp_path / "other")
 
 
-def test_files_that_are_here_are_not_fetched_again_and_a_changed_one_is(tmp_path: Path) -> None:
+def test_only_changed_files_are_fetched_again(tmp_path: Path) -> None:
     spec, mirror = small("yago39k"), write_plain(tmp_path / "mirror", IDS)
     folder = fetch(spec, tmp_path / "root", str(mirror))
     assert fetch(spec, tmp_path / "root", "/no/such/mirror") == folder
@@ -140,14 +140,14 @@ def test_files_that_are_here_are_not_fetched_again_and_a_changed_one_is(tmp_path
 
 
 def refused(tmp_path: Path, message: str, name: str, mirror: Path | str, spec: DatasetSpec | None = None) -> None:
-    """One sentence, and nothing left over of what could not be fetched."""
+    """Check that the data set is refused in one sentence, and that no temporary folder remains."""
     with pytest.raises(InputError, match=message) as caught:
         graph_of(spec or small(name), tmp_path / "root", str(mirror))
     assert "\n" not in str(caught.value)
     assert not [path for path in (tmp_path / "root").iterdir() if path.name.startswith(".")]
 
 
-def test_a_mirror_that_lacks_a_file_is_told_which(tmp_path: Path, served: str) -> None:
+def test_the_file_that_a_mirror_lacks_is_named(tmp_path: Path, served: str) -> None:
     texts = {path: text for path, text in IDS.items() if path != "YAGO39K/Train/triple2id.txt"}
     mirror = write_plain(tmp_path / "mirror", texts)
     message = (
@@ -167,52 +167,60 @@ def test_a_mirror_that_lacks_a_file_is_told_which(tmp_path: Path, served: str) -
 
 
 @pytest.mark.parametrize("write", MIRRORS[:2])
-def test_a_wrong_checksum_is_told_with_its_place(tmp_path: Path, write) -> None:
+def test_a_wrong_checksum_is_reported_with_its_source(tmp_path: Path, write) -> None:
     mirror = write(tmp_path / "mirror", "codex-s.zip", NAMES | {"codex-s/test.txt": "b\tq\tb\n"})
-    refused(tmp_path, r"mirror(/codex-s\.zip)?: codex-s/test\.txt has md5 \w+, expected", "codex-s", mirror)
+    refused(tmp_path, r"mirror(/codex-s\.zip)?: codex-s/test\.txt has md5 \w+: it must be", "codex-s", mirror)
     assert not (tmp_path / "root" / "codex-s").exists()
 
 
-def test_an_archive_that_climbs_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+def test_an_archive_with_a_path_outside_its_folder_is_refused(tmp_path: Path) -> None:
     mirror = write_archive(tmp_path / "mirror", "codex-s.zip", NAMES | {"../x": "outside"})
-    refused(tmp_path, r"holds '\.\./x', a path outside its folder", "codex-s", mirror)
+    refused(tmp_path, r"contains '\.\./x', a path outside its folder", "codex-s", mirror)
     assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("Train/triple2id.txt", "4\n1 2 0\n", r"triple2id\.txt, line 1: '4' is not the count of the lines .*, 1$"),
-        ("Train/triple2id.txt", "1 2 0\n2 0 0\n", r"triple2id\.txt, line 1: '1 2 0' is not the count"),
-        ("Train/triple2id.txt", "", r"triple2id\.txt is empty: a line with a count is needed"),
-        ("Train/triple2id.txt", "2\n1 2 0\n1 2\n", r"line 3: 2 columns, 3 are needed: subject, object, predicate"),
+        (
+            "Train/triple2id.txt",
+            "4\n1 2 0\n",
+            r"triple2id\.txt, line 1: '4' must be the count of the lines after it, 1$",
+        ),
+        ("Train/triple2id.txt", "1 2 0\n2 0 0\n", r"triple2id\.txt, line 1: '1 2 0' must be the count"),
+        ("Train/triple2id.txt", "", r"triple2id\.txt is empty: it must have a line with a count"),
+        ("Train/triple2id.txt", "2\n1 2 0\n1 2\n", r"line 3: 2 columns: it must have 3, subject, object, predicate"),
         ("Train/triple2id.txt", "2\n1 2 0\n1 3 0\n", r"line 3: object 3 is not in instance2id\.txt"),
         ("Train/triple2id.txt", "2\n1 2 0\n1 2 2\n", r"line 3: predicate 2 is not in relation2id\.txt"),
         ("Valid/triple2id_negative.txt", "1\n-1 2 0\n", r"negative\.txt, line 2: subject -1 is not in instance2id"),
-        ("Train/instance2id.txt", "3\nc\t0\na\t1\nb\t1\n", r"instance2id\.txt, line 4: the id 1 stands twice"),
-        ("Train/instance2id.txt", "3\nc\t0\na\t1\na\t2\n", r"instance2id\.txt, line 4: the name a stands twice"),
+        ("Train/instance2id.txt", "3\nc\t0\na\t1\nb\t1\n", r"instance2id\.txt, line 4: the id 1 occurs twice"),
+        ("Train/instance2id.txt", "3\nc\t0\na\t1\na\t2\n", r"instance2id\.txt, line 4: the name a occurs twice"),
         ("Train/instance2id.txt", "3\nc\t0\n\t1\nb\t2\n", r"instance2id\.txt, line 3: the name is empty"),
-        ("Train/relation2id.txt", "2\nr 0\nq\t1\n", r"relation2id\.txt, line 2: 1 columns, 2 are needed: name, id"),
-        ("Train/relation2id.txt", "1\nr\t0\nq\t1\n", r"relation2id\.txt, line 1: '1' is not the count .*, 2$"),
+        ("Train/relation2id.txt", "2\nr 0\nq\t1\n", r"relation2id\.txt, line 2: 1 columns: it must have 2, name, id"),
+        ("Train/relation2id.txt", "1\nr\t0\nq\t1\n", r"relation2id\.txt, line 1: '1' must be the count .*, 2$"),
     ],
 )
-def test_faults_of_files_of_ids_are_told_with_file_and_line(tmp_path: Path, path: str, text: str, message: str) -> None:
+def test_a_fault_of_a_file_of_ids_is_reported_with_file_and_line(
+    tmp_path: Path, path: str, text: str, message: str
+) -> None:
     texts = IDS | {f"YAGO39K/{path}": text}
     mirror = write_plain(tmp_path / "mirror", texts)
     refused(tmp_path, message, "yago39k", mirror, small("yago39k", texts))
 
 
-def test_faults_of_files_of_ids_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_files_of_ids_are_reported_at_once(tmp_path: Path) -> None:
     texts = IDS | {
         "YAGO39K/Train/triple2id.txt": "1\n7 2 0\n8 2 9\n",
         "YAGO39K/Test/triple2id_negative.txt": "1\n1 2\n",
     }
     mirror = write_plain(tmp_path / "mirror", texts)
-    message = r"line 1: '1' is.*line 2: subject 7.*line 3: subject 8.*line 3: predicate 9.*negative\.txt, line 2: 2 col"
+    message = (
+        r"line 1: '1' must be.*line 2: subject 7.*line 3: subject 8.*line 3: predicate 9.*negative\.txt, line 2: 2 col"
+    )
     refused(tmp_path, message, "yago39k", mirror, small("yago39k", texts))
 
 
-def test_windows_line_ends_and_a_missing_last_one_change_nothing(tmp_path: Path) -> None:
+def test_windows_line_ends_and_a_missing_last_one_have_no_effect(tmp_path: Path) -> None:
     texts = {path: text.replace("\n", "\r\n").rstrip() for path, text in IDS.items()}
     mirror = tmp_path / "mirror"
     for path, text in texts.items():
@@ -221,7 +229,7 @@ def test_windows_line_ends_and_a_missing_last_one_change_nothing(tmp_path: Path)
     check(graph_of(small("yago39k", texts), tmp_path / "root", str(mirror)))
 
 
-def test_some_triples_labelled_both_ways_are_counted_and_a_repeated_file_is_refused(tmp_path: Path) -> None:
+def test_few_triples_with_both_labels_are_counted_and_a_repeated_file_is_refused(tmp_path: Path) -> None:
     """YAGO39K has 6 such triples in its validation files, and 4 in its test files."""
     rows = [f"{s}\t{p}\t{o}\n" for s in "abc" for p in "qr" for o in "abc"]
     texts = NAMES | {"codex-s/train.txt": rows[0] + rows[4] + rows[8], "codex-s/valid.txt": "".join(rows[9:])}
@@ -230,11 +238,11 @@ def test_some_triples_labelled_both_ways_are_counted_and_a_repeated_file_is_refu
     assert prepared.counts["valid_negatives_true_in_valid"] == 1
     texts |= {"codex-s/valid_negatives.txt": texts["codex-s/valid.txt"]}
     mirror = write_plain(tmp_path / "mirror", texts)
-    message = r"valid_negatives\.txt: 9 of 9 negatives stand in codex-s/valid\.txt, too: they cannot be both"
+    message = r"valid_negatives\.txt: 9 of 9 negatives are also in codex-s/valid\.txt: a triple cannot be both"
     refused(tmp_path, message, "codex-s", mirror, small("codex-s", texts))
 
 
-@pytest.mark.skipif(not REAL.is_file(), reason="KGCAL_MIRROR is no folder that has YAGO39K's held-out files")
+@pytest.mark.skipif(not REAL.is_file(), reason="KGCAL_MIRROR is not a folder with the held-out files of YAGO39K")
 def test_the_real_held_out_files_of_yago39k(tmp_path: Path) -> None:
     spec = DATASETS.get("yago39k")
     refused(tmp_path, r"yago39k-heldout-only\.zip has no YAGO39K/Train/triple2id\.txt", "yago39k", REAL.parent, spec)

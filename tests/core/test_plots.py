@@ -1,4 +1,4 @@
-"""Figures: whoever reads them can tell what is what."""
+"""Figures: a reader can tell the calibrators of a diagram apart."""
 
 import numpy as np
 
@@ -8,14 +8,15 @@ from kgcore.registries import CALIBRATORS
 from kgcore.report.plots import reliability_figures
 
 
-def test_every_calibrator_in_one_diagram_looks_its_own_way(rng: np.random.Generator) -> None:
+def test_every_calibrator_of_a_diagram_has_its_own_style(rng: np.random.Generator) -> None:
     q = rng.random(200)
-    result = Measured(0.1, 0.3, 0.01, 0.9, reliability(q, (rng.random(200) < q).astype(float)))
-    names = CALIBRATORS.names()
-    figure = reliability_figures({"uncalibrated": result} | {f"synthetic.{name}": result for name in names})
-    diagram, histogram = figure["reliability_synthetic"].axes
+    result = Measured({}, reliability(q, (rng.random(200) < q).astype(float)))
+    fitted = [f"synthetic.{name}" for name in CALIBRATORS.names()]
+    figures = reliability_figures(dict.fromkeys(["uncalibrated", *fitted], result))
+    diagram, histogram = figures["reliability_synthetic"].axes
     _, *lines = diagram.get_lines()
-    assert len({(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}) == len(names)
+    styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
+    assert len(styles) == len(lines) == 1 + len(fitted)
     bars = {(bar.get_facecolor(), bar.get_hatch()) for bar in histogram.patches}
-    assert len(bars) == len(names)
+    assert len(bars) == 1 + len(fitted)
     assert "venn abers" in " ".join(str(line.get_label()) for line in lines)

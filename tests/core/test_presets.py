@@ -1,63 +1,136 @@
-"""What presets choose, and what they leave to the user."""
+"""What presets decide, and what they leave to the user."""
 
-from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pytest
 
-from kgcore.config import CalibrateConfig, Config, CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig
-from kgcore.config.presets import preset, tuned
+from kgcore.config import (
+    CalibrateConfig,
+    CalibrateGiven,
+    CorruptConfig,
+    CorruptGiven,
+    PipelineConfigs,
+    PipelineGiven,
+    PrepareConfig,
+    PrepareGiven,
+    TrainConfig,
+    TrainGiven,
+)
+from kgcore.config.given import BY_PRESET
+from kgcore.config.presets import MODELS, NONE, PRESETS, Resolved, preset, resolve
+from kgcore.config.recipes import LOSSES
 from kgcore.errors import InputError
+
+DATASETS = ("wn11", "fb13", "yago39k", "fb15k-237", "wn18rr", "family")
+
+
+def resolved(name: str, dataset: str, **train: Any) -> Resolved:
+    return resolve(name, PipelineGiven(PrepareGiven(dataset=dataset), TrainGiven(**train)))
 
 
 def test_the_papers_protocol_is_the_published_one() -> None:
     config = preset("paper", "wn11", "hole", "nll")
     assert (config.model, config.chunk_size, config.epochs, config.learning_rate) == ("hole_complex", 1, 1000, 1e-4)
-    assert (config.learning_rate_end, config.negatives, config.lp_weight) == (1.0, {"uniform": 1.0}, 0)
+    assert (config.learning_rate_end, config.training_strategy, config.lp_weight) == (1.0, {"uniform": 1.0}, 0)
     assert -(-110_361 // config.batch_size) == 64
     assert -(-316_232 // preset("paper", "fb13", "transe", "nll").batch_size) == 32
     linked = preset("paper", "fb15k-237", "complex", "multiclass_nll")
-    assert (linked.k, linked.eta, linked.learning_rate, linked.lp_weight) == (350, 30, 5e-5, 1e-4)
-    with pytest.raises(InputError, match="there is no preset 'fast'"):
-        preset("fast", "wn11", "transe", "nll")
+    assert (linked.k, linked.training_eta, linked.learning_rate, linked.lp_weight) == (350, 30, 5e-5, 1e-4)
 
 
-def test_a_preset_chooses_what_is_left_open() -> None:
-    def settings(dataset: str, **configs: Config) -> PipelineConfigs:
-        return PipelineConfigs(PrepareConfig(dataset=dataset), **configs)
+def test_no_preset_leaves_the_defaults() -> None:
+    found = resolved(NONE, "fb13", k=7)
+    assert found == Resolved(PipelineConfigs(PrepareConfig(dataset="fb13"), TrainConfig(k=7)), NONE, ())
+    assert found.parameters == {"preset": "none", "preset.filled": "none"}
 
-    found = tuned("default", settings("fb13"))
-    assert (found.train.negatives, found.train.bernoulli) == ({"typed": 1.0}, True)
-    assert replace(found, train=TrainConfig()) == settings("fb13")
-    assert tuned("none", settings("fb13")) == settings("fb13")
-    best = tuned("best", settings("wn11"))
-    assert tuned("default", settings("wn11")).train.loss_options == {"margin": 1.5}
-    assert (best.train.loss, best.calibrate.calibrators) == (
-        "self_adversarial",
-        ("platt", "isotonic", "per_relation"),
+
+def test_default_and_best_decide_by_data_set_and_model() -> None:
+    found = resolved("default", "fb13")
+    assert (found.configs.train.training_strategy, found.configs.train.training_sides) == ({"typed": 1.0}, "bernoulli")
+    assert found.configs.corrupt == CorruptConfig()
+    assert resolved("default", "wn11").configs.train.loss_options == {"margin": 1.5}
+    assert resolved("default", "family").configs == PipelineConfigs()
+    best = resolved("best", "fb13").configs
+    assert (best.train.k, best.train.epochs, best.train.training_eta) == (200, 120, 50)
+    assert best.train.loss_options == {"margin": 4.0}
+    assert best.calibrate.calibrators == ("platt", "isotonic", "per_relation")
+
+
+def test_paper_decides_corruptions_in_calibration_too() -> None:
+    given = PipelineGiven(PrepareGiven(dataset="fb13"), TrainGiven(epochs=3), CorruptGiven(calibration_eta=7))
+    found = resolve("paper", given).configs
+    assert (found.train.epochs, found.train.chunk_size, found.train.batch_size) == (3, 1, 9883)
+    assert found.corrupt == CorruptConfig(
+        calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_filtered=False, calibration_eta=7
     )
-    given = tuned("best", settings("wn11"), given=["loss", "calibrators"])
-    assert (given.train.loss, given.calibrate) == ("self_adversarial", CalibrateConfig())
-    distmult = settings("wn11", train=TrainConfig(model="distmult"))
-    assert tuned("default", distmult).train.loss == tuned("best", distmult).train.loss == "multiclass_nll"
-    assert tuned("paper", distmult).train.loss == "self_adversarial"
-    assert tuned("default", distmult, given=["model", "loss"]).train.loss == "self_adversarial"
-    other = settings("wn11", train=TrainConfig(loss_options={"alpha": 0.25}))
-    assert tuned("best", other).train.loss == "self_adversarial"  # whose option it is
-    assert tuned("default", other).train.loss_options == {"margin": 1.5, "alpha": 0.25}
-    assert tuned("best", settings("fb13", train=TrainConfig(loss="nll"))).train.loss_options == {}
-    best = tuned("best", settings("fb13")).train
-    assert (best.k, best.epochs, best.eta, best.loss_options) == (200, 120, 50, {"margin": 4.0})
-    paper = tuned("paper", settings("fb13", train=TrainConfig(epochs=3), corrupt=CorruptConfig(calibration_eta=7)))
-    assert (paper.train.epochs, paper.train.chunk_size, paper.train.batch_size) == (3, 1, 9883)
-    assert (paper.corrupt.strategy, paper.corrupt.sides, paper.corrupt.filtered) == ({"uniform": 1.0}, "both", False)
-    assert paper.corrupt.calibration_eta == 7
-    assert tuned("default", settings("fb13"), given=["negatives"]).train.negatives == {"uniform": 1.0}  # as given
-    rotate = settings("family", train=TrainConfig(model="rotate"))
-    assert tuned("default", rotate) == rotate
-    assert tuned("default", settings("family")) == settings("family")
-    for name, model, said in (
-        ("fast", "transe", "there is no preset 'fast'"),
-        ("best", "rotate", "no preset knows rota"),
-    ):
-        with pytest.raises(InputError, match=said):
-            tuned(name, settings("fb13", train=TrainConfig(model=model)))
+
+
+@pytest.mark.parametrize("name", ["default", "best"])
+def test_the_loss_is_the_presets_only_if_it_is_not_given(name: str) -> None:
+    assert resolved(name, "wn11", model="distmult").configs.train.loss == "multiclass_nll"
+    given = resolved(name, "wn11", model="distmult", loss="self_adversarial")
+    assert given.configs.train.loss == "self_adversarial"  # the default value
+    assert (given.configs.train.learning_rate, given.configs.train.lp_weight) == (0.1, 0.015)
+    assert "loss" not in given.filled
+    options = resolved(name, "wn11", model="distmult", loss_options={"alpha": 0.25})
+    assert options.configs.train.loss == "self_adversarial"  # the loss that has this option
+    assert resolved("paper", "wn11", model="distmult").configs.train.loss == "self_adversarial"
+
+
+def test_a_given_default_wins_over_the_preset() -> None:
+    assert resolved("default", "fb13", training_strategy={"uniform": 1.0}).configs.train.training_strategy == {
+        "uniform": 1.0
+    }
+    given = PipelineGiven(PrepareGiven(dataset="wn11"), calibrate=CalibrateGiven(calibrators=("platt", "isotonic")))
+    assert resolve("best", given).configs.calibrate == CalibrateConfig()
+    for name, dataset in product(PRESETS, DATASETS):
+        usual = TrainConfig(model="distmult", epochs=100, k=100)
+        found = resolved(name, dataset, **vars(usual))
+        assert found.configs.train == usual
+        assert set(found.filled).isdisjoint(vars(usual))
+
+
+def test_options_of_the_loss_are_filled_one_by_one() -> None:
+    found = resolved("default", "wn11", loss_options={"alpha": 0.25})
+    assert found.configs.train.loss_options == {"margin": 1.5, "alpha": 0.25}
+    assert "loss_options" in found.filled
+    given = resolved("default", "wn11", loss_options={"margin": 3.0})
+    assert given.configs.train.loss_options == {"margin": 3.0}
+    assert "loss_options" not in given.filled
+    assert resolved("best", "fb13", loss="nll").configs.train.loss_options == {}
+
+
+def test_the_filled_settings_are_recorded() -> None:
+    found = resolved("default", "wn11", model="distmult", epochs=2)
+    assert found.filled == ("loss", "training_eta", "learning_rate", "lp_weight", "lp_power")
+    assert found.parameters == {
+        "preset": "default",
+        "preset.filled": "loss,training_eta,learning_rate,lp_weight,lp_power",
+    }
+    assert resolved("default", "wn11").filled == ("loss_options", "epochs", "cohort_weight", "cohort_temperature")
+    assert resolved("default", "wn11").configs.train.epochs == TrainConfig().epochs  # decided, as it happens the same
+
+
+def test_presets_decide_what_they_may_decide_and_nothing_else() -> None:
+    filled = {
+        setting
+        for name, dataset, model in product(PRESETS, DATASETS, MODELS)
+        for loss in (None, *LOSSES)
+        for setting in resolved(name, dataset, model=model, loss=loss).filled
+    }
+    assert filled == BY_PRESET
+
+
+def test_a_model_or_loss_that_presets_do_not_know() -> None:
+    rotate = resolved("default", "wn11", model="rotate")
+    assert (rotate.configs.train, rotate.filled) == (TrainConfig(model="rotate"), ())
+    with pytest.raises(InputError, match="the preset best has no settings for rotate with self_adversarial: it has"):
+        resolved("best", "fb13", model="rotate")
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown preset 'fast': the known ones are default, best, paper, none"):
+        resolved("fast", "wn11")
+    with pytest.raises(InputError, match="unknown preset 'fast': the known ones are default, best, paper"):
+        preset("fast", "wn11", "transe", "nll")

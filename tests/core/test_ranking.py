@@ -30,12 +30,12 @@ def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: 
 
 @pytest.mark.parametrize("name", ["transe", "distmult", "simple", "convkb", "conve", "capse"])
 @pytest.mark.parametrize("block", [None, 300])
-def test_ranks_are_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
+def test_ranks_equal_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
     if block:
-        monkeypatch.setattr(ranking, "LARGEST_BLOCK", block)  # the 40 entities are scored in turns
+        monkeypatch.setattr(ranking, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
     rng = np.random.default_rng(0)
 
-    def whole(*shape: int) -> torch.Tensor:  # equal scores occur, and every way of adding gives the same sum
+    def whole(*shape: int) -> torch.Tensor:  # whole numbers: equal scores occur, and the order of a sum does not matter
         return torch.from_numpy(rng.integers(-2, 3, shape)).float()
 
     options = {"filters": 2} if name in ("convkb", "conve", "capse") else {}

@@ -1,4 +1,4 @@
-"""What keeps training from learning by heart: the LP regulariser, dropout, and where embeddings start."""
+"""Regularisation: the LP penalty, dropout, and the scale of the initial embeddings."""
 
 from dataclasses import replace
 
@@ -10,10 +10,11 @@ from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training import loop
+from kgcore.training.objective import Objective
 from kgcore.training.regulariser import dropout, lp
 from kgcore.training.setup import built
-
-CPU = torch.device("cpu")
+from kgcore.training.state import TrainingState
+from tests.core.trainings import CPU
 
 
 @pytest.mark.parametrize("power", [2.0, 3.0])
@@ -29,7 +30,7 @@ def test_the_regulariser_is_the_sum_of_powers_and_shrinks_embeddings(small_graph
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_dropout_leaves_embeddings_as_they_are_on_average(share: float, rng: np.random.Generator) -> None:
+def test_dropout_keeps_the_mean_of_embeddings(share: float, rng: np.random.Generator) -> None:
     rows = torch.from_numpy(rng.normal(size=(400, 100)).astype(np.float32))
     thinned = dropout(rows, share, rng)
     gone = thinned == 0
@@ -46,8 +47,8 @@ def test_without_dropout_nothing_is_drawn(rng: np.random.Generator) -> None:
     assert rng.bit_generator.state == before
 
 
-def test_numbers_that_are_dropped_are_not_learnt_from(small_graph: KnowledgeGraph) -> None:
-    """One step: what is dropped has no gradient, so it stays where it starts."""
+def test_dropped_numbers_are_not_updated(small_graph: KnowledgeGraph) -> None:
+    """One step: a dropped number has no gradient, so it keeps its initial value."""
     count = len(small_graph.train)
     config = TrainConfig(k=50, epochs=1, batch_size=count, chunk_size=count, learning_rate=0.5, training_eta=5)
     start = loop.train(small_graph, replace(config, learning_rate=1e-30), CPU).model.embeddings
@@ -58,30 +59,32 @@ def test_numbers_that_are_dropped_are_not_learnt_from(small_graph: KnowledgeGrap
         assert (trained.predicates != start.predicates).all()
 
 
-def test_the_penalty_is_the_same_with_dropout(small_graph: KnowledgeGraph) -> None:
-    batch, penalties = small_graph.train.triples[:64], []
+def test_the_penalty_is_the_same_with_dropout(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, made = small_graph.train.triples[:64], []
+    evaluate = Objective.evaluate
+    monkeypatch.setattr(Objective, "evaluate", lambda *given: made.append(found := evaluate(*given)) or found)
     for share in (0.0, 0.5):
         config = TrainConfig(
             model="distmult", k=8, batch_size=64, chunk_size=16, lp_weight=1, lp_power=3, dropout=share
         )
-        state = loop._State(small_graph, *built(config), config, CPU, compiled=False)
-        entities, predicates = state.entities.table.clone(), state.predicates.table.clone()
-        dense = state.dense
-        state.dense = lambda *given, dense=dense: penalties.append(found := dense(*given)) or found
-        state._step(batch, 16, 1, 0.1)
+        state = TrainingState(small_graph, *built(config), config, CPU, compiled=False)
+        entities, predicates = state.tables.entities.table.clone(), state.tables.predicates.table.clone()
+        state.step.run(batch, 16, 1, 0.1)
         rows = torch.cat([entities[batch[:, [0, 2]]].flatten(1), predicates[batch[:, 1]]], 1)
-        assert penalties[-1][1].item() == pytest.approx(lp(rows, 3).item(), rel=1e-5)
-    assert penalties[0][0].item() != penalties[1][0].item()
+        assert made[-1].penalty.item() == pytest.approx(lp(rows, 3).item(), rel=1e-5)
+    assert made[0].loss.item() != made[1].loss.item()
 
 
 @pytest.mark.parametrize("model", ["toruse", "kg2e"])
-def test_where_a_zero_says_something_dropout_is_refused(small_graph: KnowledgeGraph, model: str) -> None:
-    with pytest.raises(InputError, match=rf"^dropout is 0\.2: it must be 0 for {model}"):
+def test_dropout_is_refused_where_zero_is_a_meaningful_value(small_graph: KnowledgeGraph, model: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"^dropout is 0\.2: it must be 0 for {model}, where zero is a meaningful value"
+    ):
         loop.train(small_graph, TrainConfig(model=model, dropout=0.2, k=4, epochs=1), CPU)
 
 
 @pytest.mark.parametrize("model", ["transe", "distmult", "tucker"])
-def test_embeddings_start_in_a_range_that_can_be_widened(small_graph: KnowledgeGraph, model: str) -> None:
+def test_the_initial_scale_multiplies_the_initial_embeddings(small_graph: KnowledgeGraph, model: str) -> None:
     config = TrainConfig(model=model, k=16, epochs=1, learning_rate=1e-30)
     own = loop.train(small_graph, config, CPU).model.embeddings
     wider = loop.train(small_graph, replace(config, initial_scale=3), CPU).model.embeddings

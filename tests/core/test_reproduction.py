@@ -1,4 +1,4 @@
-"""The paper's figures: the right ones, all of them, once."""
+"""The paper's published figures: complete, correct and each one once."""
 
 from itertools import product
 
@@ -38,7 +38,7 @@ def value(frame: pd.DataFrame, **wanted: object) -> float:
     return float(frame["value"].iloc[0])
 
 
-def test_the_schema_holds_and_refuses_a_figure_twice(frame: pd.DataFrame) -> None:
+def test_the_schema_accepts_the_figures_and_refuses_a_repeated_one(frame: pd.DataFrame) -> None:
     PaperSchema.validate(frame)
     assert not frame.isna().to_numpy().any()
     with pytest.raises(Exception, match="not unique"):
@@ -47,13 +47,13 @@ def test_the_schema_holds_and_refuses_a_figure_twice(frame: pd.DataFrame) -> Non
         PaperSchema.validate(frame.replace({"model": {"convkb": "transx"}}))
 
 
-def test_names_are_those_of_the_registries(frame: pd.DataFrame) -> None:
+def test_names_are_registered(frame: pd.DataFrame) -> None:
     assert set(paper.DATASETS) <= set(DATASETS.names())
     assert set(paper.MODELS) - {"convkb"} <= set(MODELS.names())
     assert set(paper.LOSSES) <= set(LOSSES.names())
     for column, names in (("study", paper.STUDIES), ("dataset", paper.DATASETS), ("model", paper.MODELS)):
         assert set(frame[column]) == set(names)
-    for column, names in (("negatives", paper.NEGATIVES), ("metric", paper.METRICS)):
+    for column, names in (("negatives", paper.NEGATIVES), ("metric", paper.PUBLISHED_METRICS)):
         assert set(frame[column]) == set(names)
     assert set(frame["calibrator"]) == {"", *paper.CALIBRATORS}
 
@@ -74,7 +74,7 @@ def test_names_are_those_of_the_registries(frame: pd.DataFrame) -> None:
         ("k", {*product(("wn11", "fb13", "yago39k"), ("transe",), ("self_adversarial",))}, LABELLED),
     ],
 )
-def test_every_combination_is_there(frame: pd.DataFrame, study: str, cells: set, figures: set) -> None:
+def test_every_combination_is_published(frame: pd.DataFrame, study: str, cells: set, figures: set) -> None:
     size = {"fb15k-237": (30, 350), "wn18rr": (20, 200)}
     rows = frame[frame["study"] == study]
     varied = {"base_rate": RATES, "eta": [1, 5, 10, 20, 50, 100], "k": [10, 25, 50, 100, 200, 500]}.get(study, [None])
@@ -92,7 +92,7 @@ def test_every_combination_is_there(frame: pd.DataFrame, study: str, cells: set,
 
 def test_only_yago39k_is_not_held_out(frame: pd.DataFrame) -> None:
     assert ((frame["note"] == paper.NOT_HELD_OUT) == (frame["dataset"] == "yago39k")).all()
-    # isotonic regression is without calibration error on what it was fitted to
+    # isotonic regression has no calibration error on the triples that it was fitted on
     fitted = frame[
         (frame["calibrator"] == "isotonic") & (frame["negatives"] == "ground_truth") & (frame["metric"] == "ece")
     ]
@@ -125,7 +125,7 @@ MAIN = {"study": "main", "model": "transe", "loss": "self_adversarial"}
         ({**MAIN, "dataset": "wn11", "calibrator": "uncalibrated", "metric": "log_loss"}, 1.9592568123587728),
         ({**MAIN, "dataset": "wn11", "calibrator": "per_relation", "metric": "accuracy"}, 0.88206637572313),
         ({**MAIN, "dataset": "wn11", "metric": "mr"}, 2288.6169379765092),
-        # FB13's third row; YAGO39K's fourth; the last of ConvKB's
+        # the third row of FB13, the fourth of YAGO39K, the last of ConvKB
         (
             {
                 **MAIN,
@@ -188,15 +188,15 @@ MAIN = {"study": "main", "model": "transe", "loss": "self_adversarial"}
         ),
     ],
 )
-def test_figures_are_the_published_ones(frame: pd.DataFrame, wanted: dict[str, object], expected: float) -> None:
+def test_figures_equal_the_published_ones(frame: pd.DataFrame, wanted: dict[str, object], expected: float) -> None:
     assert value(frame, **wanted) == expected
 
 
-def test_the_baseline_of_the_base_rate_is_its_variance(frame: pd.DataFrame) -> None:
-    """alpha (1 - alpha), up to the rounding of a test set to whole triples: rates are in the right order."""
+def test_the_brier_score_of_the_base_rate_is_its_variance(frame: pd.DataFrame) -> None:
+    """alpha (1 - alpha), up to the rounding of a test set to whole triples; so the rates are in the right order."""
     rows = frame[(frame["calibrator"] == "base_rate") & (frame["metric"] == "brier")]
     assert (rows["value"] - rows["base_rate"] * (1 - rows["base_rate"])).abs().max() < 3e-4
     off = (rows["value"] - rows["base_rate"] * (1 - rows["base_rate"])).abs()
-    for dataset in ("fb15k-237", "wn18rr"):  # few negatives belong to a high rate, so it is rounded the most
+    for dataset in ("fb15k-237", "wn18rr"):  # a high rate has few negatives, so its rounding is the largest
         low, high = (off[(rows["dataset"] == dataset) & (rows["base_rate"] == rate)].item() for rate in (0.05, 0.95))
         assert low < 1e-12 < 1e-5 < high

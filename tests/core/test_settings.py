@@ -1,4 +1,4 @@
-"""Settings and registries: defaults, ranges, and sentences for what cannot be."""
+"""Settings and registries: defaults, ranges, and one sentence for every value that is not allowed."""
 
 import subprocess
 import sys
@@ -33,37 +33,47 @@ def test_names_of_settings_are_unique_over_the_stages() -> None:
     ("make", "message"),
     [
         (lambda: TrainConfig(k=0), "k is 0: it must be at least 1"),
-        (lambda: TrainConfig(training_eta=0), "eta is 0: it must be at least 1"),
+        (lambda: TrainConfig(training_eta=0), "training_eta is 0: it must be at least 1"),
         (lambda: TrainConfig(learning_rate=0.0), r"learning_rate is 0\.0: it must be above 0"),
         (lambda: TrainConfig(learning_rate=float("nan")), "learning_rate is nan"),
         (lambda: TrainConfig(learning_rate=float("inf")), "learning_rate is inf"),
-        (lambda: TrainConfig(model="transx"), "there is no model 'transx': known are .*distmult, .*transe"),
-        (lambda: TrainConfig(loss="hinge"), "there is no loss 'hinge': known are"),
+        (lambda: TrainConfig(model="transx"), "unknown model 'transx': the known ones are .*distmult, .*transe"),
+        (lambda: TrainConfig(loss="hinge"), "unknown loss 'hinge': the known ones are"),
         (
             lambda: CorruptConfig(calibration_sides="left"),
             "sides is 'left': it must be one of subject, object, both, bernoulli",
         ),
-        (lambda: CorruptConfig(calibration_strategy={"odd": 1.0}), "there is no corruption strategy 'odd'"),
+        (lambda: CorruptConfig(calibration_strategy={"odd": 1.0}), "unknown corruption strategy 'odd'"),
+        (
+            lambda: CorruptConfig(calibration_strategy={"kbgan": 1.0}),
+            "calibration_strategy is 'kbgan': this strategy exists in training only",
+        ),
+        (lambda: CorruptConfig(calibration_strategy={"typed": 0.0}), "every share must be above 0"),
+        (
+            lambda: TrainConfig(inverse_relations=True, training_sides="object"),
+            "training_sides is object: with inverse relations both sides must be corrupted",
+        ),
+        (lambda: CalibrateConfig(calibrators=()), "calibrators is empty: it needs at least one entry"),
         (lambda: CalibrateConfig(base_rate=0.0), r"base_rate is 0\.0: it must be above 0 and below 1"),
         (lambda: CalibrateConfig(base_rate=1.5), r"base_rate is 1\.5"),
-        (lambda: CalibrateConfig(calibrators=("platt", "plat")), "there is no calibrator 'plat'"),
+        (lambda: CalibrateConfig(calibrators=("platt", "plat")), "unknown calibrator 'plat'"),
         (lambda: PrepareConfig(size=3), "size is 3: it must be at least 200"),
     ],
 )
-def test_what_cannot_work_is_refused_in_one_sentence(make, message: str) -> None:
+def test_a_bad_value_is_refused_in_one_sentence(make, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
 
 
 @pytest.mark.parametrize("registry", [MODELS, LOSSES, CALIBRATORS, STRATEGIES, DATASETS, POOLS])
-def test_every_file_of_a_registry_registers_what_it_is_named_after(registry: Registry) -> None:
+def test_every_name_of_a_registry_has_a_component_and_a_module(registry: Registry) -> None:
     assert registry.names()
     for name in registry.names():
         assert registry.get(name) is not None
         assert registry.module(name)
 
 
-def test_a_component_is_added_once_and_taken_out_again() -> None:
+def test_a_component_is_added_once_and_removed() -> None:
     MODELS.add("mine", MODELS.get("transe"))
     try:
         assert "mine" in MODELS.names()

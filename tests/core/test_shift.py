@@ -1,4 +1,4 @@
-"""A new base rate without fitting anew."""
+"""A new base rate without a new fit."""
 
 import json
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator, stored_class
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
 from kgcore.calibration.shift import shift
@@ -20,6 +20,7 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS
 from kgcore.training.loop import train
+from tests.core.calibrator_samples import EVERY
 
 rates = st.floats(0.01, 0.99)
 probabilities = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=20).map(np.array)
@@ -28,16 +29,16 @@ probabilities = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max
 def bound(base_rate: float = 0.5, name: str = "platt") -> BoundCalibrator:
     rng = np.random.default_rng(0)
     sample = synthetic_sample(rng.normal(1, 1, 50), rng.normal(-1, 1, 500), base_rate)
-    return BoundCalibrator(name, "synthetic", base_rate, "m" * 64, "d" * 64, CALIBRATORS.get(name).fit(sample))
+    return BoundCalibrator(name, "synthetic", base_rate, "m" * 64, "d" * 64, stored_class(name).fit(sample))
 
 
-def test_by_hand() -> None:
-    """Odds 1 become odds (0.1 / 0.9) / (0.5 / 0.5) = 1 / 9; odds 3 become 1 / 3; 0 and 1 are certain at any rate."""
+def test_a_shift_by_hand() -> None:
+    """Odds 1 become odds (0.1 / 0.9) / (0.5 / 0.5) = 1 / 9; odds 3 become 1 / 3; 0 and 1 do not change."""
     np.testing.assert_allclose(shift(np.array([0, 0.5, 0.75, 1]), 0.5, 0.1), [0, 0.1, 0.25, 1])
 
 
 @given(probabilities, rates, rates)
-def test_it_adds_to_the_log_odds(q: np.ndarray, old: float, new: float) -> None:
+def test_a_shift_adds_to_the_log_odds(q: np.ndarray, old: float, new: float) -> None:
     moved = shift(q, old, new)
     np.testing.assert_allclose(moved, expit(logit(q) + logit(new) - logit(old)), rtol=1e-9, atol=1e-300)
     assert (moved[q == 0] == 0).all()
@@ -45,14 +46,14 @@ def test_it_adds_to_the_log_odds(q: np.ndarray, old: float, new: float) -> None:
 
 
 @given(probabilities, rates, rates, rates)
-def test_shifts_add_up_and_there_and_back_is_the_identity(q: np.ndarray, one: float, two: float, three: float) -> None:
+def test_shifts_add_up_and_can_be_undone(q: np.ndarray, one: float, two: float, three: float) -> None:
     np.testing.assert_allclose(shift(shift(q, one, two), two, three), shift(q, one, three), rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(shift(shift(q, one, two), two, one), q, rtol=1e-12, atol=1e-300)
 
 
 @given(rates, rates)
-def test_the_mean_of_right_probabilities_becomes_the_new_base_rate(old: float, new: float) -> None:
-    """Bayes' rule by counting: two classes of triples, told apart by an observation with three outcomes."""
+def test_the_mean_of_true_probabilities_becomes_the_new_base_rate(old: float, new: float) -> None:
+    """Bayes' rule by counting: two classes of triples and an observation with three outcomes."""
     given_true, given_false = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
     posterior = old * given_true / (old * given_true + (1 - old) * given_false)
     moved = shift(posterior, old, new)
@@ -60,7 +61,7 @@ def test_the_mean_of_right_probabilities_becomes_the_new_base_rate(old: float, n
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, np.nan])
-def test_what_is_out_of_range_is_refused(wrong: float) -> None:
+def test_base_rates_and_probabilities_out_of_range_are_refused(wrong: float) -> None:
     with pytest.raises(InputError, match=r"^base_rate is"):
         shift(np.array([0.5]), wrong, 0.5)
     with pytest.raises(InputError, match=r"^new_base_rate is"):
@@ -78,13 +79,16 @@ def test_what_is_out_of_range_is_refused(wrong: float) -> None:
     old=rates,
     new=rates,
 )
-def test_isotonic_shifted_is_isotonic_fitted_anew_at_its_blocks(positives, corruptions, old, new) -> None:
-    """Class weights move no block: its ends are corners of the convex hull of the ROC curve, which knows no base
-    rate. So every score of the sample has the same probability either way, to rounding."""
+def test_shifted_isotonic_equals_a_new_fit_at_the_scores_of_the_sample(positives, corruptions, old, new) -> None:
+    """Class weights move no block: the ends of the blocks are corners of the convex hull of the ROC curve.
+
+    That hull does not depend on the base rate. So both ways give every score of the sample the same probability, up to
+    rounding.
+    """
     both = [np.array(scores, dtype=float) for scores in (positives, corruptions)]
-    first, anew = (Isotonic.fit(synthetic_sample(*both, rate)) for rate in (old, new))
-    np.testing.assert_array_equal(first.scores, anew.scores)
-    np.testing.assert_allclose(shift(first.probabilities, old, new), anew.probabilities, rtol=1e-9)
+    first, refitted = (Isotonic.fit(synthetic_sample(*both, rate)) for rate in (old, new))
+    np.testing.assert_array_equal(first.scores, refitted.scores)
+    np.testing.assert_allclose(shift(first.probabilities, old, new), refitted.probabilities, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["smoothed_isotonic", "bbq", "venn_abers"])
@@ -95,18 +99,18 @@ def test_isotonic_shifted_is_isotonic_fitted_anew_at_its_blocks(positives, corru
     old=rates,
     new=rates,
 )
-def test_what_counts_rows_is_fitted_as_they_were_drawn_and_shifted(name, positives, corruptions, old, new) -> None:
+def test_shifted_calibrators_that_count_rows_equal_a_new_fit(name, positives, corruptions, old, new) -> None:
     both = [np.array(scores, dtype=float) for scores in (positives, corruptions)]
-    first, anew = (CALIBRATORS.get(name).fit(synthetic_sample(*both, rate)) for rate in (old, new))
+    first, refitted = (CALIBRATORS.get(name).fit(synthetic_sample(*both, rate)) for rate in (old, new))
     scores = np.unique(np.concatenate(both))
     if name == "venn_abers":
-        for one, two in zip(first.interval(scores), anew.interval(scores), strict=True):
+        for one, two in zip(first.interval(scores), refitted.interval(scores), strict=True):
             np.testing.assert_allclose(shift(one, old, new), two, rtol=1e-9)
     else:
-        np.testing.assert_allclose(shift(first.predict(scores), old, new), anew.predict(scores), rtol=1e-9)
+        np.testing.assert_allclose(shift(first.predict(scores), old, new), refitted.predict(scores), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", CALIBRATORS.names())
+@pytest.mark.parametrize("name", EVERY)
 def test_a_calibrator_at_another_base_rate_survives_json(name: str) -> None:
     fitted, scores = bound(name=name), np.linspace(-4, 4, 33)
     moved = fitted.at(0.1)
@@ -120,23 +124,14 @@ def test_a_calibrator_at_another_base_rate_survives_json(name: str) -> None:
 
 
 @given(rates, rates)
-def test_a_calibrator_there_and_back_is_the_same(one: float, two: float) -> None:
+def test_moving_a_calibrator_away_and_back_gives_the_same_calibrator(one: float, two: float) -> None:
     fitted = bound()
     assume(one != 0.5)
     assert fitted.at(one).at(two).at(0.5) == fitted
     assert fitted.at(two).at(one) == fitted.at(one)
 
 
-def test_a_file_of_the_first_format_is_read() -> None:
-    fitted, scores = bound(0.2), np.linspace(-4, 4, 33)
-    later = ("fitted_at", "corruptions")
-    old = {name: value for name, value in fitted.to_json().items() if name not in later} | {"format": 1}
-    read = BoundCalibrator.from_json(old)
-    np.testing.assert_array_equal(read.predict(scores, fitted.model), fitted.predict(scores, fitted.model))
-    assert (read.base_rate, read.fitted_at, read.corruptions) == (0.2, None, None)
-
-
-def test_a_model_is_asked_about_another_base_rate(small_graph: KnowledgeGraph) -> None:
+def test_a_calibrated_model_predicts_at_another_base_rate(small_graph: KnowledgeGraph) -> None:
     trained = train(small_graph, TrainConfig(k=4, epochs=3, batch_size=200), torch.device("cpu")).model
     valid = small_graph.valid
     fitted = CALIBRATORS.get("isotonic").fit(ground_truth_sample(trained.score(valid.triples), valid.labels))

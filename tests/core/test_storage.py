@@ -1,78 +1,122 @@
-"""Every artifact is read back as it was written, and no format can hold code."""
+"""Storage: every artifact is read as it was written."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
+import pytest
 import torch
 
 from kgcore import storage
-from kgcore.calibration.base import BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import fit_calibrators
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
-from kgcore.corruptions.base import corrupt_held_out
+from kgcore.corruptions.base import Corruptions, corrupt_held_out
 from kgcore.evaluation.evaluate import evaluate
-from kgcore.evaluation.predictions import classify
+from kgcore.evaluation.predictions import Predictions, classify
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import STRATEGIES
-from kgcore.score_table import score_table
+from kgcore.score_table import ScoreTable, score_table
 
 
-def test_every_artifact_survives_being_stored(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+@pytest.fixture
+def trained() -> TrainedModel:
+    return TrainedModel("transe", 4, Embeddings(torch.randn(40, 4), torch.randn(3, 4)), {"norm": 2})
+
+
+@pytest.fixture
+def corruptions(small_graph: KnowledgeGraph) -> dict[str, Corruptions]:
+    uniform = STRATEGIES.get("uniform")(small_graph)
+    return corrupt_held_out(small_graph, 3, uniform, np.random.default_rng(0), "both", True)
+
+
+@pytest.fixture
+def table(small_graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: TrainedModel) -> ScoreTable:
+    return score_table(small_graph, corruptions, trained)
+
+
+@pytest.fixture
+def calibrators(table: ScoreTable) -> list[BoundCalibrator]:
+    drawn = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both")
+    return fit_calibrators(table, CalibrateConfig(), drawn)
+
+
+@pytest.fixture
+def predictions(table: ScoreTable, calibrators: list[BoundCalibrator]) -> Predictions:
+    return classify(table, calibrators, 3, 0.5, ClassifyConfig())
+
+
+def test_a_graph_and_a_model_are_read_as_they_were_written(
+    small_graph: KnowledgeGraph, trained: TrainedModel, tmp_path: Path
+) -> None:
     storage.write_graph(tmp_path / "graph", small_graph)
-    graph = storage.read_graph(tmp_path / "graph")
-    assert graph.fingerprint() == small_graph.fingerprint()
-
-    trained = TrainedModel("transe", 4, Embeddings(torch.randn(40, 4), torch.randn(3, 4)), {"norm": 2})
+    assert storage.read_graph(tmp_path / "graph").fingerprint() == small_graph.fingerprint()
     storage.write_model(tmp_path / "model", trained)
     assert storage.read_model(tmp_path / "model").fingerprint() == trained.fingerprint()
+    kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
+    assert kinds == {".parquet", ".json", ".safetensors"}  # no format that can hold code
 
-    uniform = STRATEGIES.get("uniform")(graph)
-    made = corrupt_held_out(graph, 3, uniform, np.random.default_rng(0), "both", True)
-    storage.write_corruptions(tmp_path / "corruptions.parquet", made)
+
+def test_corruptions_are_read_as_they_were_written(corruptions: dict[str, Corruptions], tmp_path: Path) -> None:
+    storage.write_corruptions(tmp_path / "corruptions.parquet", corruptions)
     again = storage.read_corruptions(tmp_path / "corruptions.parquet")
-    np.testing.assert_array_equal(again["valid"].triples, made["valid"].triples)
-    assert again["valid"].dropped == made["valid"].dropped
+    for split, made in corruptions.items():
+        np.testing.assert_array_equal(again[split].triples, made.triples)
+        np.testing.assert_array_equal(again[split].source, made.source)
+        assert (again[split].dropped, again[split].fallbacks) == (made.dropped, made.fallbacks)
 
-    table = score_table(graph, made, trained)
+
+def test_a_score_table_is_read_as_it_was_written(
+    table: ScoreTable, small_graph: KnowledgeGraph, trained: TrainedModel, tmp_path: Path
+) -> None:
     storage.write_scores(tmp_path / "scores.parquet", table)
     read = storage.read_scores(tmp_path / "scores.parquet")
     for name in ("triples", "labels", "scores", "split", "origin"):
         np.testing.assert_array_equal(getattr(read, name), getattr(table, name))
-    assert (read.model, read.dataset) == (trained.fingerprint(), graph.fingerprint())
+    assert (read.model, read.dataset) == (trained.fingerprint(), small_graph.fingerprint())
 
-    drawn = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both")
-    fitted = fit_calibrators(read, CalibrateConfig(), drawn)
-    told = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))).corruptions for c in fitted}
-    assert told.pop("synthetic.platt") == {"strategy": {"uniform": 1.0}, "sides": "both", "filtered": True}
-    assert told.pop("synthetic.isotonic") is not None
-    assert set(told.values()) == {None}
-    predictions = classify(read, fitted, 3, 0.5, ClassifyConfig())
+
+def test_a_calibrators_json_has_the_corruptions_it_was_fitted_on(calibrators: list[BoundCalibrator]) -> None:
+    again = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))) for c in calibrators}
+    corruptions = {label: bound.corruptions for label, bound in again.items()}
+    assert corruptions.pop("synthetic.platt") == CorruptionSettings({"uniform": 1.0}, "both", True)
+    assert corruptions.pop("synthetic.isotonic") is not None
+    assert set(corruptions.values()) == {None}
+
+
+def test_predictions_are_read_as_they_were_written(predictions: Predictions, tmp_path: Path) -> None:
     storage.write_predictions(tmp_path / "predictions.parquet", predictions)
     back = storage.read_predictions(tmp_path / "predictions.parquet")
-    assert list(back.probabilities) == [
-        "uncalibrated",
-        "base_rate",
-        "ground_truth.platt",
-        "ground_truth.isotonic",
-        "synthetic.platt",
-        "synthetic.isotonic",
-    ]
+    fitted = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]
+    assert list(back.probabilities) == ["uncalibrated", "base_rate", *fitted]
     for label, q in predictions.probabilities.items():
         np.testing.assert_array_equal(back.probabilities[label], q)
     assert back.accuracies == predictions.accuracies
+    assert back.relations == predictions.relations
+    assert len(back.relations) == len(np.unique(back.triples[:, 1]))
 
-    measured = evaluate(back, EvaluateConfig())
+
+def test_the_metadata_of_predictions_is_json_with_these_keys(predictions: Predictions, tmp_path: Path) -> None:
+    storage.write_predictions(tmp_path / "predictions.parquet", predictions)
+    metadata = json.loads(pq.read_schema(tmp_path / "predictions.parquet").metadata[b"kgcal"])
+    assert list(metadata) == ["accuracies", "accuracy_per_relation", "relations", "synthetic_negatives"]
+    relation = metadata["relations"][0]
+    assert list(relation) == ["predicate", "triples", "learned", "median"]
+    assert list(relation["learned"]) == list(relation["median"]) == ["threshold", "accuracy"]
+
+
+def test_measured_metrics_are_read_as_they_were_written(predictions: Predictions, tmp_path: Path) -> None:
+    measured = evaluate(predictions, EvaluateConfig())
     storage.write_measured(tmp_path / "measured.json", measured)
-    for label, result in storage.read_measured(tmp_path / "measured.json").items():
-        assert result.metrics() == measured[label].metrics()
+    again = storage.read_measured(tmp_path / "measured.json")
+    assert list(again) == list(measured)
+    for label, result in again.items():
+        assert (result.metrics, result.intervals) == (measured[label].metrics, measured[label].intervals)
         np.testing.assert_array_equal(result.reliability.observed, measured[label].reliability.observed)
-
-    kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
-    assert kinds == {".parquet", ".json", ".safetensors"}
 
 
 def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: KnowledgeGraph) -> None:
@@ -87,5 +131,5 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     assert predictions.base_rate == np.average(predictions.labels, weights=predictions.weights)
     np.testing.assert_allclose(predictions.base_rate, 0.2)
     assert not graph.all_known.contains(predictions.triples[predictions.labels == 0]).any()
-    np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].brier, 0.2 * 0.8)
+    np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].metrics["brier"], 0.2 * 0.8)
     assert "weighted to the stated base rate of 0.2" in predictions.notes(0.2)[0]

@@ -1,6 +1,7 @@
-"""Summary and report of what was measured, whatever of it is not defined."""
+"""The summary of an evaluation: the best values, the report, the terminal, and what is not defined."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,98 +9,99 @@ from rich.console import Console
 
 from flows.cli.tables.results import show_results
 from kgcore.config import EvaluateConfig
-from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.evaluate import evaluate, with_ends
+from kgcore.metrics.catalogue import highest_best, ranked
+from kgcore.report.columns import title
 from kgcore.report.page import page
-from kgcore.report.summary import HIGHEST_BEST, RANKED, best, interval, rows, summarise, with_intervals, word
+from kgcore.report.results import Results, Row
+from kgcore.report.summary import PipelineSummary, Summary
+from tests.core.judged import AUDITS, predictions
 from tests.core.samples import DISTORTIONS, calibrated
-from tests.core.test_evaluation import predictions
-
-AUDITS = {
-    "corruptions": dict.fromkeys(
-        (
-            *("corruptions", "dropped", "fallbacks", "true_in_train", "true_in_valid", "true_in_test"),
-            *("equal_to_source", "on_subject", "outside_range"),
-        ),
-        0.0,
-    )
-}
 
 
-def summary_of(y: np.ndarray, q: np.ndarray) -> dict:
+def summary_of(y: np.ndarray, q: np.ndarray) -> Summary:
     """Two fitted calibrators, the second overconfident, and a baseline."""
     judged = predictions(
         {"uncalibrated": q**2, "synthetic.platt": q, "synthetic.isotonic": DISTORTIONS["overconfident"](q)}, y
     )
-    measured = evaluate(judged, EvaluateConfig(bootstrap_replicates=50))
-    relations, ranks = {"learned": 0.5, "median": 0.5}, {"mr": 1.0, "mrr": 1.0}
-    return summarise(measured, relations, ranks | {f"hits_at_{n}": 1.0 for n in (1, 3, 10)})
+    return Summary(
+        results=Results.of(evaluate(judged, EvaluateConfig(bootstrap_replicates=50))),
+        accuracy_per_relation={"learned": 0.5, "median": 0.5},
+        ranks={"mr": 1.0, "mrr": 1.0} | {f"hits_at_{n}": 1.0 for n in (1, 3, 10)},
+    )
 
 
-def printed(summary: dict) -> str:
+def printed(summary: Summary) -> str:
     file = io.StringIO()
-    more = {"model": "m", "dataset": "d", "notes": [], "runs": {}, "reused": [], "report": "r"}
-    show_results(Console(file=file, width=200), summary | more)
+    made_by = PipelineSummary(
+        **vars(summary), dataset="d", model="m", loss="l", seed=0, runs={}, seconds={}, reused=(), report="r"
+    )
+    show_results(Console(file=file, width=200), made_by)
     return file.getvalue()
 
 
-def html(summary: dict) -> str:
-    return page("title", summary, [], AUDITS, {}, {}, {"evaluate": {"bootstrap_level": 0.95}}, {})
+def html(summary: Summary, settings: dict[str, float] | None = None) -> str:
+    return page("title", summary, AUDITS, {}, {}, {"evaluate": settings or {"bootstrap_level": 0.95}}, {})
 
 
-def test_the_best_is_the_lowest_or_of_some_the_highest(rng: np.random.Generator) -> None:
+def test_the_best_value_is_the_lowest_or_the_highest(rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 500)
-    summary = summary_of(y, q)
-    top, values = best(summary), summary["metrics"]["synthetic"]
-    assert set(top) == set(RANKED)
-    for name in RANKED:
-        pick = max if name in HIGHEST_BEST else min
-        assert top[name] == pick(values["platt"][name], values["isotonic"][name])
-    assert top["smooth_ece"] == values["platt"]["smooth_ece"] < values["isotonic"]["smooth_ece"]
+    results = summary_of(y, q).results
+    best, platt, isotonic = results.best(), *(results.row("synthetic", name).metrics for name in ("platt", "isotonic"))
+    assert set(best) == set(ranked())
+    for name in ranked():
+        pick = max if name in highest_best() else min
+        assert best[name] == pick(platt[name], isotonic[name])
+    assert best["smooth_ece"] == platt["smooth_ece"] < isotonic["smooth_ece"]
+    fitted = results.best_fitted()
+    assert fitted is not None
+    assert fitted.label == "synthetic.platt"
+
+
+def test_without_a_fitted_calibrator_there_is_no_best_one() -> None:
+    results = Results((Row("", "uncalibrated", {"brier": 0.2}),))
+    assert results.best_fitted() is None
+    assert results.best() == {}
 
 
 def test_every_number_of_the_page_has_its_interval(rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 500)
     summary = summary_of(y, q)
     shown = html(summary)
-    for negatives, name, values in rows(summary):
-        for metric in (*RANKED, "sharpness"):
-            low, high = interval(summary, negatives, name, metric)
-            assert f"{values[metric]:.4f}<small>{low:.4f} to {high:.4f}</small>" in shown
+    for row in summary.results.rows:
+        for metric in (*ranked(), "sharpness"):
+            low, high = row.intervals[metric]
+            assert f"{row.metrics[metric]:.4f}<small>{low:.4f} to {high:.4f}</small>" in shown
     assert "95 % intervals" in shown
-    low, high = summary["intervals"]["synthetic"]["platt"]["auroc"]
-    assert f"best: synthetic platt, {word('brier')}" in printed(summary)
-    assert f"AUROC {summary['metrics']['synthetic']['platt']['auroc']:.4f} [{low:.4f}, {high:.4f}]" in printed(summary)
+    platt = summary.results.row("synthetic", "platt")
+    low, high = platt.intervals["auroc"]
+    assert f"best: synthetic platt, {title('brier')}" in printed(summary)
+    assert f"AUROC {platt.metrics['auroc']:.4f} [{low:.4f}, {high:.4f}]" in printed(summary)
 
 
-def test_what_is_not_defined_is_said_and_no_nan_is_shown(rng: np.random.Generator) -> None:
+def test_a_metric_that_is_not_defined_is_called_so_and_never_nan(rng: np.random.Generator) -> None:
     summary = summary_of(np.ones(40), rng.random(40))
-    assert "auroc" not in best(summary)
-    assert all("auroc" not in values for _, _, values in rows(summary))
+    assert "auroc" not in summary.results.best()
+    assert all("auroc" not in row.metrics for row in summary.results.rows)
     assert html(summary).count("not defined") == 3
     assert "nan" not in html(summary).lower()
     assert "AUROC" not in printed(summary)
 
 
-@pytest.mark.parametrize("level", [{}, {"bins": 10}])
-def test_summaries_from_before_there_were_intervals_are_shown(rng: np.random.Generator, level: dict) -> None:
-    summary = summary_of(*calibrated(rng, 100)[::-1])
-    main = ("brier", "log_loss", "ece", "accuracy")
-
-    def old(values: dict) -> dict:
-        return {
-            name: values[name] if name in main else old(values[name])
-            for name in values
-            if name in main or (isinstance(values[name], dict))
-        }
-
-    summary = {name: value for name, value in summary.items() if name != "intervals"}
-    summary["metrics"] = old(summary["metrics"])
-    shown = page("title", summary, [], AUDITS, {}, {}, {"evaluate": level}, {})
+@pytest.mark.parametrize("settings", [{"tau": 0.5}, {"bins": 10}])
+def test_summaries_without_intervals_are_shown(rng: np.random.Generator, settings: dict[str, float]) -> None:
+    """Early versions measured four metrics, and no intervals."""
+    summary, main = summary_of(*calibrated(rng, 100)[::-1]), ("brier", "log_loss", "ece", "accuracy")
+    rows = [
+        Row(row.negatives, row.calibrator, {name: row.metrics[name] for name in main}) for row in summary.results.rows
+    ]
+    summary = replace(summary, results=Results(tuple(rows)))
+    shown = html(summary, settings)
     assert "Calibration and discrimination" not in shown
     assert "<small>" not in shown
     assert "best: synthetic platt, Brier score" in printed(summary)
 
 
-def test_mlflow_gets_the_ends_of_two_metrics() -> None:
+def test_mlflow_gets_the_ends_of_two_intervals() -> None:
     metrics, ends = {"brier": 0.1, "ece": 0.2, "auroc": 0.9}, {"brier": (0.05, 0.15), "ece": (0.1, 0.3)}
-    assert with_intervals(metrics, ends) == metrics | {"brier_low": 0.05, "brier_high": 0.15}
+    assert with_ends(metrics, ends) == metrics | {"brier_low": 0.05, "brier_high": 0.15}

@@ -1,4 +1,4 @@
-"""Databases and servers, one set a file of tests."""
+"""Databases and servers: each test file has its own."""
 
 from collections.abc import Iterator
 

@@ -16,15 +16,16 @@ from tests.ports import free_port
 SIZES = ["--size", "300", "--k", "8", "--epochs", "2"]
 
 
-def until(what: Callable[[], bool], seconds: float = 60) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until the condition holds; fail after that many seconds."""
     end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "waited in vain"
+    while not condition():
+        assert time.monotonic() < end, f"the condition does not hold after {seconds} seconds"
         time.sleep(0.5)
 
 
 class Local:
-    """A home with its servers, and their APIs as a program sees them."""
+    """A home with its servers and clients of their APIs."""
 
     def __init__(self, folder: Path, database: Postgres) -> None:
         self.database = database
@@ -37,12 +38,13 @@ class Local:
         self.ports = ["--mlflow-port", str(self.mlflow), "--prefect-port", str(self.prefect)]
 
     def state(self) -> dict[str, str]:
-        """Service -> state, as `kgcal status` says."""
+        """Return service -> state from the output of `kgcal status`."""
         done = self.kgcal("status")
         assert done.returncode == 0, done.stderr
         return {line.split()[0]: line[9:22].strip() for line in done.stdout.splitlines()}
 
     def process(self, name: str) -> psutil.Process:
+        """Return the process of a service."""
         entries = json.loads((self.kgcal.home / "services" / "services.json").read_text())
         return psutil.Process(next(entry["pid"] for entry in entries if entry["name"] == name))
 
@@ -52,20 +54,22 @@ class Local:
         return answer.json()
 
     def deployment(self, name: str) -> str:
-        """The id of a deployment, FLOW/DEPLOYMENT."""
+        """Return the id of a deployment with the name FLOW/DEPLOYMENT."""
         url = f"http://127.0.0.1:{self.prefect}/api/deployments/name/{name}"
         return str(requests.get(url, timeout=20).json()["id"])
 
     def trigger(self, deployment: str, **parameters: object) -> str:
-        """The id of a new run of a deployment."""
+        """Create a run of a deployment and return its id."""
         made = self.api(f"deployments/{self.deployment(deployment)}/create_flow_run", {"parameters": parameters})
         assert isinstance(made, dict)
         return str(made["id"])
 
     def run_state(self, run: str) -> str:
+        """Return the name of a flow run's state."""
         return str(
             requests.get(f"http://127.0.0.1:{self.prefect}/api/flow_runs/{run}", timeout=20).json()["state_name"]
         )
 
     def mlflow_states(self) -> list[str]:
+        """Return the status of every MLflow run."""
         return [status for (status,) in self.database.ask("mlflow", "SELECT status FROM runs")]

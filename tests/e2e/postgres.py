@@ -1,4 +1,4 @@
-"""A PostgreSQL cluster of the tests' own, in a temporary folder, with nothing of the machine's clusters touched."""
+"""A PostgreSQL cluster for tests in a temporary folder. The machine's own clusters are not touched."""
 
 import os
 import pwd
@@ -24,7 +24,7 @@ PATIENCE = 30.0  # seconds until a new cluster accepts connections
 
 @dataclass(frozen=True)
 class Postgres:
-    """A cluster that asks for a password, with the databases `mlflow` and `prefect`."""
+    """A cluster with password authentication and the databases `mlflow` and `prefect`."""
 
     port: int
     password: str
@@ -33,7 +33,7 @@ class Postgres:
         return f"{scheme}://kgcal:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def ask(self, database: str, query: str) -> list[tuple[Any, ...]]:
-        """The rows of a query; none of a command."""
+        """Execute SQL and return the rows of a query; [] for a command."""
         connection = psycopg2.connect(self.url(database), connect_timeout=5)
         connection.autocommit = True
         try:
@@ -46,9 +46,9 @@ class Postgres:
 
 @contextmanager
 def postgres() -> Iterator[Postgres]:
-    """Start a cluster with two databases, and end its process, and its folder, afterwards."""
+    """Start a cluster with two databases; afterwards stop its process and remove its folder."""
     owner = _owner()
-    # under /tmp and not pytest's folder, which root alone may enter
+    # under /tmp: only root may enter pytest's folder
     folder = Path(tempfile.mkdtemp(prefix="kgcal-postgres-", dir="/tmp"))
     made = Postgres(free_port(), secrets.token_urlsafe(12))
     process: subprocess.Popen[bytes] | None = None
@@ -67,21 +67,21 @@ def postgres() -> Iterator[Postgres]:
         yield made
     finally:
         if process is not None:
-            process.send_signal(signal.SIGINT)  # its fast shutdown: ends the connections first
+            process.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown: it closes the connections first
             process.wait(timeout=30)
         shutil.rmtree(folder)
 
 
 def _binary(name: str) -> str:
-    """Debian keeps them off the PATH, a folder for each version: the newest."""
+    """Return the newest version of a PostgreSQL program: Debian has a folder for each version, outside the PATH."""
     versions = sorted(DEBIAN.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
     found = str(versions[-1]) if versions else shutil.which(name)
-    assert found, f"the end-to-end tests need PostgreSQL, and {name} is not here: apt-get install postgresql"
+    assert found, f"the end-to-end tests need PostgreSQL and {name} is not installed: apt-get install postgresql"
     return found
 
 
 def _owner() -> dict[str, Any]:
-    """Whom to run it as, for subprocess: PostgreSQL refuses to be root's."""
+    """Return subprocess options for a user other than root: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     names = {entry.pw_name for entry in pwd.getpwall()}

@@ -1,4 +1,4 @@
-"""A day with `kgcal up`: runs that are seen, triggered again and scheduled, all of it in PostgreSQL."""
+"""Daily work with `kgcal up` on PostgreSQL: flow runs from the command line, from deployments and on schedule."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from tests.pipeline.conftest import Kgcal
 from tests.ports import free_port
 
 
-def test_up_starts_what_is_missing_and_nothing_twice(local: Local) -> None:
+def test_up_starts_missing_services_and_nothing_twice(local: Local) -> None:
     assert local.state() == {"mlflow": "up", "prefect": "up", "worker": "up"}
     before = {name: local.process(name) for name in ("mlflow", "prefect", "worker")}
     assert local.kgcal("up").returncode == 0
@@ -26,7 +26,7 @@ def test_up_starts_what_is_missing_and_nothing_twice(local: Local) -> None:
     assert {"pipeline", "nightly", "reproduce", "stage-calibrate"} <= {deployment["name"] for deployment in deployments}
 
 
-def test_a_run_is_seen_and_one_stage_is_triggered_again(local: Local) -> None:
+def test_a_run_appears_in_prefect_and_one_stage_runs_again(local: Local) -> None:
     results = local.kgcal.results("--dataset", "family", *SIZES)
     runs = local.api("flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}})
     assert [run["name"] for run in runs] == ["family transe self_adversarial"]
@@ -40,7 +40,7 @@ def test_a_run_is_seen_and_one_stage_is_triggered_again(local: Local) -> None:
 
 @pytest.fixture(scope="module")
 def killed(local: Local) -> str:
-    """The flow run of a `kgcal run` that was killed."""
+    """The id of the flow run of a `kgcal run` that was killed."""
     command = local.kgcal.command("run", "--dataset", "family", "--size", "300", "--k", "8", "--epochs", "100000")
     process = subprocess.Popen(
         command, env=local.kgcal.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -56,7 +56,7 @@ def killed(local: Local) -> str:
 
 @pytest.fixture(scope="module")
 def scheduled(local: Local) -> tuple[str, str]:
-    """The id of the deployment `nightly`, and of one more schedule of it: every minute."""
+    """The ids of the deployment `nightly` and of a second schedule of it: every minute."""
     found = local.deployment("pipeline/nightly")
     small = {"prepare": {"size": 300}, "train": {"k": 8, "epochs": 3}}
     schedule = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True, "parameters": small}
@@ -64,49 +64,51 @@ def scheduled(local: Local) -> tuple[str, str]:
     return found, made["id"]
 
 
-@pytest.mark.usefixtures("killed", "scheduled")  # early: it takes 90 seconds until they are seen
-def test_both_servers_keep_everything_in_postgresql_and_no_password_is_told(local: Local) -> None:
+@pytest.mark.usefixtures("killed", "scheduled")  # set up early: their effects take up to 90 seconds
+def test_both_servers_store_everything_in_postgresql_and_print_no_password(local: Local) -> None:
     kinds = {kind for (kind,) in local.database.ask("mlflow", "SELECT value FROM tags WHERE key = 'kgcal.stage'")}
     assert {"train", "calibrate"} <= kinds
     [(runs,)] = local.database.ask("prefect", "SELECT count(*) FROM flow_run WHERE state_type = 'COMPLETED'")
     assert runs >= 2
     assert not list(local.kgcal.home.rglob("*.db"))
-    assert any((local.kgcal.home / "artifacts").rglob("report.html"))  # what databases do not hold
+    assert any((local.kgcal.home / "artifacts").rglob("report.html"))  # artifacts stay files
 
     password = local.database.password
-    said = "".join(done.stdout + done.stderr for done in map(local.kgcal, ("status", "up", "compare")))
+    output = "".join(done.stdout + done.stderr for done in map(local.kgcal, ("status", "up", "compare")))
     logs = "".join(path.read_text() for path in (local.kgcal.home / "services").iterdir())
     started = [local.process(name) for name in ("mlflow", "prefect", "worker")]
     started += [child for process in started for child in process.children(recursive=True)]
     commands = " ".join(part for process in started for part in process.cmdline())
     assert "worker start" in commands
-    assert password not in said + logs + commands
+    assert password not in output + logs + commands
 
 
-def test_a_database_that_cannot_be_used_is_told_without_its_password(database: Postgres, tmp_path: Path) -> None:
+def test_errors_about_databases_show_no_password(database: Postgres, tmp_path: Path) -> None:
     right = database.url("mlflow")
     for uri, reason in {
         right.replace("/mlflow", "/mlfow"): 'database "mlfow" does not exist',
         right.replace("kgcal:", "kgcal:not"): "password authentication failed",
         right.replace(f":{database.port}", f":{free_port()}"): "Connection refused",
     }.items():
-        told(Kgcal(tmp_path, MLFLOW_TRACKING_URI=uri)("prepare", "--size", "300"), "MLflow store", reason, database)
+        check_error(
+            Kgcal(tmp_path, MLFLOW_TRACKING_URI=uri)("prepare", "--size", "300"), "MLflow store", reason, database
+        )
     elsewhere = database.url("prefct", "postgresql+asyncpg")
     done = Kgcal(tmp_path, PREFECT_API_DATABASE_CONNECTION_URL=elsewhere)("up", "--mlflow-port", str(free_port()))
-    told(done, "Prefect's database", 'database "prefct" does not exist', database)
+    check_error(done, "Prefect's database", 'database "prefct" does not exist', database)
 
 
-def told(done: "subprocess.CompletedProcess[str]", what: str, reason: str, database: Postgres) -> None:
+def check_error(done: "subprocess.CompletedProcess[str]", what: str, reason: str, database: Postgres) -> None:
     assert done.returncode == 2, done.stderr
-    [said] = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
-    assert what in said
-    assert reason in said
-    assert "kgcal:***@" in said
+    [sentence] = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
+    assert what in sentence
+    assert reason in sentence
+    assert "kgcal:***@" in sentence
     assert database.password not in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_either_driver_of_postgresql_opens_the_store(local: Local, tmp_path: Path) -> None:
+def test_two_names_of_the_postgresql_driver_open_the_store(local: Local, tmp_path: Path) -> None:
     local.database.ask("postgres", "CREATE DATABASE other")
     for scheme in ("postgresql", "postgresql+psycopg2"):
         done = Kgcal(tmp_path, MLFLOW_TRACKING_URI=local.database.url("other", scheme))("prepare", "--size", "300")
@@ -114,17 +116,17 @@ def test_either_driver_of_postgresql_opens_the_store(local: Local, tmp_path: Pat
     assert "re-used" in done.stderr
 
 
-def test_a_scheduled_run_fires_by_itself(local: Local, scheduled: tuple[str, str]) -> None:
+def test_a_scheduled_run_starts_by_itself(local: Local, scheduled: tuple[str, str]) -> None:
     deployment, schedule = scheduled
     ended = {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED"]}}
     wanted = {"deployments": {"id": {"any_": [deployment]}}, "flow_runs": {"state": ended}}
     runs: list[Any] = []
 
-    def fired() -> bool:
+    def one_has_ended() -> bool:
         runs[:] = local.api("flow_runs/filter", wanted)
         return bool(runs)
 
-    until(fired, 150)
+    until(one_has_ended, 150)
     url = f"http://127.0.0.1:{local.prefect}/api/deployments/{deployment}/schedules/{schedule}"
     requests.delete(url, timeout=20).raise_for_status()
     assert runs[-1]["state_name"] == "Completed"
@@ -136,9 +138,9 @@ def test_a_scheduled_run_fires_by_itself(local: Local, scheduled: tuple[str, str
     [run] = client.search_runs([experiment.experiment_id], flow_run)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["gt.isotonic.brier"] > 0
-    shown = local.api("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[-1]["id"]]}}})
-    assert {"summary", "results", "mlflow-run"} <= {artifact["key"] for artifact in shown}
+    artifacts = local.api("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[-1]["id"]]}}})
+    assert {"summary", "results", "mlflow-run"} <= {artifact["key"] for artifact in artifacts}
 
 
-def test_a_run_that_was_killed_by_hand_has_crashed(local: Local, killed: str) -> None:
+def test_a_killed_run_is_marked_as_crashed(local: Local, killed: str) -> None:
     until(lambda: local.run_state(killed) == "Crashed", 120)

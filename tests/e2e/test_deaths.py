@@ -1,4 +1,4 @@
-"""What becomes of runs, servers and the worker when something dies, is in the way, or is ended."""
+"""`kgcal up`, `down` and `status` after a service was killed, a port was taken or a run was cancelled."""
 
 import signal
 import socket
@@ -9,23 +9,23 @@ from tests.pipeline.conftest import Kgcal
 from tests.ports import free_port
 
 
-def test_a_worker_that_was_killed_is_told_and_started_again(local: Local) -> None:
+def test_a_killed_worker_is_reported_dead_and_started_again(local: Local) -> None:
     local.process("worker").send_signal(signal.SIGKILL)
     until(lambda: local.state()["worker"] == "dead", 20)
     assert local.kgcal("up").returncode == 0
     assert local.state() == {"mlflow": "up", "prefect": "up", "worker": "up"}
 
 
-def test_a_dead_server_keeps_no_run_from_running(local: Local) -> None:
+def test_runs_do_not_need_the_prefect_server(local: Local) -> None:
     for member in [*local.process("prefect").children(recursive=True), local.process("prefect")]:
         member.send_signal(signal.SIGKILL)
     until(lambda: local.state()["prefect"] == "dead", 20)
     assert local.kgcal("run", "--dataset", "family", *SIZES).returncode == 0
     assert local.kgcal("up").returncode == 0
-    assert local.state()["prefect"] == "up"  # where it was, so that the worker finds it
+    assert local.state()["prefect"] == "up"  # on its old port, where the worker looks for it
 
 
-def test_a_port_that_is_taken_ends_up_with_nothing_started(tmp_path: Path) -> None:
+def test_up_on_a_taken_port_leaves_nothing_running(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -41,10 +41,10 @@ def test_a_port_that_is_taken_ends_up_with_nothing_started(tmp_path: Path) -> No
         [s, "not started"] for s in ("mlflow", "prefect", "worker")
     ]
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", free))  # the MLflow server that had come up is gone
+        probe.bind(("127.0.0.1", free))  # free again: the MLflow server was stopped
 
 
-def test_down_cancels_what_runs_and_ends_exactly_what_up_started(local: Local) -> None:
+def test_down_cancels_runs_and_stops_what_up_has_started(local: Local) -> None:
     run = local.trigger("train/stage-train", config={"epochs": 100_000})
     until(lambda: local.run_state(run) == "Running")
     until(lambda: "RUNNING" in local.mlflow_states())
@@ -53,16 +53,16 @@ def test_down_cancels_what_runs_and_ends_exactly_what_up_started(local: Local) -
     assert len(started) > 3
     ended = local.kgcal("down")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "ended: worker, prefect, mlflow"
+    assert ended.stdout.strip() == "stopped: worker, prefect, mlflow"
     assert not any(process.is_running() for process in started)
     assert "RUNNING" not in local.mlflow_states()
     assert set(local.state().values()) == {"not started"}
-    assert local.kgcal("down").stdout.strip() == "nothing was up"
-    assert local.kgcal("up", *local.ports).returncode == 0  # what became of the run stands in the server's data
+    assert local.kgcal("down").stdout.strip() == "nothing was running"
+    assert local.kgcal("up", *local.ports).returncode == 0  # the server's database has the run's state
     assert local.run_state(run) == "Cancelled"
 
 
-def test_what_a_killed_worker_has_left_is_ended(local: Local) -> None:
+def test_down_ends_the_runs_of_a_killed_worker(local: Local) -> None:
     run = local.trigger("train/stage-train", config={"epochs": 100_000})
     until(lambda: local.run_state(run) == "Running")
     until(lambda: "RUNNING" in local.mlflow_states())
@@ -76,7 +76,7 @@ def test_what_a_killed_worker_has_left_is_ended(local: Local) -> None:
     assert local.run_state(run) == "Crashed"
 
 
-def test_a_server_that_the_environment_names_is_left_alone(local: Local, tmp_path: Path) -> None:
+def test_up_leaves_a_prefect_server_that_the_environment_names_alone(local: Local, tmp_path: Path) -> None:
     named = f"http://127.0.0.1:{local.prefect}/api"
     done = Kgcal(tmp_path, PREFECT_API_URL=named)("up")
     assert done.returncode == 2

@@ -30,7 +30,9 @@ LOADED = (
 class Forks:
     """The process that forks, started at the first command; what is loaded has seen the environment of that one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *also: str) -> None:
+        """`also` are further modules to load before the first command."""
+        self._also = also
         self._process: subprocess.Popen[str] | None = None
 
     def run(
@@ -48,7 +50,7 @@ class Forks:
     def _ask(self, line: str, environment: Mapping[str, str]) -> int:
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.pipeline.forks"],
+                [sys.executable, "-m", "tests.pipeline.forks", *self._also],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -96,7 +98,7 @@ def become(command: list[str], environment: dict[str, str], folder: str, out: st
 
 if __name__ == "__main__":
     GIVEN = set(os.environ)  # and not what the project adds to it
-    for name in LOADED:
+    for name in (*LOADED, *sys.argv[1:]):
         importlib.import_module(name)
     gc.freeze()
     become(*serve())

@@ -1,6 +1,5 @@
 """Every calibrator through the real pipeline, and back from a real store."""
 
-
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""deploy/: the manifests are valid, fit one another and the pinned versions, and what they name is there."""
+"""deploy/: the manifests are valid, agree with each other and with the pinned versions, and name existing things."""
 
 import json
 import re
@@ -23,7 +23,7 @@ POOLS = {
     "kubernetes-pool": (KubernetesWorker, KubernetesWorkerJobConfiguration),
     "kubernetes-gpu-pool": (KubernetesWorker, KubernetesWorkerJobConfiguration),
 }
-KUBERNETES = "1.33"  # whose schemas the manifests are held against
+KUBERNETES = "1.33"  # the version whose schemas validate the manifests
 
 
 def resources() -> list[dict]:
@@ -39,10 +39,10 @@ def tool(name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def boxes() -> dict[str, dict]:
-    """Name -> container of the manifests."""
+def containers() -> dict[str, dict]:
+    """Return name -> container of the Kubernetes manifests."""
     specs = [item["spec"]["template"]["spec"] for item in resources() if "template" in item.get("spec", {})]
-    return {box["name"]: box for spec in specs for box in spec["containers"]}
+    return {container["name"]: container for spec in specs for container in spec["containers"]}
 
 
 def test_the_dockerfile_and_the_compose_file_pass_their_linters() -> None:
@@ -53,7 +53,7 @@ def test_the_dockerfile_and_the_compose_file_pass_their_linters() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
+def test_the_manifests_are_valid_by_the_schemas_of_kubernetes() -> None:
     found = resources()
     assert {"StatefulSet", "Deployment", "Service", "PersistentVolumeClaim", "Role"} <= {r["kind"] for r in found}
     for item in found:
@@ -61,8 +61,8 @@ def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
         assert "namespace" not in item["metadata"]
 
 
-def test_services_and_addresses_lead_to_containers() -> None:
-    ports = {box["name"]: {port["containerPort"] for port in box.get("ports", [])} for box in boxes().values()}
+def test_services_and_addresses_name_ports_of_containers() -> None:
+    ports = {name: {port["containerPort"] for port in box.get("ports", [])} for name, box in containers().items()}
     services = {r["metadata"]["name"]: r["spec"]["ports"][0]["port"] for r in resources() if r["kind"] == "Service"}
     assert services == {"kgcal-postgres": 5432, "kgcal-mlflow": 5000, "kgcal-prefect": 4200}
     for name, port in services.items():
@@ -78,10 +78,10 @@ def test_services_and_addresses_lead_to_containers() -> None:
 
 
 def commands() -> list[list[str]]:
-    return [box["command"] for box in [*boxes().values(), *compose()["services"].values()] if "command" in box]
+    return [box["command"] for box in [*containers().values(), *compose()["services"].values()] if "command" in box]
 
 
-def test_the_commands_are_there_with_their_options() -> None:
+def test_the_commands_exist_with_their_options() -> None:
     mlflow = [command for command in commands() if command[0] == "mlflow"]
     assert len(mlflow) == 2
     for command in mlflow:
@@ -96,30 +96,30 @@ def test_the_commands_are_there_with_their_options() -> None:
             assert all(option in helped.stdout for option in options), command
 
 
-def test_the_servers_let_one_another_in_and_tell_nobody() -> None:
-    for box, host in ((boxes()["mlflow"], "kgcal-mlflow:5000"), (compose()["services"]["mlflow"], "mlflow:5000")):
+def test_mlflow_accepts_its_own_host_name_and_prefect_sends_no_analytics() -> None:
+    for box, host in ((containers()["mlflow"], "kgcal-mlflow:5000"), (compose()["services"]["mlflow"], "mlflow:5000")):
         [hosts] = [part.split("=")[1] for part in box["command"] if part.startswith("--allowed-hosts=")]
         assert host in hosts.split(",")
-    env = {entry["name"]: entry.get("value") for entry in boxes()["prefect"]["env"]}
+    env = {entry["name"]: entry.get("value") for entry in containers()["prefect"]["env"]}
     assert env["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     assert compose()["services"]["prefect"]["environment"]["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
-def test_no_secret_stands_in_the_files_and_every_port_is_on_loopback() -> None:
+def test_the_files_contain_no_secret_and_publish_ports_on_loopback_only() -> None:
     for line in (DEPLOY / "env.example").read_text().splitlines():
         assert line.startswith("#") or line.endswith("=")
-    asked = set(re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose.yaml").read_text()))
-    assert asked == set(re.findall(r"^(\w+)=", (DEPLOY / "env.example").read_text(), re.MULTILINE))
+    required = set(re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose.yaml").read_text()))
+    assert required == set(re.findall(r"^(\w+)=", (DEPLOY / "env.example").read_text(), re.MULTILINE))
     published = [port for service in compose()["services"].values() for port in service.get("ports", [])]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
-    for box in boxes().values():
+    for box in containers().values():
         for entry in box["env"]:
             if any(word in entry["name"] for word in ("PASSWORD", "SECRET", "STORE_URI", "CONNECTION_URL")):
                 assert "secretKeyRef" in entry["valueFrom"], entry["name"]
 
 
-def test_the_image_is_this_version_with_the_pinned_packages() -> None:
+def test_the_image_has_this_version_and_the_pinned_packages() -> None:
     version = re.search(r'^version = "(.+)"', (CHECKOUT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
     texts = [path.read_text() for path in DEPLOY.rglob("*") if path.is_file()]
@@ -133,21 +133,21 @@ def test_the_image_is_this_version_with_the_pinned_packages() -> None:
 
 
 @pytest.mark.parametrize("name", POOLS)
-def test_a_pool_makes_jobs_of_its_worker(name: str) -> None:
+def test_a_pool_template_is_valid_for_its_worker(name: str) -> None:
     worker, configuration = POOLS[name]
     template = json.loads((DEPLOY / f"{name}.json").read_text())
-    usual = worker.get_default_base_job_template()
-    assert set(template["variables"]["properties"]) == set(usual["variables"]["properties"])
+    default = worker.get_default_base_job_template()
+    assert set(template["variables"]["properties"]) == set(default["variables"]["properties"])
     defaults = {n: p["default"] for n, p in template["variables"]["properties"].items() if "default" in p}
-    made = configuration(**apply_values(template["job_configuration"], defaults, remove_notset=True))
-    threads = int(made.env["OMP_NUM_THREADS"])
+    job_configuration = configuration(**apply_values(template["job_configuration"], defaults, remove_notset=True))
+    threads = int(job_configuration.env["OMP_NUM_THREADS"])
     if name == "docker-pool":
-        assert made.container_create_kwargs["nano_cpus"] == threads * 10**9
+        assert job_configuration.container_create_kwargs["nano_cpus"] == threads * 10**9
         known = set(compose()["volumes"])
-        assert {volume.split(":")[0].removeprefix("kgcal_") for volume in made.volumes} <= known
+        assert {volume.split(":")[0].removeprefix("kgcal_") for volume in job_configuration.volumes} <= known
         return
-    job = made.job_manifest | {"metadata": {"generateName": "run-"}}
-    job["spec"]["template"]["spec"]["containers"][0] |= {"env": [], "args": ["true"]}  # given with a flow run
+    job = job_configuration.job_manifest | {"metadata": {"generateName": "run-"}}
+    job["spec"]["template"]["spec"]["containers"][0] |= {"env": [], "args": ["true"]}  # each flow run brings its own
     kubernetes_validate.validate(job, KUBERNETES, strict=True)
     limits = job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
     assert limits["cpu"] == str(threads)

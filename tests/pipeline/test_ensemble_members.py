@@ -8,7 +8,16 @@ import pytest
 from flows.ensemble import ensemble
 from flows.pipeline import pipeline
 from flows.promote import promote
-from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig, PrepareConfig, TrainConfig
+from kgcore.config import (
+    CalibrateConfig,
+    CalibrateGiven,
+    CorruptConfig,
+    EnsembleConfig,
+    PrepareConfig,
+    PrepareGiven,
+    TrainConfig,
+    TrainGiven,
+)
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
 from tasks.jobs.compare import comparison
@@ -66,7 +75,7 @@ def test_the_logged_model_gives_the_probabilities_that_were_measured() -> None:
     data = PREPARE(config=PrepareConfig(size=300))
     members = [calibrated(data, seed=seed) for seed in (0, 1)]
     config = EnsembleConfig(pools=("log_odds",), member_calibrator="platt", folds=3)
-    made = ensemble.fn(runs=[member.run_id for member in members], config=config)
+    made = ensemble.fn(runs=[member.run_id for member in members], config=config).to_json()
     assert [member["name"] for member in made["members"]] == ["transe_seed_0", "transe_seed_1"]
     store = open_store()
     came_from = [store.get(member.run_id).tags.inputs for member in members]
@@ -90,14 +99,14 @@ def test_without_labelled_negatives_there_is_the_synthetic_ensemble_alone(home: 
     folder = write_folder(home / "mine")
     results = [
         pipeline.fn(
-            prepare=PrepareConfig(dataset=str(folder)),
-            train=TrainConfig(model=model, k=8, epochs=10, batch_size=128),
-            calibrate=CalibrateConfig(base_rate=0.2),
+            prepare=PrepareGiven(dataset=str(folder)),
+            train=TrainGiven(model=model, k=8, epochs=10, batch_size=128),
+            calibrate=CalibrateGiven(base_rate=0.2),
         )
         for model in ("transe", "distmult")
     ]
-    made = ensemble.fn(runs=[result["pipeline"] for result in results])
-    assert list(made["metrics"]) == ["synthetic"]
+    made = ensemble.fn(runs=[result.pipeline for result in results])
+    assert made.results.negatives == ["synthetic"]
     frame = comparison(dataset=str(folder), base_rate=0.2)
     assert len(set(frame["test"])) == 1  # ranked with its members
     assert set(frame["model"]) == {"transe", "distmult", "ensemble"}

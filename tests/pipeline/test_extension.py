@@ -1,23 +1,26 @@
-"""A new model, loss, calibrator, corruption strategy or data set is one new file: here one of each, beside the others.
+"""A new model, loss, calibrator, corruption strategy, data set or metric is one new file: here one of each.
 
-The files are in tests/pipeline/extensions. A new stage is a file and a line: test_new_stage.py.
+The files are in tests/pipeline/extensions. A new stage is a file and an entry in the table: test_new_stage.py.
 """
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli import commands
-from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS, STRATEGIES
+from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
 from kgcore.registry import Registry
-from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH
+from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH, MEASURED
 from tasks.tracking.store import Store, open_store
 from tests.pipeline.conftest import CHECKOUT
 
@@ -30,7 +33,7 @@ NEW: dict[str, tuple[Registry[Any], str]] = {
     "calibration": (CALIBRATORS, "mean_split"),
     "corruptions": (STRATEGIES, "neighbour"),
     "datasets": (DATASETS, "clan"),
-    # "metrics": a new metric has its line here, and its test at the end of this file
+    "metrics": (METRICS, "spread"),
 }
 
 
@@ -66,6 +69,11 @@ class Extended:
     def settings(self, stage: str) -> dict[str, Any]:
         """The settings of a stage's run."""
         return dict(self.store.get(self.run(stage)).tags.config or {})
+
+    def calibrators(self) -> list[Any]:
+        """The stored calibrators, in their order."""
+        model_ids = self.store.get(self.run("calibrate")).model_ids
+        return [self.store.load_model(model_id, CALIBRATOR) for model_id in model_ids]
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +139,41 @@ def test_a_new_strategy_corrupts_in_training_and_in_calibration(extended: Extend
 
 
 def test_a_new_calibrator_is_fitted_measured_and_stored(extended: Extended) -> None:
-    store = extended.store
     for negatives in ("ground_truth", "synthetic"):
         assert 0 < extended.summary["metrics"][negatives]["mean_split"]["brier"] < 0.5
-    by_label = {store.model(model_id).label: model_id for model_id in store.get(extended.run("calibrate")).model_ids}
-    bound = store.load_model(by_label["ground_truth.mean_split"], CALIBRATOR)
-    assert set(bound.calibrator.parameters()) == {"middle", "below", "above"}
+    fitted = [bound for bound in extended.calibrators() if bound.name == "mean_split"]
+    assert [bound.label for bound in fitted] == ["ground_truth.mean_split", "synthetic.mean_split"]
+    assert all(set(bound.calibrator.parameters()) == {"middle", "below", "above"} for bound in fitted)
 
 
-# A new metric is measured, logged, shown and compared: its test belongs here.
+def test_a_new_metric_is_measured_with_an_interval_logged_and_reported(extended: Extended) -> None:
+    found = extended.summary["metrics"]["synthetic"]["mean_split"]["spread"]
+    low, high = extended.summary["intervals"]["synthetic"]["mean_split"]["spread"]
+    assert 0 < low <= found <= high < 1
+    [bound] = [calibrator for calibrator in extended.calibrators() if calibrator.label == "synthetic.mean_split"]
+    assert found == pytest.approx(abs(bound.calibrator.above - bound.calibrator.below))
+    store, evaluated = extended.store, extended.run("evaluate")
+    assert store.get(evaluated).metrics["syn.mean_split.spread"] == found
+    assert store.load(evaluated, MEASURED)["synthetic.mean_split"].metrics["spread"] == found
+    report = Path(extended.summary["report"]).read_text()
+    assert "spread of the probabilities" in report
+    assert f"{found:.4f}" in report
+
+
+def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path) -> None:
+    """In a process that finds the new file when it starts, as with a file in the package."""
+    table = tmp_path / "compared.csv"
+    options = ["compare", "--metric", "spread", "--csv", str(table)]
+    script = (
+        f"import kgcore.metrics; kgcore.metrics.__path__.append({str(EXTENSIONS / 'metrics')!r}); "
+        f"from flows.cli.commands import app; app({options!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "best spread of the probabilities first" in done.stdout
+    frame = pd.read_csv(table)
+    assert frame["spread"].tolist() == sorted(frame["spread"], reverse=True)
+    fitted = frame[frame["calibrator"] == "mean_split"].set_index("negatives")["spread"].to_dict()
+    metrics = extended.summary["metrics"]
+    assert fitted == {negatives: metrics[negatives]["mean_split"]["spread"] for negatives in fitted}
+    assert set(fitted) == {"ground_truth", "synthetic"}

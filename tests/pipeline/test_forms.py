@@ -1,9 +1,10 @@
-"""What Prefect tells of the deployments' parameters: the form in its UI, and what it refuses to schedule."""
+"""The forms of the deployments in the Prefect UI: descriptions, choices and ranges, and what Prefect refuses."""
 
 import inspect
 from dataclasses import fields
 from functools import cache
-from typing import Any, get_type_hints
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -14,19 +15,22 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
 from flows.ensemble import ensemble
-from flows.pipeline import pipeline, recalibrate
+from flows.pipeline import pipeline
+from flows.promote import promote
+from flows.recalibrate import recalibrate
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
 from flows.tune import tune
-from flows.upkeep import promote, watch
-from kgcore.config import LIMITS, Config
-from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES
+from flows.watch import watch
+from kgcore.config import LIMITS, Config, Given
+from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES, SIDES_PATTERN
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
+from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
 FLOWS = [pipeline, recalibrate, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
-SETTINGS = [(config, item) for config in Config.__subclasses__() for item in fields(config)]
+KINDS = [*Config.__subclasses__(), *Given.__subclasses__()]
+SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
 
 
 def schema(flow: "Flow[..., Any]") -> dict[str, Any]:
@@ -35,7 +39,14 @@ def schema(flow: "Flow[..., Any]") -> dict[str, Any]:
 
 @cache
 def definitions() -> dict[str, Any]:
-    return {name: told for flow in FLOWS for name, told in schema(flow).get("definitions", {}).items()}
+    return {name: found for flow in FLOWS for name, found in schema(flow).get("definitions", {}).items()}
+
+
+def property_of(kind: str, name: str) -> dict[str, Any]:
+    """The schema of a setting; of its value, where null is allowed, too."""
+    found = definitions()[kind]["properties"][name]
+    [value] = [branch for branch in found.get("anyOf", [found]) if branch["type"] != "null"]
+    return value
 
 
 @pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
@@ -45,35 +56,56 @@ def test_every_parameter_and_every_setting_is_described(flow: "Flow[..., Any]") 
     hints = get_type_hints(flow.fn)
     for name, parameter in made["properties"].items():
         assert parameter["description"], name
-        if isinstance(hints[name], type) and issubclass(hints[name], Config):
+        if isinstance(hints[name], type) and issubclass(hints[name], Config | Given):
             settings = made["definitions"][hints[name].__name__]["properties"]
-            told = {name: setting["description"] for name, setting in settings.items()}
-            assert told == {item.name: item.metadata["description"] for item in fields(hints[name])}
+            found = {name: setting["description"] for name, setting in settings.items()}
+            assert found == {item.name: item.metadata["description"] for item in fields(hints[name])}
 
 
-def test_choices_are_enumerations() -> None:
-    told = definitions()
-    stages = ("Train", "Corrupt", "Calibrate", "Ensemble")
-    train, corrupt, calibrate, pooled = (told[f"{name}Config"]["properties"] for name in stages)
-    assert train["model"]["enum"] == MODELS.names()
-    assert train["loss"]["enum"] == LOSSES.names()
-    assert train["negatives"]["propertyNames"]["enum"] == STRATEGIES.names()
-    assert corrupt["strategy"]["propertyNames"]["enum"] == [name for name in STRATEGIES.names() if name != "kbgan"]
-    assert corrupt["sides"]["enum"] == list(SIDES)
-    assert calibrate["calibrators"]["items"]["enum"] == CALIBRATORS.names()
-    assert told["TuneConfig"]["properties"]["metric"]["enum"] == list(OBJECTIVES)
-    assert told["TuneConfig"]["properties"]["search"]["items"]["enum"] == list(SEARCHABLE)
-    assert pooled["pools"]["items"]["enum"] == POOLS.names()
-    assert pooled["member_calibrator"]["enum"] == pooled["recalibrator"]["enum"] == CALIBRATORS.names()
-    assert len([item for _, item in SETTINGS if item.metadata.get("choices")]) == 12
+@pytest.mark.parametrize("kind", ["Config", "Given"])
+def test_choices_of_stages_are_enumerations(kind: str) -> None:
+    assert property_of(f"Train{kind}", "model")["enum"] == MODELS.names()
+    assert property_of(f"Train{kind}", "loss")["enum"] == LOSSES.names()
+    assert property_of(f"Train{kind}", "training_strategy")["propertyNames"]["enum"] == STRATEGIES.names()
+    drawn = [name for name in STRATEGIES.names() if name != "kbgan"]
+    assert property_of(f"Corrupt{kind}", "calibration_strategy")["propertyNames"]["enum"] == drawn
+    assert property_of(f"Corrupt{kind}", "calibration_sides")["pattern"] == SIDES_PATTERN
+    assert property_of(f"Calibrate{kind}", "calibrators")["items"]["enum"] == CALIBRATORS.names()
 
 
-def values(config: type[Config], item: Any) -> SearchStrategy[Any]:
-    """Values of a setting as JSON has them, good and bad."""
-    kind, choices = get_type_hints(config)[item.name], item.metadata.get("choices")
+def test_choices_of_jobs_are_enumerations() -> None:
+    assert property_of("TuneConfig", "metric")["enum"] == list(OBJECTIVES)
+    assert property_of("TuneConfig", "search")["items"]["enum"] == list(SEARCHABLE)
+    assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
+    for name in ("member_calibrator", "recalibrator"):
+        assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
+    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 11
+
+
+def test_baselines_are_not_offered_as_calibrators() -> None:
+    assert BASELINES.names()
+    assert not set(BASELINES.names()) & set(property_of("CalibrateGiven", "calibrators")["items"]["enum"])
+
+
+def kind_of(settings: type[Config] | type[Given], item: Any) -> Any:
+    """The type of a setting, without None."""
+    hint = get_type_hints(settings)[item.name]
+    return next(kind for kind in get_args(hint) if kind is not NoneType) if issubclass(settings, Given) else hint
+
+
+def values(settings: type[Config] | type[Given], item: Any) -> SearchStrategy[Any]:
+    """Values of a setting in JSON, good and bad; null where it means "not given"."""
+    good_or_bad = values_of(kind_of(settings, item), item)
+    return good_or_bad | st.none() if issubclass(settings, Given) else good_or_bad
+
+
+def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
+    choices = item.metadata.get("choices")
     names = st.sampled_from([*(choices.names() if isinstance(choices, Registry) else choices or ()), "odd", ""])
     if kind is bool:
         return st.booleans()
+    if kind is str and "choices_text" in item.metadata:
+        return st.sampled_from([*SIDES, "object=0.75", "object=1", "object=2", "subject=1"]) | st.text()
     if kind is str:
         return names if choices else st.text()
     if kind in (int, float):
@@ -83,22 +115,39 @@ def values(config: type[Config], item: Any) -> SearchStrategy[Any]:
         return wide | st.sampled_from([kind(value) for value in near])
     if kind == tuple[str, ...]:
         return st.lists(names, max_size=4)
+    if kind == dict[str, float | bool]:
+        return st.dictionaries(st.text(), st.floats(-1, 2) | st.booleans(), max_size=3)
     assert kind == dict[str, float]
-    return st.dictionaries(names if choices else st.text(), st.floats(-1, 2), max_size=3)
+    return st.dictionaries(names, st.floats(-1, 2), max_size=3)
 
 
 @settings(deadline=None)
 @given(data=st.data())
-@pytest.mark.parametrize(("config", "item"), SETTINGS, ids=lambda part: getattr(part, "name", ""))
-def test_the_schema_admits_what_the_settings_do(config: type[Config], item: Any, data: DataObject) -> None:
-    value = data.draw(values(config, item))
-    told = definitions()[config.__name__]
+@pytest.mark.parametrize(("kind", "item"), SETTINGS, ids=lambda part: getattr(part, "name", "") or part.__name__)
+def test_the_schema_allows_what_the_settings_allow(kind: Any, item: Any, data: DataObject) -> None:
+    value = data.draw(values(kind, item))
+    schema = definitions()[kind.__name__]
     try:
-        config(**{item.name: tuple(value) if isinstance(value, list) else value})
+        kind(**{item.name: tuple(value) if isinstance(value, list) else value})
     except InputError:
-        assert not is_valid({item.name: value}, told)
+        assert not is_valid({item.name: value}, schema)
     else:
-        assert is_valid({item.name: value}, told)
+        assert is_valid({item.name: value}, schema)
+
+
+@pytest.mark.parametrize(
+    ("train", "given"),
+    [
+        ({}, {}),
+        ({"k": None, "loss": None}, {}),
+        ({"loss": "self_adversarial", "k": 100}, {"loss": "self_adversarial", "k": 100}),
+        ({"model_options": {"norm": 2, "log_odds": False}}, {"model_options": {"norm": 2.0, "log_odds": False}}),
+    ],
+)
+def test_null_is_not_given_and_a_default_is(train: dict[str, Any], given: dict[str, Any]) -> None:
+    validated = pipeline.validate_parameters({"train": train})["train"].given()
+    assert validated == given
+    assert repr(validated) == repr(given)  # 2.0 is a number and False is not 0
 
 
 @pytest.mark.parametrize(
@@ -118,7 +167,10 @@ def test_the_schema_admits_what_the_settings_do(config: type[Config], item: Any,
         (ensemble, {"runs": ["latest", "newest"]}, False),
         (ensemble, {}, False),
         (pipeline, {"train": {"k": 10, "model": "distmult"}}, True),
+        (pipeline, {"train": {"k": None, "loss": "self_adversarial"}, "preset": "none"}, True),
+        (pipeline, {"train": {"k": "many"}}, False),
         (pipeline, {"train": {"kk": 10}}, False),
+        (pipeline, {"preset": "fast"}, False),
     ],
 )
 def test_plain_parameters_and_misspelt_settings(flow: "Flow[..., Any]", parameters: dict[str, Any], good: bool) -> None:

@@ -1,4 +1,4 @@
-"""Killed in the middle of training: the next run resumes and ends with the same bits."""
+"""Interrupted runs: the next run resumes a killed training and ends with the same bits."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ def embeddings(kgcal: Kgcal) -> bytes:
     return file.read_bytes()
 
 
-def test_kill_minus_nine_in_train_changes_nothing(tmp_path: Path) -> None:
+def test_a_training_that_was_killed_resumes_and_gives_the_same_model(tmp_path: Path) -> None:
     killed = Kgcal(tmp_path / "killed", KGCAL_CHECKPOINT_SECONDS="0")
     undisturbed = Kgcal(tmp_path / "undisturbed")
     killed.home.parent.mkdir()
@@ -26,7 +26,7 @@ def test_kill_minus_nine_in_train_changes_nothing(tmp_path: Path) -> None:
     ) as process:
         deadline = time.monotonic() + 120
         while not list(killed.home.glob("checkpoints/*/train.safetensors")):
-            assert process.poll() is None, "the run ended before there was a checkpoint to kill it at"
+            assert process.poll() is None, "the run ended before it wrote a checkpoint"
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
@@ -45,7 +45,7 @@ def test_kill_minus_nine_in_train_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_run_leaves_no_mlflow_run_running(tmp_path: Path, number: signal.Signals) -> None:
     kgcal = Kgcal(tmp_path, KGCAL_CHECKPOINT_SECONDS="0")
     with subprocess.Popen(
         kgcal.command("run", *OPTIONS),
@@ -64,7 +64,7 @@ def test_an_interrupted_run_leaves_nothing_running(tmp_path: Path, number: signa
     assert sorted({run.info.status for run in all_runs(kgcal)}) == ["FINISHED", "KILLED"]
 
 
-def test_two_runs_at_once_train_once(tmp_path: Path) -> None:
+def test_two_simultaneous_runs_train_once(tmp_path: Path) -> None:
     kgcal = Kgcal(tmp_path)
     kgcal.home.parent.mkdir(exist_ok=True)
     both = [

@@ -1,4 +1,4 @@
-"""A user's mistakes: one sentence, exit code 2, nothing half-written."""
+"""Mistakes of a user: one sentence, exit code 2, nothing half-written."""
 
 import zipfile
 from collections.abc import Callable
@@ -26,30 +26,45 @@ def folder(place: Path, **texts: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "--dataset", "wn12"), "there is no dataset 'wn12': known are"),
-        (("run", "--model", "transx"), "there is no model 'transx': known are"),
-        (("run", "--loss", "hinge"), "there is no loss 'hinge': known are"),
+        (("run", "--dataset", "wn12"), "unknown data set 'wn12': the known ones are"),
+        (("run", "--model", "transx"), "unknown model 'transx': the known ones are"),
+        (("run", "--loss", "hinge"), "unknown loss 'hinge': the known ones are"),
         (("run", "--base-rate", "0"), "base_rate is 0.0: it must be above 0 and below 1"),
         (("run", "--base-rate", "1"), "base_rate is 1.0"),
         (("run", "--base-rate", "1.5"), "base_rate is 1.5"),
-        (("run", "--training-eta", "0"), "eta is 0: it must be at least 1"),
+        (("run", "--training-eta", "0"), "training_eta is 0: it must be at least 1"),
         (("run", "--k", "0"), "k is 0: it must be at least 1"),
-        (("run", "--model-options", "norm"), "--model-options 'norm': NAME=NUMBER is needed"),
-        (("run", "--model-options", "nrom=1"), "TransE has no option 'nrom': it has norm"),
+        (("run", "--model-options", "norm"), "--model-options 'norm': it must be NAME=VALUE, such as norm=2"),
+        (
+            ("run", "--model-options", "norm=two"),
+            "--model-options 'norm=two': the value of norm must be a number, true or",
+        ),
+        (("run", "--model-options", "norm=true"), "the option norm of TransE is true: it must be a number"),
+        (("run", "--model-options", "norm=1,norm=2"), "--model-options has norm twice: give every name once"),
+        (("run", "--model-options", "nrom=1"), "TransE has no option 'nrom': its options are norm"),
+        (("run", "--preset", "fast"), "unknown preset 'fast': the known ones are default, best, paper, none"),
+        (
+            ("run", "--preset", "best", "--model", "rotate"),
+            "the preset best has no settings for rotate with self_advers",
+        ),
         (("run", "--json", "/no/such/folder/out.json"), "there is no folder /no/such/folder"),
         (("run", "--json", "/tmp"), "--json /tmp: a file cannot be written there"),
-        (("run", "--calibrators", "platt", "--calibrators", "platt"), "at least one is needed, none twice"),
-        (("run", "--calibrators", "platt, platt"), "at least one is needed, none twice"),
-        (("run", "--training-strategy", "typed=0.5,uniform"), "--negatives 'uniform': NAME=NUMBER is needed"),
+        (("run", "--calibrators", "platt", "--calibrators", "platt"), "it needs at least one entry and no entry twice"),
+        (("run", "--calibrators", "platt, platt"), "it needs at least one entry and no entry twice"),
+        (("run", "--training-strategy", "typed=0.5,uniform"), "--training-strategy 'uniform': it must be NAME=SHARE"),
+        (
+            ("run", "--training-strategy", "typed=yes"),
+            "--training-strategy 'typed=yes': the value of typed",
+        ),
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
         (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
-        (("calibrate", "--scores", "abc"), "there is no MLflow run 'abc'"),
-        (("calibrate",), "there is no finished pipeline run to take the latest from"),
+        (("calibrate", "--scores", "abc"), "the run 'abc' does not exist"),
+        (("calibrate",), "`latest` needs a finished pipeline run, and the store has none"),
         (("compare",), "no finished evaluation is in sqlite:///"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence(kgcal: Kgcal, arguments: tuple[str, ...], message: str) -> None:
+def test_a_mistake_is_reported_in_one_sentence(kgcal: Kgcal, arguments: tuple[str, ...], message: str) -> None:
     kgcal.environment["KGCAL_MIRROR"] = "/no/such/mirror"
     before = written(kgcal)
     refused(kgcal, message, *arguments)
@@ -75,12 +90,12 @@ def written(kgcal: Kgcal) -> list[Path]:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"train": "a\tb\n"}, "train.txt, line 1: 2 tab-separated columns, 3 are needed"),
-        ({"valid": "a\tr\tb\tmaybe\n"}, "valid.txt, line 1: label is 'maybe', it must be 1 or -1"),
+        ({"train": "a\tb\n"}, "train.txt, line 1: 2 tab-separated columns: it must have 3"),
+        ({"valid": "a\tr\tb\tmaybe\n"}, "valid.txt, line 1: label is 'maybe': it must be 1 or -1"),
         ({"test": ""}, "test.txt is empty"),
     ],
 )
-def test_bad_files_are_told_with_file_and_line(
+def test_bad_files_are_reported_with_file_and_line(
     tmp_path: Path, kgcal: Kgcal, texts: dict[str, str], message: str
 ) -> None:
     before = written(kgcal)
@@ -137,7 +152,7 @@ def test_bad_archives_are_refused(tmp_path: Path, kgcal: Kgcal, make: Callable[[
     assert not list(tmp_path.rglob("x"))
 
 
-def test_a_mirror_without_the_training_file_is_told(tmp_path: Path, kgcal: Kgcal) -> None:
+def test_a_mirror_without_the_training_file_is_reported(tmp_path: Path, kgcal: Kgcal) -> None:
     with zipfile.ZipFile(tmp_path / "yago39k-heldout-only.zip", "w") as zipped:
         zipped.writestr("YAGO39K/Train/instance2id.txt", "1\na\t0\n")
         zipped.writestr("YAGO39K/Train/relation2id.txt", "1\nr\t0\n")
@@ -156,11 +171,11 @@ def test_a_mirror_without_the_training_file_is_told(tmp_path: Path, kgcal: Kgcal
         ("KGCAL_HOME", "/dev/null/home", "KGCAL_HOME /dev/null/home cannot be written to"),
     ],
 )
-def test_servers_and_places_that_are_not_there_are_told(tmp_path: Path, name: str, value: str, message: str) -> None:
+def test_missing_servers_and_places_are_reported(tmp_path: Path, name: str, value: str, message: str) -> None:
     refused(Kgcal(tmp_path, **{name: value}), message, "run")
 
 
-def test_a_deleted_experiment_is_told(tmp_path: Path) -> None:
+def test_a_deleted_experiment_is_reported(tmp_path: Path) -> None:
     kgcal = Kgcal(tmp_path)
     assert kgcal("prepare", "--size", "300").returncode == 0
     client = MlflowClient(tracking_uri=f"sqlite:///{kgcal.home}/mlflow.db")

@@ -1,10 +1,10 @@
-"""`mlflow run`: every entry point is a command with its options, and the run it opens is the one that is used."""
+"""`mlflow run`: every entry point is a command with its options, and uses the run that MLflow opens."""
 
 import json
 import subprocess
 import sys
 import tomllib
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,39 @@ from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from flows.cli.commands import app
-from flows.cli.project import project_text, translated
+from flows.cli.mlproject import project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
+from kgcore.config.base import default_of
+from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
 from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of
 
 PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
-DEFAULTS = {  # MLflow passes text: tables and lists have commas, flags are true or false
-    item.name: item.default if item.default is not MISSING else item.default_factory()
-    for known in vars(config).values()
-    if isinstance(known, type) and issubclass(known, config.Config)
-    for item in fields(known)
+POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
+CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
+DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
+JOBS = ["recalibrate", "promote", "watch", "tune", "ensemble"]
+UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
+# Parameters that have the name of a setting and are none
+UPSTREAM_OF = {
+    "corrupt": {"model"},
+    "score": {"model"},
+    "rank": {"model"},
+    "classify": {"calibrators"},
+    "recalibrate": {"model"},
 }
+WITHOUT_DEFAULT = {
+    "promote": {"dataset", "base_rate"},
+    "watch": {"dataset"},
+    "recalibrate": {"base_rate"},
+    "ensemble": {"runs"},
+}
+PLAIN = {"force": False, "device": "", "labels": "", "instead": False, "refit": False, "preset": "default"}
 
 
 def text(value: Any) -> Any:
+    """A default as MLflow passes it on: lists and tables with commas, flags as true or false."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -38,69 +55,67 @@ def text(value: Any) -> Any:
     return ",".join(value) if isinstance(value, tuple) else value
 
 
+def names(*kinds: type[config.Config]) -> set[str]:
+    return {item.name for kind in kinds for item in fields(kind)}
+
+
 def test_the_file_is_what_the_options_make_it() -> None:
     assert (CHECKOUT / "MLproject").read_text() == project_text(app), "`make mlproject` makes it anew"
 
 
-def test_every_setting_is_declared_with_its_type_and_default() -> None:
-    points = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
-    after = ["recalibrate", "promote", "watch", "tune", "ensemble"]
-    assert list(points) == ["main", *(function.name for function in STAGE_FLOWS), *after]
-    upstream = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
-    # names of settings elsewhere
-    own = {
-        "corrupt": {"model"},
-        "score": {"model"},
-        "rank": {"model"},
-        "classify": {"calibrators"},
-        "recalibrate": {"model"},
-    }
-    plain = {"force": False, "device": "auto", "labels": "", "instead": False, "refit": False, "preset": "default"}
-    unset = {
-        "promote": {"dataset", "base_rate"},
-        "watch": {"dataset"},
-        "recalibrate": {"base_rate"},
-        "ensemble": {"runs"},
-    }
-    for entry, parameters in points.items():
+def test_every_declared_parameter_has_its_type_and_default() -> None:
+    assert list(POINTS) == ["main", *(function.name for function in STAGE_FLOWS), *JOBS]
+    for entry, parameters in POINTS.items():
         for name, declared in parameters.items():
-            expected = "" if name in unset.get(entry, set()) else text(DEFAULTS.get(name, plain.get(name)))
-            expected = "latest" if name in upstream | own.get(entry, set()) else expected
+            expected = text(DEFAULTS.get(name, PLAIN.get(name)))
+            expected = "" if name in WITHOUT_DEFAULT.get(entry, set()) else expected
+            expected = "latest" if name in UPSTREAM | UPSTREAM_OF.get(entry, set()) else expected
             assert declared["default"] == expected, (entry, name)
             assert declared["type"] == {str: "string", int: "int", float: "float"}[type(expected)], (entry, name)
-    upkeep, pooled, own_of_tune = (
-        {item.name for kind in kinds for item in fields(kind)}
-        for kinds in ((config.GateConfig, config.WatchConfig), (config.EnsembleConfig,), (config.TuneConfig,))
-    )
-    of_stages, run = set(DEFAULTS) - upkeep - pooled - own_of_tune, set(points["main"])
-    assert run == of_stages | {"force", "device", "preset"}
-    stages = [set(points[function.name]) for function in STAGE_FLOWS]
-    assert set().union(*stages) == of_stages | {"force", "device"} | upstream
-    later = {item.name for kind in (config.ClassifyConfig, config.EvaluateConfig) for item in fields(kind)}
-    assert set(points["tune"]) == run - later - {"calibrators", "weighted"} | own_of_tune
-    assert set(points["promote"]) | set(points["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
-    assert set(points["ensemble"]) == pooled | {"runs", "force"}
+
+
+def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
+    jobs = names(config.GateConfig, config.WatchConfig, config.EnsembleConfig, config.TuneConfig)
+    of_stages = set(DEFAULTS) - jobs
+    assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}
+    stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
+    assert stages == of_stages | {"force", "device"} | UPSTREAM
+    later = names(config.ClassifyConfig, config.EvaluateConfig) | {"weighted"}
+    assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
+    upkeep = names(config.GateConfig, config.WatchConfig)
+    assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
+    assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}
+
+
+def test_comments_list_what_a_preset_may_decide() -> None:
+    whole = (CHECKOUT / "MLproject").read_text().split("\n  prepare:")[0]
+    comments = [line.partition("#   ")[2] for line in whole.splitlines() if "#   " in line]
+    listed = {name: value["default"] for line in comments for name, value in yaml.safe_load(line).items()}
+    assert listed == {name: text(DEFAULTS[name]) for name in BY_PRESET}
 
 
 @pytest.mark.parametrize(
     ("entry", "values", "arguments"),
     [
-        (
-            "main",
-            ["--k", "100", "--force", "false", "--training-strategy", "", "--calibration-filtered", "true"],
-            ["run"],
-        ),
+        ("main", ["--k", "100", "--loss", "self_adversarial"], ["run", "--k=100", "--loss=self_adversarial"]),
+        ("main", ["--k", "", "--force", "false", "--training_strategy", "", "--dataset", ""], ["run"]),
+        ("main", ["--calibration_filtered", "true"], ["run", "--calibration-filtered"]),
         ("main", ["--base_rate", ".2", "--force", "True"], ["run", "--base-rate=.2", "--force"]),
+        ("main", ["--device", "auto"], ["run", "--device=auto"]),
         ("train", ["--sides_apart", "true"], ["train", "--sides-apart"]),
-        ("corrupt", ["--calibration-filtered", "false"], ["corrupt", "--no-calibration-filtered"]),
-        ("train", ["--training-strategy", "typed=0.5,uniform=0.5"], ["train", "--negatives=typed=0.5,uniform=0.5"]),
+        ("corrupt", ["--calibration_filtered", "false"], ["corrupt", "--no-calibration-filtered"]),
+        (
+            "train",
+            ["--training_strategy", "typed=0.5,uniform=0.5"],
+            ["train", "--training-strategy=typed=0.5,uniform=0.5"],
+        ),
         ("calibrate", ["--scores", "--force"], ["calibrate", "--scores=--force"]),
-        ("calibrate", ["--scores", ""], ["calibrate", "--scores="]),
+        ("calibrate", ["--scores", ""], ["calibrate"]),
         ("ensemble", ["--runs", "abc,latest", "--pools", "linear"], ["ensemble", "abc", "latest", "--pools=linear"]),
         ("ensemble", ["--runs", ""], ["ensemble"]),
     ],
 )
-def test_a_value_is_its_option_in_one_word(entry: str, values: list[str], arguments: list[str]) -> None:
+def test_a_given_value_is_its_option_in_one_word(entry: str, values: list[str], arguments: list[str]) -> None:
     assert translated(app, entry, values) == arguments
 
 
@@ -112,11 +127,11 @@ def test_a_value_is_its_option_in_one_word(entry: str, values: list[str], argume
         ("report", ["--zzz", "1"], "report has no parameter 'zzz': it has evaluation, force"),
         ("main", ["--json_path", "out.json"], "main has no parameter 'json_path'"),
         ("train", ["--sides_apart", "yes"], "sides_apart is 'yes': it must be true or false"),
-        ("train", ["--k"], "takes --name value for each parameter: '--k' is alone"),
-        ("run", [], "there is no entry point 'run': known are main, prepare"),
+        ("train", ["--k"], "takes --name value for each parameter: '--k' has no value"),
+        ("run", [], "there is no entry point 'run': the known ones are main, prepare"),
     ],
 )
-def test_what_nobody_declared_is_refused(entry: str, values: list[str], message: str) -> None:
+def test_an_unknown_parameter_is_refused(entry: str, values: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         translated(app, entry, values)
     done = CliRunner().invoke(app, ["project", entry, *values])
@@ -124,7 +139,7 @@ def test_what_nobody_declared_is_refused(entry: str, values: list[str], message:
     assert message in done.stderr
 
 
-def test_a_wrong_number_is_told_by_the_command() -> None:
+def test_the_command_refuses_a_wrong_number() -> None:
     done = CliRunner().invoke(app, ["project", "train", "--k", "many"])
     assert done.exit_code == 2
     assert "Invalid value for '--k'" in done.stderr
@@ -139,7 +154,7 @@ class Mlflow:
         self.elsewhere.mkdir()
         self.uri = f"sqlite:///{self.kgcal.home}/mlflow.db"
         self.kgcal.home.mkdir()
-        small = {"size": 300, "k": 8, "epochs": 2, "negatives": "typed=0.5,uniform=0.5", "calibrators": "platt"}
+        small = {"size": 300, "k": 8, "epochs": 2, "training_strategy": "typed=0.5,uniform=0.5", "calibrators": "platt"}
         self.first = self(experiment="other", **small)
 
     def __call__(
@@ -176,7 +191,16 @@ def test_the_run_that_main_opens_is_the_pipelines(mlflow: Mlflow) -> None:
     assert {run.data.tags["kgcal.stage"] for run in nested} == {function.name for function in STAGE_FLOWS}
     assert {run.info.experiment_id for run in nested} == {opened.info.experiment_id}
     [train] = [json.loads(r.data.tags["kgcal.config"]) for r in nested if r.data.tags["kgcal.stage"] == "train"]
-    assert (train["k"], train["negatives"]) == (8, {"typed": 0.5, "uniform": 0.5})
+    assert (train["k"], train["training_strategy"]) == (8, {"typed": 0.5, "uniform": 0.5})
+
+
+def test_the_parameters_are_what_was_trained(mlflow: Mlflow) -> None:
+    """MLflow records what it passes on: no default of a setting that a preset decides may be among it."""
+    params = mlflow.newest("main").data.params
+    assert (params["k"], params["loss"], params["epochs"]) == ("8", "self_adversarial", "2")
+    assert params["training_strategy"] == "typed=0.5,uniform=0.5"
+    assert params["learning_rate"] == "0.005"
+    assert (params["preset"], params["preset.filled"]) == ("default", "none")
 
 
 def test_a_stage_runs_from_another_folder_in_its_run_and_is_reused_in_the_next(mlflow: Mlflow) -> None:
@@ -196,7 +220,7 @@ def test_a_stage_runs_from_another_folder_in_its_run_and_is_reused_in_the_next(m
     assert second.data.tags["mlflow.note.content"] == f"Nothing to do: re-used run `{opened.info.run_id}`."
 
 
-def test_what_cannot_be_ends_the_opened_run_as_failed(mlflow: Mlflow) -> None:
+def test_a_mistake_ends_the_opened_run_as_failed(mlflow: Mlflow) -> None:
     done = mlflow("classify", calibrators="--force", ta="0.3")
     assert done.returncode != 0
     assert "kgcal: the entry point classify has no parameter 'ta': it has tau" in done.stderr

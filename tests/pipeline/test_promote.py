@@ -8,8 +8,9 @@ from mlflow import MlflowClient
 
 from flows.pipeline import pipeline
 from flows.promote import promote
-from kgcore.config import CalibrateConfig, GateConfig, PrepareConfig, TrainConfig
+from kgcore.config import CalibrateGiven, GateConfig, PrepareGiven, TrainGiven
 from kgcore.errors import InputError
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tests.folders import write_folder
 from tests.pipeline.conftest import tags_of
@@ -23,15 +24,15 @@ def client(home: Path) -> MlflowClient:
     return MlflowClient(tracking_uri=f"sqlite:///{home}/mlflow.db")
 
 
-def trained(epochs: int, graph_seed: int = 0) -> dict[str, Any]:
+def trained(epochs: int, graph_seed: int = 0) -> PipelineSummary:
     """The results of a small pipeline; the more epochs, the better its model."""
-    train = TrainConfig(k=16, epochs=epochs, batch_size=128)
-    return pipeline.fn(prepare=PrepareConfig(size=300, graph_seed=graph_seed), train=train)
+    train = TrainGiven(k=16, epochs=epochs, batch_size=128)
+    return pipeline.fn(prepare=PrepareGiven(size=300, graph_seed=graph_seed), train=train)
 
 
-def brier(results: dict[str, Any]) -> float:
+def brier(results: PipelineSummary) -> float:
     """The Brier score of the calibrator that is promoted."""
-    return results["metrics"]["ground_truth"]["platt"]["brier"]
+    return results.results.row("ground_truth", "platt").metrics["brier"]
 
 
 def decided(**options: Any) -> Decision:
@@ -102,7 +103,7 @@ def test_a_gain_within_the_interval_is_not_enough(client: MlflowClient) -> None:
     assert decided().passed
     trained(epochs=60)
     decision = decided(config=GateConfig(level=1 - 1e-16))  # the widest interval
-    assert "is not better beyond the interval" in decision.explanation
+    assert "is not significantly lower" in decision.explanation
     assert not decision.passed
     assert (version_of(client, "champion"), version_of(client, "challenger")) == ("1", "2")
 
@@ -117,12 +118,12 @@ def test_a_champion_of_another_graph_is_not_compared_with() -> None:
 
 def test_corruptions_are_compared_at_the_base_rate_of_the_champion(home: Path, client: MlflowClient) -> None:
     folder = write_folder(home / "mine")
-    config, train = PrepareConfig(dataset=str(folder)), TrainConfig(k=16, epochs=60, batch_size=128)
+    config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
     pipeline.fn(prepare=config, train=train)
     [first] = promote.fn(dataset=str(folder))
     assert first.challenger == "models:/kgcal-mine/1"
     client.set_registered_model_alias("kgcal-mine", "champion", "1")
-    pipeline.fn(prepare=config, train=train, calibrate=CalibrateConfig(base_rate=0.1))
+    pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1))
     with pytest.raises(InputError, match=r"is for a base rate of 0.5, the newest test sample is weighted to 0.1"):
         promote.fn()
     [again] = promote.fn(dataset="mine", base_rate=0.5)

@@ -65,9 +65,9 @@ def test_the_grid_has_the_cells_of_the_papers_tables() -> None:
 @pytest.mark.parametrize(
     ("tables", "datasets", "message"),
     [
-        (("result",), (), "there is no table 'result'"),
+        (("result",), (), "unknown table 'result': the known ones are all"),
         (("results",), ("family",), "the paper has no data set 'family'"),
-        (("base-rate",), ("wn11",), "base-rate has nothing on wn11"),
+        (("base-rate",), ("wn11",), "base-rate covers no run on wn11"),
     ],
 )
 def test_a_table_or_data_set_that_the_paper_lacks_is_reported(

@@ -1,4 +1,4 @@
-"""Models with inverse predicates and a cohort through the real pipeline: stored, seen by strategies, ranked, served."""
+"""Models with inverse predicates and a cohort through the real pipeline: stored, drawn by, and ranked."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ OPTIONS = ("--inverse-relations", "--dropout", "0.1", "--initial-scale", "2", "-
 
 
 @pytest.mark.parametrize("strategy", ["near_miss", "nearest"])
-def test_what_is_stored_scores_as_what_was_measured(tmp_path: Path, strategy: str) -> None:
+def test_the_stored_model_has_the_scores_that_were_evaluated(tmp_path: Path, strategy: str) -> None:
     kgcal = Kgcal(tmp_path)
     results = kgcal.results(*tiny_options(), *OPTIONS, "--calibration-strategy", strategy)
     assert 0 < results["ranks"]["mrr"] <= 1
@@ -37,13 +37,15 @@ def test_what_is_stored_scores_as_what_was_measured(tmp_path: Path, strategy: st
     [
         (("--dropout", "1"), "dropout is 1.0: it must be at least 0 and below 1"),
         (("--dropout", "0.1", "--model", "toruse"), "dropout is 0.1: it must be 0 for toruse"),
-        (("--inverse-relations", "--training-sides", "1"), "object_share is 1: with inverse relations"),
+        (("--inverse-relations", "--training-sides", "object"), "training_sides is object: with inverse relations"),
         (("--cohort-weight", "2"), "cohort_weight is 2.0: it must be at least 0 and at most 1"),
         (("--cohort-temperature", "0"), "cohort_temperature is 0.0: it must be above 0"),
-        (("--calibration-strategy", "kbgan"), "strategy is 'kbgan': it learns while a model is trained"),
+        (("--calibration-strategy", "kbgan"), "calibration_strategy is 'kbgan': this strategy exists in training"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_runs(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+def test_invalid_settings_are_refused_before_anything_runs(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
     kgcal = Kgcal(tmp_path)
     done = kgcal("run", *tiny_options(), *options)
     assert done.returncode == 2

@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,8 +11,9 @@ from mlflow import MlflowClient
 from flows.pipeline import pipeline
 from flows.promote import promote
 from flows.watch import watch
-from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig, WatchConfig
+from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven, WatchConfig
 from kgcore.errors import InputError
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.watch import Seen
 from tests.pipeline.conftest import tags_of
 
@@ -29,7 +29,7 @@ class Champion:
     """
 
     home: Path
-    results: dict[str, Any]
+    results: PipelineSummary
     labels: Path
 
     @property
@@ -45,10 +45,10 @@ class Champion:
 @pytest.fixture
 def champion(home: Path) -> Champion:
     results = pipeline.fn(
-        prepare=PrepareConfig(size=300),
-        train=TrainConfig(k=16, epochs=30, batch_size=128),
-        corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}),
-        calibrate=CalibrateConfig(base_rate=0.4),
+        prepare=PrepareGiven(size=300),
+        train=TrainGiven(k=16, epochs=30, batch_size=128),
+        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}),
+        calibrate=CalibrateGiven(base_rate=0.4),
     )
     [decision] = promote.fn(dataset="family")
     assert decision.passed
@@ -75,7 +75,7 @@ def test_without_a_champion_there_is_nothing_to_watch(home: Path) -> None:
 
 def test_labels_of_unknown_names_are_too_few(champion: Champion) -> None:
     champion.labels.write_text("a\tb\tc\t1\n")
-    with pytest.raises(InputError, match="0 triples can be judged: at least 50 are needed"):
+    with pytest.raises(InputError, match="0 new triples have labels and known names: at least 50 are needed"):
         champion.look()
 
 
@@ -83,7 +83,7 @@ def test_a_look_finds_drift_and_the_same_labels_make_no_second_look(champion: Ch
     seen = champion.look()
     assert (seen.dataset, seen.model, seen.number) == ("family", "models:/kgcal-family/1", 1)
     assert seen.recalibrated == ""
-    assert any("the probabilities are off" in finding for finding in seen.findings)
+    assert any("the probabilities are miscalibrated" in finding for finding in seen.findings)
     assert champion.look() == seen
     note = tags_of(champion.client.get_run(seen.run)).note or ""
     assert note.startswith("Look 1 at models:/kgcal-family/1: ")
@@ -104,7 +104,7 @@ def test_drift_leads_to_one_recalibration_of_the_champion(champion: Champion) ->
     seen, client = champion.look(RECALIBRATE), champion.client
     manifest = json.loads(Path(client.download_artifacts(seen.recalibrated, "manifest.json")).read_text())
     made = {stage: tags_of(client.get_run(run_id)) for stage, run_id in manifest.items()}
-    assert made["train"].adopted == champion.results["runs"]["train"]
+    assert made["train"].adopted == champion.results.runs["train"]
     assert made["prepare"].labels == champion.labels.name
     assert (made["corrupt"].config or {})["calibration_strategy"] == {"uniform": 1.0}  # as the champion was made
     assert (made["calibrate"].config or {})["base_rate"] == 0.4

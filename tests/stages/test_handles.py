@@ -10,7 +10,7 @@ import pytest
 from flows.ensemble import ensemble
 from flows.pipeline import pipeline
 from flows.tune import tune
-from kgcore.config import PrepareConfig, TrainConfig, TuneConfig
+from kgcore.config import PrepareGiven, TrainConfig, TrainGiven, TuneConfig
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
 from tasks.stages.running import StageRun
@@ -63,17 +63,17 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
 def saved(module_home: Path) -> Saved:
     """Two small pipelines, their ensemble and a search: everything that is ever saved."""
     found = Saved()
-    prepare, tiny = PrepareConfig(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
+    prepare, tiny = PrepareGiven(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
-        made = [pipeline.fn(prepare=prepare, train=TrainConfig(model=name, **tiny)) for name in ("transe", "distmult")]
-        pooled = ensemble.fn(runs=[results["pipeline"] for results in made])
+        made = [pipeline.fn(prepare=prepare, train=TrainGiven(model=name, **tiny)) for name in ("transe", "distmult")]
+        pooled = ensemble.fn(runs=[results.pipeline for results in made])
         searched = tune.fn(
             prepare=prepare,
-            train=TrainConfig(**tiny),
+            train=TrainGiven(**tiny),
             config=TuneConfig(trials=1, most_epochs=4, search=("learning_rate",)),
         )
-    found.runs = made[-1]["runs"] | {"pipeline": made[-1]["pipeline"], "ensemble": pooled["run"], "tune": searched.run}
+    found.runs = made[-1].runs | {"pipeline": made[-1].pipeline, "ensemble": pooled.run, "tune": searched.run}
     return found
 
 

@@ -27,7 +27,7 @@ def test_a_password_in_an_address_is_masked(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "place", "reason"),
     [
-        ("postgresql+asyncpg", "127.0.0.1:9", "postgresql+asyncpg is no driver for it"),
+        ("postgresql+asyncpg", "127.0.0.1:9", "postgresql+asyncpg is an asynchronous driver"),
         ("postgresql+oracle", "127.0.0.1:9", "Can't load plugin"),
         ("postgresql", "127.0.0.1:port", "invalid literal"),
         ("postgresql", "127.0.0.1:9", "Connection refused"),

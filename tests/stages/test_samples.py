@@ -1,12 +1,12 @@
 """Test samples of corruptions that a model drew: each model's sample is judged apart from the others."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.pipeline import pipeline
-from kgcore.config import CorruptConfig, GateConfig, PrepareConfig, TrainConfig
+from kgcore.config import CorruptGiven, GateConfig, PrepareGiven, TrainGiven
+from kgcore.report.summary import PipelineSummary
 from tasks.jobs.compare import comparison
 from tasks.jobs.promote import promote_best
 from tasks.tracking.artifacts import CALIBRATOR
@@ -15,12 +15,12 @@ from tasks.tracking.store import open_store
 from tests.folders import write_folder
 
 
-def run(folder: Path, strategy: str, model: str, epochs: int) -> dict[str, Any]:
+def run(folder: Path, strategy: str, model: str, epochs: int) -> PipelineSummary:
     """The results of a pipeline whose test negatives are corruptions, a fifth of them drawn by the model."""
     return pipeline.fn(
-        prepare=PrepareConfig(dataset=str(folder)),
-        train=TrainConfig(model=model, k=8, epochs=epochs, batch_size=128),
-        corrupt=CorruptConfig(calibration_strategy={strategy: 0.2, "uniform": 0.8}, calibration_eta=4),
+        prepare=PrepareGiven(dataset=str(folder)),
+        train=TrainGiven(model=model, k=8, epochs=epochs, batch_size=128),
+        corrupt=CorruptGiven(calibration_strategy={strategy: 0.2, "uniform": 0.8}, calibration_eta=4),
     )
 
 
@@ -33,7 +33,7 @@ def test_samples_that_two_models_drew_are_neither_ranked_nor_judged_together(
     older, newer = run(folder, strategy, "transe", epochs=60), run(folder, strategy, "distmult", epochs=1)
 
     frame = comparison(dataset=str(folder))
-    trained_by = {results["runs"]["train"][:8]: results["model"] for results in (older, newer)}
+    trained_by = {results.runs["train"][:8]: results.model for results in (older, newer)}
     fitted = frame[frame["negatives"] != "none"]
     assert {(row.test, row.model) for row in fitted.itertuples()} == {
         (
@@ -47,14 +47,14 @@ def test_samples_that_two_models_drew_are_neither_ranked_nor_judged_together(
     assert best["transe"] < best["distmult"]  # one ranking of all rows would choose the older model
 
     decision = promote_best(dataset, None, GateConfig())
-    assert f"drawn by the model of {newer['runs']['train'][:8]}" in decision.explanation
+    assert f"drawn by the model of {newer.runs['train'][:8]}" in decision.explanation
     assert "distmult" in decision.explanation
     assert f"the best of {(fitted['model'] == 'distmult').sum()}, against" in decision.explanation
     store = open_store()
     version = aliased(store, dataset, CHALLENGER)
     assert version is not None
     assert decision.challenger == version.uri
-    assert store.model(version.model_id).run_id == newer["runs"]["calibrate"]
-    [base] = store.get(newer["runs"]["train"]).model_ids
+    assert store.model(version.model_id).run_id == newer.runs["calibrate"]
+    [base] = store.get(newer.runs["train"]).model_ids
     assert store.model(version.model_id).base_model == base
     assert store.load_model(version.model_id, CALIBRATOR).negatives == "synthetic"

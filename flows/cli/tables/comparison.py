@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from kgcore.report.summary import word
+from kgcore.report.columns import title
 from tasks.jobs.compare import FURTHER, HIGHEST_FIRST, LABELLED, METRICS, TEST_SAMPLE, setting_columns
 from tasks.tracking.views import best_runs_page
 
@@ -24,7 +24,7 @@ HEADERS = {  # in the order of the table
     "log_loss": "log loss",
     "ece": "ECE",
     "accuracy": "accuracy",
-    **{name: word(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER},  # the one compared by
+    **{name: title(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER},  # the one compared by
     "mrr": "MRR",
     "differs": "differs in",
     "when": "when",
@@ -156,4 +156,4 @@ def _header(name: str) -> str:
 
 
 def _word(metric: str) -> str:
-    return "MRR" if metric == "mrr" else word(metric)
+    return "MRR" if metric == "mrr" else title(metric)

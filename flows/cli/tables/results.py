@@ -1,56 +1,55 @@
 """The results as a person sees them at the end of a run."""
 
-from typing import Any
-
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kgcore.report.summary import METRICS, SHOWN, best, interval, rows, texts, word
+from kgcore.report.columns import first_table, headline, leading, title
+from kgcore.report.results import Results
+from kgcore.report.summary import PipelineSummary
 from tasks.tracking.ui import ui_command
 
 
-def show_results(console: Console, summary: dict[str, Any]) -> None:
+def show_results(console: Console, summary: PipelineSummary) -> None:
     """Print table, re-use, report, and how to open MLflow on them."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("negatives", "calibrator"):
         table.add_column(name)
-    for name in SHOWN:
+    for name in first_table():
         table.add_column(name.replace("_", " "), justify="right")
-    top = best(summary)
-    for negatives, calibrator, values in rows(summary):
-        good = {name for name in METRICS if negatives and values[name] == top[name]}
-        told = zip(SHOWN, texts(values), strict=True)
-        cells = [f"[bold green]{text}[/]" if name in good else text for name, text in told]
-        table.add_row(negatives.replace("_", " "), calibrator.replace("_", " "), *cells)
-    console.print(f"[bold]{escape(summary['model'])} on {escape(summary['dataset'])}[/]")
+    best = summary.results.best()
+    for row in summary.results.rows:
+        judged = [name for name in headline() if row.negatives and name in row.metrics]
+        good = {name for name in judged if row.metrics[name] == best[name]}
+        texts = zip(first_table(), row.texts(first_table()), strict=True)
+        cells = [f"[bold green]{text}[/]" if name in good else text for name, text in texts]
+        table.add_row(row.negatives.replace("_", " "), row.calibrator.replace("_", " "), *cells)
+    console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
     console.print(table)
-    _show_best(console, summary)
-    for note in summary["notes"]:
+    _show_best(console, summary.results)
+    for note in summary.notes:
         console.print(note)
-    relation, ranks = summary["accuracy_per_relation"], summary["ranks"]
+    relation, ranks = summary.accuracy_per_relation, summary.ranks
     console.print(
         f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}"
     )
     hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
     console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
-    again = [stage for stage in summary["runs"] if stage not in summary["reused"]]
-    console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary['reused']) or 'none'}")
-    console.print(f"report: {summary['report']}", soft_wrap=True)
+    again = [stage for stage in summary.runs if stage not in summary.reused]
+    console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary.reused) or 'none'}")
+    console.print(f"report: {summary.report}", soft_wrap=True)
     console.print(f"MLflow: {ui_command()}", soft_wrap=True)
 
 
-def _show_best(console: Console, summary: dict[str, Any]) -> None:
-    """A line on the calibrator with the best Brier score: what it is good for, with intervals."""
-    fitted = [row for row in rows(summary) if row[0]]
-    if not fitted:
+def _show_best(console: Console, results: Results) -> None:
+    """Print the metrics of the calibrator with the best Brier score: one for each family, with its interval."""
+    row = results.best_fitted()
+    if row is None:
         return
-    negatives, calibrator, values = min(fitted, key=lambda row: row[2]["brier"])
-    told = []
-    for name in ("brier", "smooth_ece", "auroc"):
-        if name in values:
-            # that of smooth ECE says how it varies, not where the truth is (docs/decisions/0006-metrics.md)
-            ends = interval(summary, negatives, calibrator, name) if name != "smooth_ece" else None
-            told.append(f"{word(name)} {values[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
-    console.print(escape(f"best: {negatives} {calibrator}, ".replace("_", " ") + ", ".join(told)))
+    texts = []
+    for name in (name for name in leading() if name in row.metrics):
+        # the interval of smooth ECE shows how it varies, not where the true value is (docs/decisions/0006-metrics.md)
+        ends = row.intervals.get(name) if name != "smooth_ece" else None
+        texts.append(f"{title(name)} {row.metrics[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
+    console.print(escape(f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)))

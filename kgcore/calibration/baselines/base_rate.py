@@ -1,4 +1,4 @@
-"""The baseline that knows only how common positives are."""
+"""The baseline that knows only the base rate."""
 
 from typing import Any, Self
 
@@ -12,8 +12,13 @@ from kgcore.registries import BASELINES
 
 @BASELINES.register("base_rate")
 class BaseRate(Calibrator):
-    """q = alpha for every triple; Brier score alpha (1 - alpha) on data at that rate. A calibrator worth its name
-    is better than this (paper, section 5.2)."""
+    """q = alpha for every triple.
+
+    On data with base rate alpha its Brier score is alpha (1 - alpha), which a useful calibrator beats (paper, section
+    5.2).
+
+    alpha  base rate, in (0, 1)
+    """
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha

@@ -1,4 +1,4 @@
-"""The baseline that does nothing: the score taken as a log-odds."""
+"""The baseline without calibration: the score is read as a log-odds."""
 
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from kgcore.registries import BASELINES
 
 @BASELINES.register("uncalibrated")
 class Uncalibrated(Calibrator):
-    """q = 1 / (1 + exp(-f)); what a score is taken for when nobody calibrates (paper, section 5)."""
+    """q = 1 / (1 + exp(-f)) for a score f, the usual reading of a score without calibration (paper, section 5)."""
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:

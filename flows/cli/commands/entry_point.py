@@ -1,0 +1,24 @@
+"""The hidden command that the entry points of MLproject call."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.mlproject import translated
+from flows.cli.terminal import fail
+from kgcore.errors import InputError
+
+
+def add_entry_point(app: typer.Typer) -> None:
+    """Add `project ENTRY --name value ...`, which runs the command of an entry point with these values."""
+
+    def project(entry: str, values: Annotated[list[str], typer.Argument()] = []) -> None:  # noqa: B006
+        """Run the command of an entry point of MLproject: `--name value` for each of its parameters."""
+        try:
+            arguments = translated(app, entry, values)
+        except InputError as error:
+            fail(str(error))
+        app(arguments, prog_name="kgcal")
+
+    # the values may look like options of this command: they are passed on as they are
+    app.command("project", hidden=True, context_settings={"allow_interspersed_args": False})(project)

@@ -1,0 +1,55 @@
+"""`kgcal compare` and `kgcal datasets`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.tables.comparison import show_comparison
+from flows.cli.terminal import check_target, console, guarded
+from kgcore.errors import InputError
+from tasks.jobs.compare import METRICS, NEGATIVES, comparison, write_csv
+from tasks.workspace.catalogue import catalogue
+
+
+@guarded
+def compare(
+    dataset: Annotated[
+        str | None, typer.Option(help="data set, a name or a folder; without it, one table per data set")
+    ] = None,
+    metric: Annotated[str, typer.Option(help=f"metric to sort by: {', '.join(METRICS)}")] = "brier",
+    negatives: Annotated[
+        str | None, typer.Option(help=f"only calibrators fitted on these negatives: {' or '.join(NEGATIVES)}")
+    ] = None,
+    base_rate: Annotated[float | None, typer.Option(help="only runs that stated this base rate")] = None,
+    top: Annotated[int, typer.Option(help="rows of each table; 0 = all")] = 20,
+    csv: Annotated[Path | None, typer.Option(help="also write all rows, with every setting, to this file")] = None,
+) -> None:
+    """Compare the evaluated calibrators of all finished runs, best first."""
+    if top < 0:
+        raise InputError(f"top is {top}: it must be at least 0")
+    if csv is not None:
+        check_target(csv, "--csv")
+    frame = comparison(metric, dataset, negatives, base_rate)
+    if csv is not None:
+        write_csv(frame, csv)
+    show_comparison(console, frame, metric, top)
+
+
+@guarded
+def datasets() -> None:
+    """List the data sets: sizes, source, and what is already on this machine."""
+    for entry in catalogue():
+        words = ("train triples", "entities", "relations")
+        known = [f"{n:,} {word}" for n, word in zip(entry.counts, words, strict=True) if n is not None]
+        size = "any --size; " if entry.generated else f"{', '.join(known)}; " if known else ""
+        console.print(f"[bold]{entry.name:<10}[/] {entry.title}", soft_wrap=True)
+        console.print(
+            f"{'':<10} {size}{'here: ' + ', '.join(entry.here) if entry.here else 'not here yet'}", soft_wrap=True
+        )
+
+
+def add_overviews(app: typer.Typer) -> None:
+    """Add `compare` and `datasets`."""
+    app.command("compare")(compare)
+    app.command("datasets")(datasets)

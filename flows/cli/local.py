@@ -1,0 +1,37 @@
+"""The commands `kgcal up`, `kgcal down` and `kgcal status`."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.terminal import console, guarded
+from flows.local.down import down
+from flows.local.status import status
+from flows.local.up import MLFLOW_PORT, PREFECT_PORT, up
+
+MlflowPort = Annotated[int | None, typer.Option(help=f"port on 127.0.0.1 [{MLFLOW_PORT}]", min=1024, max=65535)]
+PrefectPort = Annotated[int | None, typer.Option(help=f"port on 127.0.0.1 [{PREFECT_PORT}]", min=1024, max=65535)]
+
+
+def run_up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
+    """Start MLflow, Prefect, a worker and the deployments on this machine, as far as they do not run yet."""
+    up(mlflow_port, prefect_port)
+    run_status()
+
+
+def run_down() -> None:
+    """Cancel the worker's runs, and stop what `kgcal up` has started."""
+    stopped = down()
+    console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def run_status() -> None:
+    """Show the services of `kgcal up`, and the active flow runs of the worker."""
+    for line in status():
+        console.print(f"{line.name:<8} {line.state:<12} {line.place}", soft_wrap=True)
+
+
+def add_local_commands(app: typer.Typer) -> None:
+    """Add the three commands to the command line."""
+    for name, function in (("up", run_up), ("down", run_down), ("status", run_status)):
+        app.command(name)(guarded(function))

@@ -1,0 +1,164 @@
+"""The entry points of MLproject: their parameters, their text, and their translation into commands of kgcal."""
+
+import difflib
+import inspect
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import Field, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from prefect import Flow
+from typer.core import TyperArgument, TyperGroup, TyperOption
+from typer.main import get_command
+
+from flows.ensemble import ensemble
+from flows.promote import promote
+from flows.recalibrate import recalibrate
+from flows.stages import STAGE_FLOWS
+from flows.tune import tune
+from flows.watch import watch
+from kgcore.config.base import default_of, default_text
+from kgcore.config.given import BY_PRESET
+from kgcore.errors import InputError
+
+SAME_AS_MODEL = "run"  # an argument of `kgcal recalibrate` that means the same as an option
+OTHERS: tuple[Flow[..., Any], ...] = (*STAGE_FLOWS, recalibrate, promote, watch, tune, ensemble)
+COMMANDS = {"main": "run", **{function.name: function.name for function in OTHERS}}  # entry point -> command of kgcal
+WITH_PRESET = ("main", *(function.name for function in OTHERS if "preset" in inspect.signature(function.fn).parameters))
+HEAD = """\
+# Made by `make mlproject` from the options of the commands. `kgcal ENTRY --help` explains them (`kgcal run --help` for
+# main).
+#
+# mlflow run . -e ENTRY --env-manager local -P name=value
+#
+# Set MLFLOW_TRACKING_URI first. Lists and tables are written with commas, -P training_strategy=typed=0.5,uniform=0.5;
+# files and folders with their whole paths. An empty value means "not given".
+#
+# MLflow records the default of a declared parameter as if it had been given. Settings that a preset may decide are
+# therefore not declared: give them all the same, -P epochs=20. Comments list them with the defaults that apply if the
+# preset has no value.
+name: kgcal
+
+python_env: python_env.yaml
+
+entry_points:
+"""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an entry point and the option that it stands for.
+
+    option    "" for the arguments of the command, which have no name
+    default   the value that MLflow passes on if none is given; "" for none
+    declared  whether MLproject declares it; the others may be given all the same
+    negative  the option that says no to a flag; "" if the flag has none, None if the option is not a flag
+    """
+
+    name: str
+    option: str
+    default: str | int | float
+    declared: bool
+    negative: str | None
+
+    @property
+    def kind(self) -> str:
+        """The type that MLflow shows; it does not check it."""
+        return type(self.default).__name__.replace("str", "string")
+
+    def argument(self, text: str) -> list[str]:
+        """The words of the command for a value: none if the value is empty. Raises InputError."""
+        if not text:
+            return []
+        if not self.option:
+            return text.split(",")
+        if self.negative is None:
+            return [f"{self.option}={text}"]  # in one word, so that no value is read as an option
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"{self.name} is {text!r}: it must be true or false")
+        named = self.option if text.lower() == "true" else self.negative
+        return [named] if named else []
+
+
+def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
+    """The parameters of an entry point: the arguments and options of its command.
+
+    Left out are files that the command writes, because MLflow runs it in another folder than the user's, and an
+    argument that means the same as an option. Raises InputError for an unknown entry point.
+    """
+    if entry not in COMMANDS:
+        raise InputError(f"there is no entry point {entry!r}: the known ones are {', '.join(COMMANDS)}")
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    items = [i for i in group.commands[COMMANDS[entry]].params if isinstance(i, TyperOption | TyperArgument)]
+    [callback] = [known.callback for known in app.registered_commands if known.name == COMMANDS[entry]]
+    assert callback is not None
+    annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
+    annotations = {name: arguments for name, arguments in annotations.items() if arguments}
+    files = {name for name, arguments in annotations.items() if Path in (arguments[0], *get_args(arguments[0]))}
+    named = [(item, str(item.name)) for item in items]
+    return [
+        _parameter(item, _setting(annotations[name]), entry in WITH_PRESET)
+        for item, name in named
+        if name in annotations.keys() - files - {SAME_AS_MODEL}
+    ]
+
+
+def _setting(annotation: tuple[Any, ...]) -> "Field[Any] | None":
+    """The setting that an option is made from, if it is made from one."""
+    return next((part for part in annotation if isinstance(part, Field)), None)
+
+
+def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", with_preset: bool) -> Parameter:
+    name = str(item.name)
+    if isinstance(item, TyperArgument):
+        return Parameter(name, "", "", True, None)
+    default: Any = item.default if setting is None else default_of(setting)
+    if item.envvar or default is None or default == {}:
+        default = ""  # the environment variable decides, or nothing does
+    elif isinstance(default, bool):
+        default = str(default).lower()
+    elif setting is not None and isinstance(default, tuple | dict):
+        default = default_text(setting)
+    negative = "".join(item.secondary_opts) if item.is_flag else None
+    return Parameter(name, item.opts[0], default, not (with_preset and name in BY_PRESET), negative)
+
+
+def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]:
+    """The command of kgcal for an entry point with these values: --name, value, --name, value, ...
+
+    Raises InputError for a name that the entry point does not have: MLflow passes on every name.
+    """
+    known = {parameter.name: parameter for parameter in parameters(app, entry)}
+    arguments = [COMMANDS[entry]]
+    if len(values) % 2:
+        raise InputError(f"the entry point {entry} takes --name value for each parameter: {values[-1]!r} has no value")
+    for name, value in zip(values[::2], values[1::2], strict=True):
+        name = name.removeprefix("--")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, cutoff=0.5) or known
+            raise InputError(f"the entry point {entry} has no parameter {name!r}: it has {', '.join(near)}")
+        arguments += known[name].argument(value)
+    return arguments
+
+
+def project_text(app: typer.Typer) -> str:
+    """The MLproject file."""
+    return HEAD + "".join(_entry_text(entry, parameters(app, entry)) for entry in COMMANDS)
+
+
+def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
+    """The YAML of an entry point."""
+    declared, others = [p for p in known if p.declared], [p for p in known if not p.declared]
+    text = f"  {entry}:\n    parameters:\n"
+    text += "".join(f"      {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in declared)
+    if others:
+        text += "      # a preset may decide:\n"
+        text += "".join(f"      #   {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in others)
+    # as a module, so that the code of the checkout runs in any environment
+    words = f"python -m flows.cli project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)
+    lines = textwrap.wrap(words, 110, break_long_words=False, break_on_hyphens=False)
+    return text + "    command: >-\n" + "".join(f"      {line}\n" for line in lines).replace("\0", " ")

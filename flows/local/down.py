@@ -1,0 +1,52 @@
+"""`kgcal down`: cancel the worker's runs and stop what `kgcal up` has started."""
+
+import logging
+
+from flows.local.flow_runs import cancel_runs, end_runs
+from flows.local.prefect_server import client_of
+from flows.local.processes import stop
+from flows.local.status import local_api
+from flows.local.up import services_lock
+from kgcore.errors import InputError
+from tasks.tracking.store import open_store
+from tasks.workspace.services import MLFLOW, PREFECT, WORKER, Service, recorded_services
+from tasks.workspace.settings import home, tracking_uri
+
+log = logging.getLogger("kgcal")
+
+
+def down(seconds: float = 30.0) -> list[str]:
+    """Cancel the worker's runs, stop the services, mark the runs of dead processes; return the names of the services.
+
+    seconds  time that cancelled runs have to end; afterwards they are killed and marked as crashed
+    """
+    with services_lock():
+        known = recorded_services()
+        if api := local_api():
+            try:
+                _end_flow_runs(api, known.get(WORKER), seconds)
+            except InputError as error:  # a server that fails must not keep the services running
+                log.warning("flow runs could not be cancelled: %s", error)
+        stopped = [name for name in (WORKER, PREFECT, MLFLOW) if name in known]
+        for name in stopped:
+            stop(known[name])
+    _mark_dead_runs()
+    return stopped
+
+
+def _end_flow_runs(api: str, worker: Service | None, seconds: float) -> None:
+    with client_of(api) as client:
+        if worker is not None and worker.alive():
+            cancel_runs(client, seconds)
+            stop(worker)
+        end_runs(client)
+
+
+def _mark_dead_runs() -> None:
+    """Mark MLflow runs as KILLED whose process is gone. Creates no store."""
+    if tracking_uri().startswith("sqlite:") and not (home() / "mlflow.db").is_file():
+        return
+    try:
+        open_store().reap()
+    except InputError as error:
+        log.warning("runs of dead processes could not be marked: %s", error)

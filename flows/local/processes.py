@@ -1,0 +1,135 @@
+"""Programs that keep running after the command that started them: start, wait, keep, stop."""
+
+import hashlib
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import psutil
+
+from kgcore.errors import InputError
+from tasks.workspace.network import port_is_taken
+from tasks.workspace.services import (
+    TOKEN_VARIABLE,
+    Service,
+    log_file,
+    recorded_services,
+    services_folder,
+    write_record,
+)
+from tasks.workspace.settings import ensure_home, masked
+
+READY_SECONDS = 90.0  # until a server answers
+
+
+def start(
+    name: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    port: int | None = None,
+    health: str = "",
+    setup: str = "",
+) -> Service:
+    """Start a program in the background, with its output in its log file, and record it.
+
+    environment  variables besides those of this process
+    port         port of 127.0.0.1 that the program will listen on
+    health       path that answers with status 200 when the program is ready
+    setup        digest of the settings, see `setup_digest`
+
+    Raises InputError if the port is taken.
+    """
+    if port is not None and port_is_taken(port):
+        raise InputError(f"port {port} of 127.0.0.1 is taken by another program: name another with --{name}-port")
+    ensure_home()
+    services_folder().mkdir(exist_ok=True)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a worker that inherits this cannot be interrupted
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    token, url = secrets.token_hex(8), f"http://127.0.0.1:{port}" if port is not None else ""
+    with log_file(name).open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            env=os.environ | environment | {TOKEN_VARIABLE: token},
+            cwd=services_folder(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    service = Service(name, process.pid, token, url, url + health if url else "", setup)
+    try:
+        write_record([*(other for other in recorded_services().values() if other.name != name), service])
+        end = time.monotonic() + 5
+        while process.poll() is None and not service.alive() and time.monotonic() < end:
+            time.sleep(0.01)  # a process that starts has an empty environment, and so no token, for a moment
+    except BaseException:
+        process.kill()
+        raise
+    return service
+
+
+def wait(service: Service, ready: Callable[[], bool] | None = None, seconds: float = READY_SECONDS) -> None:
+    """Return when the service answers and `ready` returns True.
+
+    Raises InputError, with the last line of the log, if the service ends or needs longer than `seconds`.
+    """
+    end = time.monotonic() + seconds
+    while not (service.ready() and (ready is None or ready())):
+        dead = not service.alive()
+        if dead or time.monotonic() > end:
+            lines = log_file(service.name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            what = "ended" if dead else f"does not answer after {seconds:.0f} seconds"
+            last = masked(lines[-1].strip()) if lines else "its log is empty"
+            raise InputError(f"{service.name} {what}: {last} (log: {log_file(service.name)})")
+        time.sleep(0.3)
+
+
+def keep(name: str, setup: str, seconds: float = 20.0) -> bool:
+    """Return whether the service `name` runs already with this setup; otherwise stop what is left of it.
+
+    seconds  how long a live service may take to answer
+    """
+    service = recorded_services().get(name)
+    if service is None:
+        return False
+    end = time.monotonic() + seconds
+    while service.alive() and service.setup == setup:
+        if service.ready():
+            return True
+        if time.monotonic() > end:
+            break
+        time.sleep(0.5)
+    stop(service)
+    return False
+
+
+def stop(service: Service) -> None:
+    """End the service and all processes that it started, and remove it from the record."""
+    if service.alive():
+        process = psutil.Process(service.pid)
+        end_processes([*process.children(recursive=True), process])
+    write_record(other for other in recorded_services().values() if other.name != service.name)
+
+
+def end_processes(processes: Sequence[psutil.Process], seconds: float = 10.0) -> None:
+    """Send SIGTERM to the processes, and SIGKILL after `seconds` to those that still run."""
+    for process in processes:
+        _signal(process, signal.SIGTERM)
+    _, left = psutil.wait_procs(processes, seconds)
+    for process in left:
+        _signal(process, signal.SIGKILL)
+    psutil.wait_procs(left, seconds)
+
+
+def setup_digest(*settings: str) -> str:
+    """Return a digest of a service's settings: addresses may contain passwords, which the record must not."""
+    return hashlib.sha256(" ".join(settings).encode()).hexdigest()[:16]
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)

@@ -1,0 +1,66 @@
+"""`kgcal status`: the services of `kgcal up`, and the flow runs of its worker."""
+
+import logging
+from dataclasses import dataclass
+
+from flows.local.flow_runs import active_runs
+from flows.local.prefect_server import client_of
+from tasks.tracking.store import open_store
+from tasks.workspace.services import MLFLOW, PREFECT, WORKER, Service, log_file, recorded_services
+from tasks.workspace.settings import masked, mlflow_server
+
+log = logging.getLogger("kgcal")
+
+
+@dataclass(frozen=True)
+class StatusLine:
+    """A line of `kgcal status`.
+
+    name   mlflow, prefect, worker or run
+    state  up, dead, not started, elsewhere, does not answer; of a flow run its state in Prefect
+    place  an address, a process, a log file; of a flow run its name and id; '' if there is nothing to show
+    """
+
+    name: str
+    state: str
+    place: str
+
+
+def status() -> list[StatusLine]:
+    """Return a line for each service and for each active flow run of the worker.
+
+    Raises InputError if the record of services, a named MLflow server or a live Prefect server cannot be read.
+    """
+    known = recorded_services()
+    lines = [_service_line(name, known.get(name)) for name in (MLFLOW, PREFECT, WORKER)]
+    if api := local_api():
+        with client_of(api) as client:
+            runs = active_runs(client)
+        lines += [StatusLine("run", (run.state_name or "").lower(), f"{run.name} ({run.id})") for run in runs]
+    return lines
+
+
+def local_api() -> str | None:
+    """Return the API URL of the Prefect server that `kgcal up` started from this home; None if it does not answer.
+
+    Logs a warning if the server's process is alive and does not answer.
+    """
+    server = recorded_services().get(PREFECT)
+    if server is None or not server.alive():
+        return None
+    if not server.ready():
+        log.warning("the Prefect server of kgcal up, %s, does not answer: continuing without it", server.url)
+        return None
+    return f"{server.url}/api"
+
+
+def _service_line(name: str, service: Service | None) -> StatusLine:
+    if service is None:
+        if name == MLFLOW and (uri := mlflow_server()):
+            open_store()  # raises InputError if the server does not answer
+            return StatusLine(name, "elsewhere", masked(uri))
+        return StatusLine(name, "not started", "")
+    if not service.alive():
+        return StatusLine(name, "dead", f"log: {log_file(name)}")
+    state = "up" if service.ready() else "does not answer"
+    return StatusLine(name, state, service.url or f"process {service.pid}")

@@ -1,0 +1,79 @@
+"""`kgcal up`: start the servers, the deployments and the worker that do not run yet."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from filelock import FileLock, Timeout
+from prefect.settings import PREFECT_API_URL
+
+from flows.local.deployments import CHECKOUT, deploy
+from flows.local.mlflow_server import start_mlflow
+from flows.local.prefect_database import create_prefect_database
+from flows.local.prefect_server import client_of, start_prefect
+from flows.local.prefect_setup import set_up_server
+from flows.local.processes import stop
+from flows.local.worker import start_worker
+from kgcore.errors import InputError
+from tasks.workspace.services import MLFLOW, PREFECT, recorded_services
+from tasks.workspace.settings import ensure_home, masked
+
+MLFLOW_PORT, PREFECT_PORT = 5000, 4200
+
+
+def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:
+    """Start what does not run yet, and wait until each service answers.
+
+    mlflow_port, prefect_port  ports of 127.0.0.1; None: the port of the last time, or else MLFLOW_PORT and PREFECT_PORT
+
+    Raises InputError if the environment names a Prefect server, a port is taken, a server does not come up or the
+    deployments cannot be created. What this call has started is stopped in that case.
+    """
+    if not (CHECKOUT / "prefect.yaml").is_file():
+        raise InputError(f"kgcal up needs prefect.yaml from the project's checkout: {CHECKOUT} does not have it")
+    _refuse_another_server()
+    with services_lock():
+        before = recorded_services()
+        try:
+            with ThreadPoolExecutor(1) as background:
+                database = background.submit(create_prefect_database)
+                start_mlflow(_port(MLFLOW, mlflow_port, MLFLOW_PORT))
+                database.result()
+            api = start_prefect(_port(PREFECT, prefect_port, PREFECT_PORT))
+            with client_of(api) as client:
+                set_up_server(client)
+                deploy(client, api)
+                start_worker(client, api)
+        except BaseException:
+            for name, service in reversed(recorded_services().items()):
+                if before.get(name) != service:
+                    stop(service)
+            raise
+
+
+@contextmanager
+def services_lock() -> Iterator[None]:
+    """Hold the home's lock: one `kgcal up` or `kgcal down` runs at a time. Raises InputError if another one runs."""
+    lock = FileLock(ensure_home() / "services.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError("another kgcal up or kgcal down of this home is running: wait until it ends") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _refuse_another_server() -> None:
+    named, server = PREFECT_API_URL.value(), recorded_services().get(PREFECT)
+    if named and (server is None or named.removesuffix("/") != f"{server.url}/api"):
+        raise InputError(
+            f"PREFECT_API_URL names a Prefect server already, {masked(named)}: unset it to start a server of your own, "
+            "or create the deployments there with `prefect deploy --all`"
+        )
+
+
+def _port(name: str, asked: int | None, default: int) -> int:
+    before = recorded_services().get(name)
+    return asked or (int(before.url.rsplit(":", 1)[1]) if before else default)

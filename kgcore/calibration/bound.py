@@ -1,0 +1,125 @@
+"""A fitted calibrator with the model, the graph and the base rate it belongs to, and its file format."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.shift import check_base_rate, shift
+from kgcore.errors import InputError, MismatchError
+from kgcore.registries import BASELINES, CALIBRATORS
+
+FORMAT = 3  # format 1 has no fitted_at, formats 1 and 2 have no corruptions
+
+
+@dataclass(frozen=True)
+class CorruptionSettings:
+    """How the synthetic negatives of a calibrator were drawn.
+
+    strategy  corruption strategy -> its share, each above 0
+    sides     the replaced side: subject, object, both, bernoulli or object=SHARE
+    filtered  whether known facts were left out
+    """
+
+    strategy: dict[str, float]
+    sides: str
+    filtered: bool
+
+
+@dataclass(frozen=True)
+class BoundCalibrator:
+    """A fitted calibrator that knows its model, its graph and its base rate.
+
+    name         registered name of the calibrator or the baseline
+    negatives    where its negatives came from: ground_truth, synthetic, or none for a baseline
+    base_rate    the share of positives that its probabilities assume, in (0, 1)
+    model        fingerprint of the model whose scores it takes
+    dataset      fingerprint of the graph it was fitted on
+    calibrator   the fitted map
+    fitted_at    share of positives, by weight, in the sample it was fitted on; None: equal to base_rate
+    corruptions  how its synthetic negatives were drawn; its probabilities are valid against triples that are false in
+                 that way. None for other negatives.
+    """
+
+    name: str
+    negatives: str
+    base_rate: float
+    model: str
+    dataset: str
+    calibrator: Calibrator
+    fitted_at: float | None = None
+    corruptions: CorruptionSettings | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name in tables and metrics: `ground_truth.platt`; for a baseline only `uncalibrated`."""
+        return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
+
+    def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
+        """Map scores (n,) to probabilities (n,) in [0, 1].
+
+        model       fingerprint of the model that gave the scores
+        predicates  (n,) the predicates of the triples; needed where each predicate has its own map
+
+        Raises MismatchError when the scores come from another model, InputError when needed predicates are missing.
+        """
+        if model != self.model:
+            raise MismatchError(
+                f"the calibrator {self.label} belongs to model {self.model[:12]}, "
+                f"but the scores come from model {model[:12]}"
+            )
+        if predicates is None and self.calibrator.by_predicate:
+            raise InputError(f"the calibrator {self.label} has a map for each predicate: pass the predicates, too")
+        probabilities = self.calibrator.predict_of(scores, predicates)
+        if self.fitted_at is None:
+            return probabilities
+        return shift(probabilities, self.fitted_at, self.base_rate)
+
+    def at(self, base_rate: float) -> Self:
+        """The same calibrator for another base rate in (0, 1), without a new fit: `shift` moves its log-odds.
+
+        The shift always starts at the base rate of the fit, so moving away and back gives the same calibrator. A
+        baseline is shifted in the same way. Raises InputError for a base rate out of range.
+        """
+        check_base_rate("base_rate", base_rate)
+        fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
+        return replace(self, base_rate=base_rate, fitted_at=None if base_rate == fitted_at else fitted_at)
+
+    def to_json(self) -> dict[str, Any]:
+        """The calibrator as plain JSON, without code."""
+        return {
+            "format": FORMAT,
+            "calibrator": self.name,
+            "negatives": self.negatives,
+            "base_rate": self.base_rate,
+            "fitted_at": self.fitted_at,
+            "corruptions": None if self.corruptions is None else asdict(self.corruptions),
+            "model": self.model,
+            "dataset": self.dataset,
+            "parameters": self.calibrator.parameters(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read the calibrator that `to_json` wrote, in this format or an earlier one.
+
+        Raises InputError for another format and for an unknown calibrator.
+        """
+        if data.get("format") not in range(1, FORMAT + 1):
+            raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads 1 to {FORMAT}")
+        corruptions = data.get("corruptions")
+        return cls(
+            name=data["calibrator"],
+            negatives=data["negatives"],
+            base_rate=data["base_rate"],
+            model=data["model"],
+            dataset=data["dataset"],
+            calibrator=stored_class(data["calibrator"]).from_parameters(data["parameters"]),
+            fitted_at=data.get("fitted_at"),
+            corruptions=None if corruptions is None else CorruptionSettings(**corruptions),
+        )
+
+
+def stored_class(name: str) -> type[Calibrator]:
+    """The calibrator or baseline with the name that a file holds. Raises InputError for an unknown name."""
+    return BASELINES.get(name) if name in BASELINES.names() else CALIBRATORS.get(name)

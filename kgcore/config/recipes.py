@@ -1,0 +1,147 @@
+"""The values of the presets: how each trains the paper's four models on a data set.
+
+docs/decisions/0001-paper-and-code.md and 0005-presets.md give the sources and the reasons.
+"""
+
+from typing import Any
+
+from kgcore.config.given import CalibrateGiven, CorruptGiven, TrainGiven
+from kgcore.config.stages import CalibrateConfig
+
+MODELS = ("transe", "distmult", "complex", "hole")
+
+# paper: training rows and batches per epoch of the published code
+_PAPER_BATCHES = {"wn11": (110_361, 64), "fb13": (316_232, 32), "yago39k": (354_996, 64)}
+_PAPER_PROTOCOL = TrainGiven(
+    training_strategy={"uniform": 1.0}, training_sides="both", chunk_size=1, learning_rate_end=1.0
+)
+_PAPER_LINK_PREDICTION = {
+    "fb15k-237": TrainGiven(
+        k=350,
+        training_eta=30,
+        epochs=4000,
+        learning_rate=5e-5,
+        batch_size=-(-272_115 // 64),
+        lp_weight=1e-4,
+        lp_power=2.0,
+    ),
+    "wn18rr": TrainGiven(
+        k=200,
+        training_eta=20,
+        epochs=4000,
+        learning_rate=5e-4,
+        batch_size=-(-86_835 // 10),
+        lp_weight=0.05,
+        lp_power=3.0,
+    ),
+}
+PAPER_CORRUPTIONS = CorruptGiven(
+    calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_filtered=False
+)
+
+# default: the loss for a data set and model, where another loss than the usual one is better
+DEFAULT_LOSSES = {
+    ("wn11", "distmult"): "multiclass_nll",
+    ("wn11", "complex"): "multiclass_nll",
+    ("wn11", "hole"): "pairwise",
+    ("fb13", "distmult"): "multiclass_nll",
+    ("fb13", "complex"): "multiclass_nll",
+    ("fb13", "hole"): "pairwise",
+}
+# Corruptions that stay in the range of a predicate, as labelled negatives do
+_CORRUPTIONS_LIKE_NEGATIVES = {
+    "fb13": TrainGiven(training_strategy={"typed": 1.0}, training_sides="bernoulli"),
+    "yago39k": TrainGiven(training_strategy={"typed": 0.5, "uniform": 0.5}),
+}
+# Data sets with more training triples need fewer passes
+_EPOCHS = {"wn11": 12, "fb13": 8, "yago39k": 8, "fb15k-237": 15, "wn18rr": 25}
+_EPOCHS_OF_TRANSE = {"wn11": 100, "fb13": 30, "yago39k": 15}
+# These losses compare a positive only with its own corruptions: without a strong regulariser TransE overfits by them
+_TRANSE_BY_LOSS = {
+    "pairwise": TrainGiven(learning_rate=2e-3, lp_weight=5.0, lp_power=3.0),
+    "multiclass_nll": TrainGiven(learning_rate=2e-3, lp_weight=1.0, lp_power=3.0),
+}
+# Dot products need a large step and a regulariser: without it they overfit WN11. The steeper the loss, the stronger the
+# regulariser (docs/decisions/0005-presets.md)
+_LP_WEIGHTS = {"self_adversarial": 0.015, "nll": 0.05, "multiclass_nll": 0.1, "pairwise": 1.0}
+_LP_WEIGHTS_LIKE_NEGATIVES = _LP_WEIGHTS | {"multiclass_nll": 0.05}
+_LP_FACTORS = {"hole": 5.0}  # the embeddings of HolE are sums over frequencies
+_SLOW = {("hole", "self_adversarial"), ("hole", "nll")}  # a third of the step size, two and a half times the epochs
+# For ranks, each step compares its positives with a thousand shared entities, each side separately
+_LINK_PREDICTION = TrainGiven(
+    k=200,
+    training_eta=1000,
+    batch_size=512,
+    chunk_size=512,
+    sides_apart=True,
+    learning_rate=0.03,
+    lp_weight=0.1,
+    lp_power=3.0,
+)
+
+
+def _cohort(temperature: float, **settings: Any) -> TrainGiven:
+    """Settings that subtract half of the cohort's level from a score."""
+    return TrainGiven(cohort_weight=0.5, cohort_temperature=temperature, **settings)
+
+
+# default: found by searches on validation, for a data set, model and loss
+_FOUND = {
+    ("wn11", "transe", "self_adversarial"): _cohort(0.5, loss_options={"margin": 1.5}),
+    ("wn11", "transe", "nll"): _cohort(0.5),
+    ("wn11", "distmult", "multiclass_nll"): TrainGiven(
+        epochs=39, training_eta=34, learning_rate=0.0901, lp_weight=0.115
+    ),
+    ("wn11", "complex", "multiclass_nll"): _cohort(1.0, epochs=96),
+    ("wn11", "hole", "pairwise"): TrainGiven(epochs=24, training_eta=12, learning_rate=0.131, lp_weight=6.87),
+    ("fb13", "transe", "self_adversarial"): _cohort(0.5, loss_options={"margin": 4.0}),
+    ("fb13", "distmult", "multiclass_nll"): _cohort(1.0, epochs=16),
+    ("fb13", "complex", "multiclass_nll"): _cohort(1.0, epochs=16),
+    ("fb13", "hole", "pairwise"): TrainGiven(epochs=16),
+}
+
+# best: in addition to default
+_BEST = {
+    ("wn11", "transe"): TrainGiven(k=200, epochs=200, cohort_temperature=0.25),
+    ("fb13", "transe"): TrainGiven(k=200, epochs=120, training_eta=50),
+}
+BEST_CALIBRATORS = CalibrateGiven(calibrators=(*CalibrateConfig().calibrators, "per_relation"))
+
+LOSSES = tuple(_LP_WEIGHTS)
+
+
+def paper(dataset: str) -> TrainGiven:
+    """The training settings of `paper` on a data set."""
+    rows, batches = _PAPER_BATCHES.get(dataset, (0, 64))
+    usual = TrainGiven(
+        k=100, training_eta=20, epochs=1000, learning_rate=1e-4, batch_size=-(-rows // batches) if rows else 1152
+    )
+    return _PAPER_PROTOCOL.over(_PAPER_LINK_PREDICTION.get(dataset, usual))
+
+
+def default(dataset: str, model: str, loss: str) -> TrainGiven:
+    """The training settings of `default` on a data set, for one of MODELS with one of LOSSES."""
+    found = _FOUND.get((dataset, model, loss), TrainGiven())
+    return found.over(_transe(dataset, loss) if model == "transe" else _dot_product(dataset, model, loss))
+
+
+def best(dataset: str, model: str, loss: str) -> TrainGiven:
+    """The training settings of `best` on a data set, for one of MODELS with one of LOSSES."""
+    return _BEST.get((dataset, model), TrainGiven()).over(default(dataset, model, loss))
+
+
+def _transe(dataset: str, loss: str) -> TrainGiven:
+    corruptions = _CORRUPTIONS_LIKE_NEGATIVES.get(dataset, TrainGiven())
+    epochs = TrainGiven(epochs=_EPOCHS_OF_TRANSE.get(dataset))
+    return _TRANSE_BY_LOSS.get(loss, TrainGiven()).over(epochs.over(corruptions))
+
+
+def _dot_product(dataset: str, model: str, loss: str) -> TrainGiven:
+    corruptions = _CORRUPTIONS_LIKE_NEGATIVES.get(dataset, TrainGiven())
+    epochs = _EPOCHS.get(dataset, 30)
+    if dataset in _PAPER_LINK_PREDICTION:
+        return _LINK_PREDICTION.over(TrainGiven(epochs=epochs).over(corruptions))
+    weights = _LP_WEIGHTS_LIKE_NEGATIVES if dataset in _CORRUPTIONS_LIKE_NEGATIVES else _LP_WEIGHTS
+    weight = weights[loss] * _LP_FACTORS.get(model, 1.0)
+    rate, epochs = (0.03, epochs * 5 // 2) if (model, loss) in _SLOW else (0.1, epochs)
+    return TrainGiven(epochs=epochs, learning_rate=rate, lp_weight=weight, lp_power=3.0).over(corruptions)

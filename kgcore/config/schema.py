@@ -1,0 +1,34 @@
+"""What a setting accepts, entered into its JSON schema: Prefect makes forms from it and refuses other values."""
+
+from typing import Any
+
+from kgcore.registry import Registry
+
+
+def enumerate_choices(choices: tuple[str, ...] | Registry[Any], schema: dict[str, Any]) -> None:
+    """Enter the choices into the JSON schema of a setting: for its value, its entries, or the names of its shares."""
+    names, value = names_of(choices), _value_schema(schema)
+    if value["type"] == "array":
+        value |= {"items": {"type": "string", "enum": names}, "minItems": 1, "uniqueItems": True}
+    elif value["type"] == "object":
+        value |= {"propertyNames": {"enum": names}, "minProperties": 1}
+        value |= {"additionalProperties": {"type": "number", "exclusiveMinimum": 0}}
+    else:
+        value["enum"] = names
+
+
+def require_pattern(pattern: str, schema: dict[str, Any]) -> None:
+    """Enter a regular expression into the JSON schema of a setting."""
+    _value_schema(schema)["pattern"] = pattern
+
+
+def _value_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the value itself: where null is allowed, too, it is the other branch of `anyOf`."""
+    branches: list[dict[str, Any]] = schema.get("anyOf", [schema])
+    [value] = [branch for branch in branches if branch["type"] != "null"]
+    return value
+
+
+def names_of(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
+    """The names that choices allow."""
+    return choices.names() if isinstance(choices, Registry) else list(choices)

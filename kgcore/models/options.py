@@ -1,0 +1,32 @@
+"""Values of the options of scoring functions: their checks, and the default of an option that follows from k."""
+
+from enum import Enum
+from typing import Final
+
+from kgcore.errors import InputError
+
+
+class Chosen(Enum):
+    """The default of an option whose value the model chooses. A command's help shows its name."""
+
+    CHOSEN_FROM_K = "chosen_from_k"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+CHOSEN_FROM_K: Final = Chosen.CHOSEN_FROM_K
+
+
+def whole(name: str, value: float, at_least: int = 1) -> int:
+    """A count as an int. Raises InputError for a value that is not a whole number, or is below `at_least`."""
+    if not float(value).is_integer() or value < at_least:
+        raise InputError(f"{name} is {value:g}: it must be a whole number of at least {at_least}")
+    return int(value)
+
+
+def check_norm(norm: float) -> float:
+    """The n of an n-norm. Raises InputError unless it is 1 or 2."""
+    if norm not in (1, 2):
+        raise InputError(f"norm is {norm:g}: it must be 1 or 2")
+    return float(norm)

@@ -1,0 +1,15 @@
+"""The results of a pipeline in Markdown."""
+
+from collections.abc import Mapping
+
+from kgcore.report.columns import first_table
+from kgcore.report.results import Results
+
+
+def markdown(results: Results, runs: Mapping[str, str]) -> str:
+    """The first table in Markdown, and the run id of every stage."""
+    columns = first_table()
+    lines = ["| negatives | calibrator | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    lines += [f"| {row.negatives} | {row.calibrator} | {' | '.join(row.texts(columns))} |" for row in results.rows]
+    lines += ["", "Stages: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in runs.items())]
+    return "\n".join(lines)

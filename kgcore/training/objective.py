@@ -1,0 +1,111 @@
+"""The objective of a step: scores, loss and penalty of embeddings that were gathered already.
+
+Nothing here knows ids, tables or a generator, so torch.compile can take all of it at once.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kgcore.config import TrainConfig
+from kgcore.losses.base import Loss
+from kgcore.models.base import Model
+from kgcore.training.regulariser import lp
+
+NO_CORRUPTION = -1e4  # the score of a corruption that does not count: it adds nothing to any loss or gradient
+
+
+class Gathered(NamedTuple):
+    """The embeddings of b positives in chunks of c, and of the corruptions that each chunk shares.
+
+    subjects, objects            (b, entity_width)
+    predicates                   (b, predicate_width)
+    corrupted_subjects           (b / c m, entity_width): m replacements of the subject for each chunk
+    corrupted_objects            (b / c n, entity_width): n replacements of the object for each chunk
+    undropped                    (2 b, entity_width): subjects, then objects, without dropout
+    """
+
+    subjects: Tensor
+    objects: Tensor
+    predicates: Tensor
+    corrupted_subjects: Tensor
+    corrupted_objects: Tensor
+    undropped: Tensor
+
+
+class StepLosses(NamedTuple):
+    """The sums over a step's positives, both scalars, and the rewards for a strategy that learns.
+
+    rewards  (b / c, n + m) mean score of each corruption over the positives of its chunk, objects first; None where the
+             strategy does not learn
+    """
+
+    loss: Tensor
+    penalty: Tensor
+    rewards: Tensor | None
+
+
+class Objective:
+    """Loss and penalty of a step.
+
+    rewarded  whether the corruption strategy learns from the scores of its corruptions
+    """
+
+    def __init__(self, model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> None:
+        self._model, self._loss, self._rewarded = model, loss, rewarded
+        self._sides_apart, self._lp_weight, self._lp_power = config.sides_apart, config.lp_weight, config.lp_power
+
+    def evaluate(
+        self, shared: Mapping[str, Tensor], rows: Gathered, left_out: Tensor, chunk: int, count: int
+    ) -> StepLosses:
+        """The loss and the penalty of the first `count` positives; the others only fill up the last chunk.
+
+        shared    the model's shared numbers
+        left_out  (b, n + m) bool: corruptions that do not count for a positive, objects first
+        """
+        model = self._model.bound(shared)
+        sides = self._score_corruptions(model, rows, chunk)
+        corrupted = torch.cat(sides, -1).masked_fill(left_out, NO_CORRUPTION)
+        rewards = mean_scores(corrupted.detach(), left_out, chunk) if self._rewarded else None
+        positives = model.score(rows.subjects, rows.predicates, rows.objects)[:count]
+        loss = self._sum_losses(positives, corrupted[:count], [side.shape[-1] for side in sides])
+        return StepLosses(loss, self._penalise(rows, count, loss), rewards)
+
+    def _score_corruptions(self, model: Model, rows: Gathered, chunk: int) -> list[Tensor]:
+        """The scores (b, n) with another object and (b, m) with another subject; a side without corruptions is absent.
+
+        All positives of a chunk are scored against all corruptions of the chunk.
+        """
+        s, p, o = (part.view(-1, chunk, part.shape[-1]) for part in (rows.subjects, rows.predicates, rows.objects))
+        count, sides = len(rows.subjects), []
+        if len(rows.corrupted_objects):
+            candidates = rows.corrupted_objects.view(len(o), -1, o.shape[-1])
+            sides.append(model.score_objects(s, p, candidates).reshape(count, -1))
+        if len(rows.corrupted_subjects):
+            candidates = rows.corrupted_subjects.view(len(s), -1, s.shape[-1])
+            sides.append(model.score_subjects(p, o, candidates).reshape(count, -1))
+        return sides
+
+    def _sum_losses(self, positives: Tensor, corrupted: Tensor, widths: list[int]) -> Tensor:
+        """The loss of the positives (count,) against their corruptions (count, n + m), or against each side's alone."""
+        sides = torch.split(corrupted, widths, -1) if self._sides_apart else [corrupted]
+        return torch.stack([self._loss(positives, side) for side in sides]).sum()
+
+    def _penalise(self, rows: Gathered, count: int, loss: Tensor) -> Tensor:
+        """The weighted LP penalty of the positives' embeddings, as they are without dropout."""
+        if not self._lp_weight:
+            return torch.zeros_like(loss)
+        s, o = torch.split(rows.undropped, len(rows.subjects))
+        return self._lp_weight * lp(torch.cat([s, o, rows.predicates], -1)[:count], self._lp_power)
+
+
+def mean_scores(corrupted: Tensor, left_out: Tensor, chunk: int) -> Tensor:
+    """(b, n) -> (b / chunk, n): the mean score of each corruption over the positives that it counts for, 0 without any.
+
+    left_out  (b, n) bool: where a corruption does not count
+    """
+    counts = ~left_out
+    scores, counted = (part.view(-1, chunk, left_out.shape[1]) for part in (corrupted.masked_fill(left_out, 0), counts))
+    return scores.sum(1) / counted.sum(1).clamp(min=1)

@@ -1,0 +1,143 @@
+"""One training step: draw the corruptions, gather the rows, take the loss and its gradient, update the rows.
+
+A step works on b positives in chunks of c that share their corruptions. It gathers the distinct embeddings that it
+needs into a small table, takes the gradient with respect to that table, and gives it to an Adam that updates only those
+rows. Where the model encodes, these are all rows, and the gradient runs through the encoding.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kgcore.arrays import Floats, Triples
+from kgcore.compiling import compile_if_possible
+from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.training.batches import fill_last_chunk
+from kgcore.training.corruptions import SharedCorruptions, StepCorruptions
+from kgcore.training.objective import Gathered, Objective, StepLosses
+from kgcore.training.regulariser import dropout
+from kgcore.training.tables import Leaf, Tables
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The positives of a step and their corruptions.
+
+    positives    (b, 3) in whole chunks
+    count        how many of them are positives of this step: the others repeat the last and fill up the last chunk
+    chunk        positives that share their corruptions
+    corruptions  the replacements of subjects and objects, and which of them do not count
+    """
+
+    positives: Triples
+    count: int
+    chunk: int
+    corruptions: SharedCorruptions
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The rows that a step differentiates, and where in them its embeddings are.
+
+    entity_places     (2 b + corruptions,) of subjects, objects, replacements of subjects, replacements of objects
+    predicate_places  (b,)
+    """
+
+    entities: Leaf
+    predicates: Leaf
+    shared: dict[str, Leaf]
+    entity_places: Tensor
+    predicate_places: Tensor
+
+    def every(self) -> list[Leaf]:
+        """All leaves, always in the same order."""
+        return [self.entities, self.predicates, *self.shared.values()]
+
+    def shared_values(self) -> dict[str, Tensor]:
+        """The shared numbers by name."""
+        return {name: leaf.values for name, leaf in self.shared.items()}
+
+
+class Step:
+    """Runs training steps on the tables.
+
+    dropout_share  share of an entity's numbers that a step sets to 0
+    rng            draws the dropout, after the corruptions
+    compiled_for   the (positives, chunk) that compiled code serves: it has one shape. None = nothing is compiled
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        corruptions: StepCorruptions,
+        objective: Objective,
+        dropout_share: float,
+        rng: np.random.Generator,
+        device: torch.device,
+        compiled_for: tuple[int, int] | None,
+    ) -> None:
+        self._tables, self._corruptions, self._objective = tables, corruptions, objective
+        self._dropout_share, self._rng, self._device = dropout_share, rng, device
+        self._compiled_for = compiled_for
+        self._compiled = compile_if_possible(objective.evaluate, "training") if compiled_for else objective.evaluate
+
+    def run(self, positives: Triples, chunk: int, number: int, learning_rate: float) -> Tensor:
+        """Update the tables by the positives (b, 3) in chunks of `chunk`; returns their loss before the update.
+
+        number  of the step, from 1
+        """
+        batch = self._draw(positives, chunk)
+        leaves = self._take(batch)
+        rows = self._gather(batch, leaves)
+        losses = self._evaluate(batch, leaves, rows)
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
+        for leaf, gradient in zip(leaves.every(), gradients, strict=True):
+            leaf.update(gradient, number, learning_rate)
+        if losses.rewards is not None:
+            self._teach(batch, losses.rewards.cpu().numpy(), number)
+        return losses.loss.detach()
+
+    def _draw(self, positives: Triples, chunk: int) -> Batch:
+        """The positives in whole chunks, with corruptions."""
+        filled, chunk = fill_last_chunk(positives, chunk)
+        return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk))
+
+    def _take(self, batch: Batch) -> Leaves:
+        """The rows of the tables that the batch needs."""
+        tables, positives, drawn = self._tables, batch.positives, batch.corruptions
+        ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
+        entities, entity_places = tables.take(tables.entities, ids)
+        predicates, predicate_places = tables.take(tables.predicates, positives[:, 1])
+        return Leaves(entities, predicates, tables.take_shared(), entity_places, predicate_places)
+
+    def _gather(self, batch: Batch, leaves: Leaves) -> Gathered:
+        """The embeddings of positives and corruptions: encoded, and thinned by dropout."""
+        entities, predicates = self._tables.encode(
+            leaves.shared_values(), leaves.entities.values, leaves.predicates.values
+        )
+        count = len(batch.positives)
+        thinned = dropout(entities, self._dropout_share, self._rng)
+        gathered = thinned.index_select(0, leaves.entity_places)
+        if thinned is entities:
+            undropped = gathered[: 2 * count]
+        else:
+            undropped = entities.index_select(0, leaves.entity_places[: 2 * count])
+        sizes = [count, count, batch.corruptions.subjects.size, batch.corruptions.objects.size]
+        s, o, corrupted_s, corrupted_o = torch.split(gathered, sizes)
+        p = predicates.index_select(0, leaves.predicate_places)
+        return Gathered(s, o, p, corrupted_s, corrupted_o, undropped)
+
+    def _evaluate(self, batch: Batch, leaves: Leaves, rows: Gathered) -> StepLosses:
+        """The losses of the batch, by compiled code where the batch has the shape that it was compiled for."""
+        left_out = torch.from_numpy(batch.corruptions.left_out).to(self._device)
+        fits = (batch.count, batch.chunk) == self._compiled_for
+        evaluate = self._compiled if fits else self._objective.evaluate
+        return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count)
+
+    def _teach(self, batch: Batch, rewards: Floats, number: int) -> None:
+        """Give the strategy the rewards of what it drew for each side."""
+        of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
+        self._corruptions.strategy.learn(OBJECT, of_objects, number)
+        self._corruptions.strategy.learn(SUBJECT, of_subjects, number)

@@ -1,0 +1,64 @@
+"""Create a SQLite file in one step: under a partial name first, under its own name when it is complete."""
+
+import glob
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+
+COMPANIONS = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a database that is in use
+
+
+@contextmanager
+def new_sqlite_file(path: Path) -> Iterator[Path]:
+    """Yield a partial name in the folder of `path`; after the block the file that was created there is `path`.
+
+    If the block raises, the partial file is removed and `path` is not created. A file that another program has created
+    at `path` meanwhile is kept. Partial files of processes that have ended are removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_partial_files(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        _merge_write_ahead_log(partial)
+        _give_name(partial, path)
+    finally:
+        _remove(partial)
+
+
+def remove_partial_files(path: Path) -> None:
+    """Remove the partial files of `path` whose processes have ended."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial*"):
+        process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
+        if not (process.isdecimal() and psutil.pid_exists(int(process))):
+            partial.unlink(missing_ok=True)
+
+
+def _merge_write_ahead_log(partial: Path) -> None:
+    """Bring what a write-ahead log holds into the file, and flush the file to the disk."""
+    with closing(sqlite3.connect(partial)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _give_name(partial: Path, path: Path) -> None:
+    if not path.exists():  # a journal of a database that was deleted would be applied to the new one
+        for companion in COMPANIONS:
+            Path(f"{path}{companion}").unlink(missing_ok=True)
+    try:
+        os.link(partial, path)  # fails if the name exists, unlike a rename
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            partial.rename(path)
+
+
+def _remove(partial: Path) -> None:
+    for companion in ("", *COMPANIONS):
+        Path(f"{partial}{companion}").unlink(missing_ok=True)

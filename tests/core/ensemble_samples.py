@@ -1,0 +1,43 @@
+"""Members, labels and score tables shared by the tests of ensembles."""
+
+import numpy as np
+
+from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
+from kgcore.ensembles.ensemble import Ensemble
+from kgcore.ensembles.fit import fit_ensembles
+from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+
+
+def member_tables(
+    evidence: np.ndarray, labels: np.ndarray, seed: int = 0, eta: int = 3
+) -> tuple[list[ScoreTable], np.ndarray]:
+    """The score tables of m members, and the positive that each corruption was made from.
+
+    The scores are the evidence (n, m) on labelled triples, the first half of which is valid. Each validation positive
+    has `eta` corruptions, scored like negatives.
+    """
+    rng, (n, m) = np.random.default_rng(seed), evidence.shape
+    half = n // 2
+    positives = int(labels[:half].sum())
+    source = np.repeat(np.arange(positives), eta)
+    negatives = evidence[:half][labels[:half] == 0]
+    corrupted = negatives[rng.integers(0, len(negatives), len(source))]
+    scores = np.concatenate([evidence, corrupted])
+    split = np.r_[np.repeat("valid", half), np.repeat("test", n - half), np.repeat("valid", len(source))]
+    origin = np.r_[np.repeat(LABELLED, n), np.repeat(CORRUPTION, len(source))]
+    triples = np.arange(3 * len(scores)).reshape(-1, 3)
+    every = np.r_[labels, np.zeros(len(source))]
+    return [ScoreTable(triples, every, scores[:, j], split, origin, f"model {j}", "graph") for j in range(m)], source
+
+
+def independent_members(n: int = 6000, m: int = 3, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Evidence (n, m) of members with independent errors, and labels (n,)."""
+    rng = np.random.default_rng(seed)
+    labels = (rng.random(n) < 0.5).astype(float)
+    return (2 * labels - 1)[:, None] + 1.5 * rng.normal(size=(n, m)), labels
+
+
+def fit_pools(made: list[ScoreTable], source: np.ndarray, base_rate: float = 0.5, **config) -> list[Ensemble]:
+    """The ensembles of these tables, with folds from seed 0."""
+    calibrate = CalibrateConfig(base_rate=base_rate)
+    return fit_ensembles(made, source, CorruptConfig(), calibrate, EnsembleConfig(**config), np.random.default_rng(0))

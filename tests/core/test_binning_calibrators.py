@@ -1,0 +1,97 @@
+"""Histogram binning and BBQ against hand numbers, NumPy and the formulas of the paper."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from sklearn.isotonic import IsotonicRegression
+
+from kgcore.calibration.bbq import BBQ, log_evidence
+from kgcore.calibration.histogram import Histogram
+from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.steps import equal_mass
+from tests.core.calibrator_samples import drawn
+
+
+def test_histogram_by_hand() -> None:
+    """Twenty rows in ten bins of two, with shares 0, 0, 1/2, 0, 1/2, 1/2, 1/2, 1, 1/2, 1.
+
+    The third and fourth bin are out of order, and so are the eighth and ninth.
+    """
+    labels = np.array([0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 0, 1, 1, 1, 0, 1, 1], dtype=float)
+    fitted = Histogram.fit(ground_truth_sample(np.arange(20.0), labels))
+    want = np.repeat([0, 0.25, 0.5, 0.75, 1], [4, 4, 6, 4, 2])
+    np.testing.assert_allclose(fitted.predict(np.arange(20.0)), want)
+    np.testing.assert_allclose(fitted.edges, [3.5, 7.5, 13.5, 17.5])
+    np.testing.assert_allclose(fitted.predict(np.array([-9, 3.5, 3.6, 99])), [0, 0, 0.25, 1])
+
+
+def test_histogram_equals_numpy_quantile_bins_where_the_shares_rise() -> None:
+    scores, labels = drawn(9, 5000)
+    fitted = Histogram.fit(ground_truth_sample(scores, labels))
+    place = np.searchsorted(np.quantile(scores, np.arange(0.1, 1, 0.1)), scores)
+    shares = np.array([labels[place == b].mean() for b in range(10)])
+    assert (np.diff(shares) > 0).all()
+    np.testing.assert_allclose(fitted.predict(scores), shares[place], atol=1e-9)
+
+
+def test_neighbouring_floating_point_numbers_can_be_in_different_bins() -> None:
+    scores = [1.0]
+    for _ in range(19):
+        scores.append(float(np.nextafter(scores[-1], 2)))
+    labels = np.repeat([0.0, 1.0, 0.0, 1.0], [9, 1, 1, 9])
+    fitted = Histogram.fit(ground_truth_sample(np.array(scores), labels))
+    np.testing.assert_array_equal(fitted.predict(np.array(scores)), np.repeat([0.0, 0.5, 1.0], [8, 4, 8]))
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 30))
+def test_bins_are_as_equal_as_unsplit_scores_allow(weights: list[int], bins: int) -> None:
+    w = np.array(weights, dtype=float)
+    starts = equal_mass(w, bins)
+    assert starts[0] == 0
+    assert (np.diff(starts) > 0).all()
+    assert len(starts) <= bins
+    masses = np.add.reduceat(w, starts)
+    assert (masses <= w.sum() / bins + w.max() + 1e-9).all()
+
+
+def test_the_evidence_is_the_integral_over_all_shares() -> None:
+    positives, rows, rate = np.array([0.0, 3.0, 5.0]), np.array([4.0, 7.0, 6.0]), 0.3
+    want = 0.0
+    for m, n in zip(positives, rows, strict=True):
+        a, b = rate * 2 / 3, (1 - rate) * 2 / 3
+        density = math.gamma(a + b) / (math.gamma(a) * math.gamma(b))
+        # substitute u = x^a to remove the pole at 0, and likewise at 1
+        below = quad(lambda u, m=m, n=n, a=a, b=b: u ** (m / a) * (1 - u ** (1 / a)) ** (n - m + b - 1) / a, 0, 0.5**a)
+        above = quad(
+            lambda u, m=m, n=n, a=a, b=b: (1 - u ** (1 / b)) ** (m + a - 1) * u ** ((n - m) / b) / b, 0, 0.5**b
+        )
+        want += math.log(density * (below[0] + above[0]))
+    assert log_evidence(positives, rows, rate) == pytest.approx(want, rel=1e-8)
+
+
+def test_bbq_equals_the_sum_of_the_paper() -> None:
+    """Equations 1 to 4 of Naeini et al., with gamma functions, over all binnings of 40 distinct scores."""
+    scores, labels = drawn(10, 40)
+    order = np.argsort(scores)
+    y, rate = labels[order], labels.mean()
+    averaged, total, seen = np.zeros(40), 0.0, set()
+    for size in range(1, math.ceil(10 * 40 ** (1 / 3)) + 1):
+        place = np.floor((np.arange(40) + 0.5) * size / 40).astype(int)
+        if (key := tuple(np.unique(place, return_inverse=True)[1])) in seen:
+            continue
+        seen.add(key)
+        used = np.unique(place)
+        score, q = 1.0, np.zeros(40)
+        for b in used:
+            n, m, prior = (place == b).sum(), y[place == b].sum(), 2 / len(used)
+            alpha, beta = rate * prior, (1 - rate) * prior
+            score *= math.gamma(prior) / math.gamma(n + prior)
+            score *= math.gamma(m + alpha) / math.gamma(alpha) * math.gamma(n - m + beta) / math.gamma(beta)
+            q[place == b] = (m + alpha) / (n + prior)
+        averaged, total = averaged + score * q, total + score
+    want = IsotonicRegression().fit_transform(np.arange(40.0), averaged / total)
+    np.testing.assert_allclose(BBQ.fit(ground_truth_sample(scores, labels)).predict(scores[order]), want, atol=1e-9)

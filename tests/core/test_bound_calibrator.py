@@ -1,0 +1,94 @@
+"""A bound calibrator: its model, its file format, and the files of earlier formats."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.platt import Platt
+from kgcore.calibration.sample import ground_truth_sample
+from kgcore.errors import InputError, MismatchError
+from tests.core.calibrator_samples import drawn
+
+SCORES = np.linspace(-4, 4, 33)
+
+FORMAT_1 = """
+{"format": 1, "calibrator": "platt", "negatives": "synthetic", "base_rate": 0.2, "model": "m1", "dataset": "d1",
+ "parameters": {"a": 1.5, "b": -0.5}}
+"""
+FORMAT_2 = """
+{"format": 2, "calibrator": "platt", "negatives": "ground_truth", "base_rate": 0.1, "fitted_at": 0.5, "model": "m2",
+ "dataset": "d2", "parameters": {"a": 1.5, "b": -0.5}}
+"""
+FORMAT_3 = """
+{"format": 3, "calibrator": "isotonic", "negatives": "synthetic", "base_rate": 0.5, "fitted_at": null,
+ "corruptions": {"strategy": {"typed": 0.9, "uniform": 0.1}, "sides": "bernoulli", "filtered": true},
+ "model": "m3", "dataset": "d3", "parameters": {"scores": [-1.0, 1.0], "probabilities": [0.25, 0.75]}}
+"""
+
+
+def bound() -> BoundCalibrator:
+    scores, labels = drawn(7)
+    platt = Platt.fit(ground_truth_sample(scores, labels))
+    return BoundCalibrator("platt", "synthetic", 0.5, "a" * 64, "d" * 64, platt)
+
+
+def test_scores_of_another_model_are_refused() -> None:
+    with pytest.raises(
+        MismatchError,
+        match=r"synthetic\.platt belongs to model aaaaaaaaaaaa, but the scores come from model bbbbbbbbbbbb",
+    ):
+        bound().predict(SCORES, "b" * 64)
+
+
+def test_a_bound_calibrator_survives_json() -> None:
+    fitted = bound()
+    again = BoundCalibrator.from_json(json.loads(json.dumps(fitted.to_json())))
+    np.testing.assert_array_equal(again.predict(SCORES, "a" * 64), fitted.predict(SCORES, "a" * 64))
+    assert again.label == "synthetic.platt"
+
+
+def test_format_1_is_read() -> None:
+    read = BoundCalibrator.from_json(json.loads(FORMAT_1))
+    assert (read.label, read.base_rate, read.fitted_at, read.corruptions) == ("synthetic.platt", 0.2, None, None)
+    assert read.dataset == "d1"
+    np.testing.assert_allclose(read.predict(SCORES, "m1"), expit(1.5 * SCORES - 0.5))
+
+
+def test_format_2_is_read_with_the_base_rate_of_its_fit() -> None:
+    read = BoundCalibrator.from_json(json.loads(FORMAT_2))
+    assert (read.label, read.base_rate, read.fitted_at, read.corruptions) == ("ground_truth.platt", 0.1, 0.5, None)
+    np.testing.assert_allclose(read.predict(SCORES, "m2"), expit(1.5 * SCORES - 0.5 + np.log(0.1 / 0.9)))
+
+
+def test_format_3_is_read_and_written_again_unchanged() -> None:
+    read = BoundCalibrator.from_json(json.loads(FORMAT_3))
+    assert read.corruptions == CorruptionSettings({"typed": 0.9, "uniform": 0.1}, "bernoulli", True)
+    np.testing.assert_allclose(read.predict(np.array([-2.0, 0, 2]), "m3"), [0.25, 0.5, 0.75])
+    assert read.to_json() == json.loads(FORMAT_3)
+
+
+@pytest.mark.parametrize("earlier", [{"format": 1}, {"format": 2, "fitted_at": 0.5}, {"format": 3, "fitted_at": None}])
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [("uncalibrated", {}, expit(SCORES)), ("base_rate", {"alpha": 0.5}, np.full(33, 0.5))],
+)
+def test_baselines_of_every_format_are_read(earlier: dict, name: str, parameters: dict, expected: np.ndarray) -> None:
+    data = {"calibrator": name, "negatives": "none", "base_rate": 0.5, "model": "m", "dataset": "d"}
+    read = BoundCalibrator.from_json(json.loads(json.dumps(data | earlier | {"parameters": parameters})))
+    assert read.label == name
+    np.testing.assert_allclose(read.predict(SCORES, "m"), expected)
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 3"):
+        BoundCalibrator.from_json(bound().to_json() | {"format": 99})
+    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 3"):
+        BoundCalibrator.from_json({})
+
+
+def test_an_unknown_calibrator_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown calibrator 'oracle'"):
+        BoundCalibrator.from_json(bound().to_json() | {"calibrator": "oracle"})

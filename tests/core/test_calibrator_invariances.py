@@ -1,0 +1,89 @@
+"""Invariances of the fits: the order of rows, the scale of weights, and weighting against duplicating."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from kgcore.calibration.beta import features
+from kgcore.calibration.bound import stored_class
+from kgcore.calibration.isotonic import Isotonic
+from kgcore.calibration.logistic import fit_logistic
+from kgcore.calibration.platt import fit_sigmoid
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.venn_abers import VennAbers
+from kgcore.registries import CALIBRATORS
+from tests.core.calibrator_samples import EVERY, GRID, drawn, quiet, samples
+
+# These calibrators count rows, so a row of weight 2 is not two rows. Their tests below say what holds instead.
+COUNTING = {"platt", "beta", "smoothed_isotonic", "bbq", "venn_abers", "per_relation"}
+
+
+@quiet
+@pytest.mark.parametrize("name", EVERY)
+@settings(max_examples=60, deadline=None)
+@given(sample=samples(), seed=st.integers(0, 99), scale=st.floats(0.01, 100))
+def test_the_order_of_rows_and_the_scale_of_weights_do_not_matter(
+    name: str, sample: CalibrationSample, seed: int, scale: float
+) -> None:
+    fit = stored_class(name).fit
+    order = np.random.default_rng(seed).permutation(len(sample.scores))
+    shuffled = CalibrationSample(sample.scores[order], sample.labels[order], sample.weights[order] * scale)
+    np.testing.assert_allclose(fit(shuffled).predict(GRID), fit(sample).predict(GRID), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(set(CALIBRATORS.names()) - COUNTING))
+@settings(max_examples=60, deadline=None)
+@given(sample=samples())
+def test_weighting_equals_duplicating(name: str, sample: CalibrationSample) -> None:
+    if name == "temperature":  # it counts rows where the sign of the score separates the labels
+        assume(((sample.scores > 0) != (sample.labels == 1))[sample.scores != 0].any())
+    fit, times = CALIBRATORS.get(name).fit, np.rint(sample.weights / sample.weights.min()).astype(int)
+    exact = CalibrationSample(sample.scores, sample.labels, times.astype(float))
+    copies = CalibrationSample(np.repeat(sample.scores, times), np.repeat(sample.labels, times), np.ones(times.sum()))
+    np.testing.assert_allclose(fit(copies).predict(GRID), fit(exact).predict(GRID), atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sample=samples(), seed=st.integers(0, 99))
+def test_weighting_equals_duplicating_in_platt_for_fixed_targets(sample: CalibrationSample, seed: int) -> None:
+    times = np.random.default_rng(seed).integers(1, 4, len(sample.scores))
+    x, t = sample.scores / 8, np.where(sample.labels == 1, 0.9, 0.1)
+    copied = fit_sigmoid(np.repeat(x, times), np.repeat(t, times), np.ones(times.sum()))
+    a, b = fit_sigmoid(x, t, times.astype(float))
+    if len(np.unique(x)) > 1:  # else only a x + b is determined
+        np.testing.assert_allclose((a, b), copied, atol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sample=samples(), seed=st.integers(0, 99))
+def test_weighting_equals_duplicating_in_beta_for_fixed_targets(sample: CalibrationSample, seed: int) -> None:
+    times = np.random.default_rng(seed).integers(1, 4, len(sample.scores))
+    design, targets = features(sample.scores / 4), np.where(sample.labels == 1, 0.9, 0.1)
+    settings = {"start": np.zeros(3), "bounded": np.array([True, True, False])}
+    weighted = fit_logistic("beta", design, targets, times.astype(float), **settings)
+    design, targets = np.repeat(design, times, axis=1), np.repeat(targets, times)
+    copied = fit_logistic("beta", design, targets, np.ones(times.sum()), **settings)
+    np.testing.assert_allclose(expit(weighted @ design), expit(copied @ design), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["smoothed_isotonic", "bbq"])
+def test_copies_are_more_evidence_but_weights_are_not(name: str) -> None:
+    scores, labels = drawn(13, 60)
+    fit, times = CALIBRATORS.get(name).fit, 50
+    once = fit(ground_truth_sample(scores, labels)).predict(scores)
+    heavy = fit(CalibrationSample(scores, labels, np.full(60, float(times)))).predict(scores)
+    copies = fit(ground_truth_sample(np.repeat(scores, times), np.repeat(labels, times))).predict(scores)
+    np.testing.assert_allclose(heavy, once, atol=1e-12)
+    plain = Isotonic.fit(ground_truth_sample(scores, labels)).predict(scores)
+    assert np.abs(copies - plain).mean() < np.abs(once - plain).mean()
+
+
+@settings(max_examples=60, deadline=None)
+@given(sample=samples())
+def test_weights_within_a_label_change_only_the_base_rate_of_venn_abers(sample: CalibrationSample) -> None:
+    y, w = sample.labels, sample.weights
+    even = np.where(y == 1, w[y == 1].mean(), w[y == 0].mean())
+    ours, same = VennAbers.fit(sample), VennAbers.fit(CalibrationSample(sample.scores, y, even))
+    np.testing.assert_allclose(ours.interval(GRID), same.interval(GRID), atol=1e-9)

@@ -1,0 +1,59 @@
+"""Checkpoints: an interrupted training ends with the same bits."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kgcore.config import TrainConfig
+from kgcore.graph import KnowledgeGraph
+from kgcore.training import loop
+from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from tests.core.trainings import CPU, StoppedError, same, stop_at
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy", "chunk"),
+    [
+        ("transe", {"uniform": 1}, 64),
+        ("complex", {"uniform": 1}, 64),
+        ("tucker", {"typed": 1}, 64),
+        ("transe", {"kbgan": 1}, 1),
+        ("distmult", {"uniform": 1, "kbgan": 2}, 64),
+        ("kbgat", {"uniform": 1}, 64),
+        ("transe", {"near_miss": 1, "nearest": 1}, 8),
+    ],
+)
+def test_an_interrupted_training_ends_with_the_same_bits(
+    small_graph: KnowledgeGraph, tmp_path: Path, model: str, strategy: dict[str, float], chunk: int
+) -> None:
+    config = TrainConfig(
+        model=model,
+        k=8,
+        epochs=7,
+        batch_size=128,
+        training_eta=3,
+        training_strategy=strategy,
+        chunk_size=chunk,
+        learning_rate=0.02,
+        dropout=0.1,
+    )
+    undisturbed = loop.train(small_graph, config, CPU)
+
+    path = tmp_path / "deep" / "train.safetensors"
+    with pytest.raises(StoppedError):
+        loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop_at(5))
+    resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
+    assert resumed.resumed_at == 4
+    assert same(resumed, undisturbed)
+
+
+def test_a_damaged_checkpoint_is_ignored(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    path = tmp_path / "train.safetensors"
+    write_checkpoint(path, Checkpoint({"a": torch.ones(3)}, {"epoch": 1}))
+    assert read_checkpoint(path).state == {"epoch": 1}
+    path.write_bytes(path.read_bytes()[:-5])
+    assert read_checkpoint(path) is None
+    path.write_bytes(b"")
+    assert read_checkpoint(path) is None
+    assert loop.train(small_graph, TrainConfig(k=4, epochs=1), CPU, path).resumed_at == 0

@@ -1,0 +1,209 @@
+"""The registry: names from source files, look-ups, options, plug-ins beside the package, and refused registrations."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kgcore.errors import InputError
+from kgcore.registries import BASELINES, CALIBRATORS, DATASETS, LOSSES, MODELS, POOLS, STRATEGIES
+from kgcore.registry import Registry, build
+
+FILES = {
+    "__init__.py": "",
+    "shapes.py": '''
+from shelf import SHELF
+
+@SHELF.register("circle")
+class Circle:
+    def __init__(self, centre, radius=1.5, *, filled=False):
+        self.radius = radius
+
+class Helper:
+    """Not registered: the call in this text is indented.
+
+        @SHELF.register("ghost")
+    """
+
+@SHELF.register("square")
+class Square:
+    pass
+''',
+    "tables.py": """
+from shelf import SHELF
+
+TABLE = SHELF.add(
+    "table", ("oak", 4)
+)
+""",
+    "_private.py": '@SHELF.register("hidden")\nclass Hidden: ...\n',
+    "helpers.py": "def half(x): return x / 2\n",
+}
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    """A registry of a package of its own; no module of the package is loaded."""
+    package = tmp_path / "shelf"
+    package.mkdir()
+    for name, text in FILES.items():
+        (package / name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module: ModuleType = importlib.import_module("shelf")
+    module.SHELF = Registry("thing", "shelf", "SHELF")  # type: ignore[attr-defined]
+    yield module.SHELF
+    for name in [name for name in sys.modules if name.split(".")[0] == "shelf"]:
+        del sys.modules[name]
+
+
+def loaded() -> set[str]:
+    return {name for name in sys.modules if name.startswith("shelf.")}
+
+
+def test_names_options_and_modules_are_read_without_an_import(shelf: Registry) -> None:
+    assert shelf.names() == ["circle", "square", "table"]
+    assert shelf.module("square") == "shelf.shapes"
+    assert shelf.module("table") == "shelf.tables"
+    assert shelf.options("circle") == {"radius": "1.5", "filled": "False"}
+    assert shelf.options("square") == shelf.options("table") == {}
+    assert shelf.check("circle") == "circle"
+    assert loaded() == set()
+
+
+def test_a_look_up_imports_only_the_file_of_the_name(shelf: Registry) -> None:
+    assert shelf.get("table") == ("oak", 4)
+    assert loaded() == {"shelf.tables"}
+    assert shelf.get("circle").__name__ == "Circle"
+    assert shelf.get("square") is sys.modules["shelf.shapes"].Square  # two names in one file
+
+
+def test_a_loaded_component_has_the_same_options_and_module(shelf: Registry) -> None:
+    before = {name: (shelf.options(name), shelf.module(name)) for name in shelf.names()}
+    for name in before:
+        shelf.get(name)
+    assert {name: (shelf.options(name), shelf.module(name)) for name in before} == before
+
+
+@pytest.mark.parametrize("ask", ["check", "get", "module", "options"])
+def test_an_unknown_name_is_refused_with_the_known_ones(shelf: Registry, ask: str) -> None:
+    with pytest.raises(InputError, match=r"^unknown thing 'cube': the known ones are circle, square, table$"):
+        getattr(shelf, ask)("cube")
+
+
+@pytest.mark.parametrize("ask", ["check", "get", "module", "options"])
+def test_a_view_without_some_names_refuses_them(shelf: Registry, ask: str) -> None:
+    round_only = shelf.without(["table"]).without(["square"])
+    assert round_only.names() == ["circle"]
+    assert shelf.names() == ["circle", "square", "table"]
+    with pytest.raises(InputError, match=r"unknown thing 'table': the known ones are circle$"):
+        getattr(round_only, ask)("table")
+
+
+def test_a_view_sees_components_that_are_added_later(shelf: Registry) -> None:
+    view = shelf.without(["square"])
+    shelf.add("chair", ("ash", 1))
+    assert view.get("chair") == ("ash", 1)
+    assert view.get("circle") is shelf.get("circle")
+
+
+def test_a_component_added_at_run_time_is_one_of_the_names_until_it_is_removed(shelf: Registry) -> None:
+    shelf.add("chair", ("ash", 1))
+    assert shelf.names() == ["chair", "circle", "square", "table"]
+    assert shelf.module("chair") == "builtins"
+    assert shelf.options("chair") == {}
+    with pytest.raises(ValueError, match="the thing 'chair' is registered twice"):
+        shelf.add("chair", ("fir", 2))
+    shelf.remove("chair")
+    assert shelf.names() == ["circle", "square", "table"]
+
+
+def test_a_registered_class_keeps_its_type_and_its_module(shelf: Registry) -> None:
+    @shelf.register("local")
+    class Local:
+        def __init__(self, height: float = 2.0) -> None:
+            self.height = height
+
+    assert Local(3.0).height == 3.0
+    assert shelf.get("local") is Local
+    assert shelf.module("local") == __name__
+    assert shelf.options("local") == {"height": "2.0"}
+
+
+def test_a_new_file_and_an_edited_one_are_seen_at_once(shelf: Registry, tmp_path: Path) -> None:
+    assert "cone" not in shelf.names()
+    (tmp_path / "shelf/cones.py").write_text('SHELF.add("cone", 1)\n')
+    assert "cone" in shelf.names()
+    (tmp_path / "shelf/cones.py").write_text('SHELF.add("cone", 1)\nSHELF.add("torus", 2)\n')
+    assert "torus" in shelf.names()
+    (tmp_path / "shelf/cones.py").unlink()
+    assert shelf.names() == ["circle", "square", "table"]
+
+
+def test_names_read_an_unchanged_file_once(shelf: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.names()
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: pytest.fail("a file was read again"))
+    assert shelf.names() == ["circle", "square", "table"]
+
+
+def test_a_plug_in_beside_the_package_is_found_and_loaded(shelf: Registry, tmp_path: Path) -> None:
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "globes.py").write_text('from shelf import SHELF\n\n@SHELF.register("globe")\nclass Globe: ...\n')
+    sys.modules["shelf"].__path__.append(str(beside))
+    importlib.invalidate_caches()
+    assert shelf.names() == ["circle", "globe", "square", "table"]
+    assert shelf.module("globe") == "shelf.globes"
+    assert shelf.get("globe").__name__ == "Globe"
+
+
+def test_two_files_that_register_one_name_are_refused(shelf: Registry, tmp_path: Path) -> None:
+    (tmp_path / "shelf/more.py").write_text('SHELF.add("table", 2)\n')
+    with pytest.raises(InputError, match=r"the thing 'table' is registered twice: rename it in \S+more\.py or in \S+"):
+        shelf.names()
+
+
+@pytest.mark.parametrize("registry", [MODELS, LOSSES, STRATEGIES, CALIBRATORS, BASELINES, DATASETS, POOLS])
+def test_the_options_of_a_component_are_the_same_before_and_after_its_import(registry: Registry) -> None:
+    unloaded = Registry(registry.kind, registry._package, registry._variable)
+    read = {name: (unloaded.options(name), unloaded.module(name)) for name in registry.names()}
+    assert read
+    for name in read:
+        registry.get(name)
+    assert {name: (registry.options(name), registry.module(name)) for name in read} == read
+
+
+class Lamp:
+    def __init__(self, k: int, watts: float = 40.0, dimmed: bool = False) -> None:
+        self.k, self.watts, self.dimmed = k, watts, dimmed
+
+
+def test_build_passes_options_and_reads_a_switch_from_a_number() -> None:
+    lamp = build(Lamp, {"watts": 25, "dimmed": 1}, 3)
+    assert (lamp.k, lamp.watts, lamp.dimmed) == (3, 25, True)
+    assert isinstance(lamp.dimmed, bool)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"volts": 5}, "Lamp has no option 'volts': its options are watts, dimmed"),
+        ({"k": 5}, "Lamp has no option 'k': its options are watts, dimmed"),
+        ({"dimmed": 2}, "the option dimmed of Lamp is 2: it must be true or false"),
+        ({"watts": True}, "the option watts of Lamp is true: it must be a number"),
+    ],
+)
+def test_build_refuses_options_that_the_component_does_not_have(options: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}$"):
+        build(Lamp, options, 3)
+
+
+class Plain:
+    """A component without options."""
+
+
+def test_build_says_that_a_component_has_no_options() -> None:
+    with pytest.raises(InputError, match=r"^Plain has no option 'x': it has none$"):
+        build(Plain, {"x": 1})

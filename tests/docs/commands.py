@@ -1,0 +1,23 @@
+"""The words of a `kgcal` command against the command line: what it does not know."""
+
+import re
+import shlex
+
+import typer
+from typer.main import get_command
+
+PLACEHOLDER = re.compile(r"[A-Z]+$")  # COMMAND or STAGE, for any name
+
+
+def unknown_words(app: typer.Typer, command: str) -> list[str]:
+    """The command or options of the text that `kgcal` does not have."""
+    words = shlex.split(command, comments=True)[1:]
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    if not words or PLACEHOLDER.match(words[0]) or words[0].startswith("-"):
+        return [word for word in words if word.startswith("-") and word not in ("--version", "--help")]
+    if words[0] not in commands:
+        return [words[0]]
+    parameters = commands[words[0]].params
+    known = {option for one in parameters for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+    given = [word.split("=")[0] for word in words if re.match(r"--[a-z]", word)]
+    return [option for option in given if option not in known]

@@ -1,0 +1,50 @@
+"""The components that docs/contributing.md shows: each is one new file, and all go through one run together."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import commands
+from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
+from tests.docs.pages import CHECKOUT, blocks_of
+
+FILES = {b.runner[1]: b.text for b in blocks_of(CHECKOUT / "docs" / "contributing.md") if b.runner[0] == "file"}
+NAMES = {MODELS: "scaled", LOSSES: "squared_hinge", CALIBRATORS: "halves", STRATEGIES: "training_subjects"}
+OPTIONS = {"dataset": "clan", "size": 300, "model": "scaled", "loss": "squared_hinge", "calibrators": "halves"}
+OPTIONS |= {"calibration-strategy": "training_subjects", "k": 8, "epochs": 2, "bootstrap-replicates": 50}
+
+
+@pytest.fixture
+def new_files(tmp_path: Path) -> Iterator[None]:
+    """The files beside those of their packages, until the test ends."""
+    for name, text in FILES.items():
+        path = tmp_path / "beside" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8")
+        importlib.import_module(".".join(Path(name).parent.parts)).__path__.append(str(path.parent))
+    importlib.invalidate_caches()
+    yield
+    for name in FILES:
+        importlib.import_module(".".join(Path(name).parent.parts)).__path__.pop()
+        sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
+    for registry, component in (*NAMES.items(), (DATASETS, "clan"), (METRICS, "spread")):
+        registry.remove(component)
+
+
+@pytest.mark.usefixtures("home", "new_files")
+def test_one_file_of_each_kind_goes_through_a_run(tmp_path: Path) -> None:
+    target = tmp_path / "results.json"
+    arguments = [part for name, value in OPTIONS.items() for part in (f"--{name}", str(value))]
+    done = CliRunner().invoke(commands.app, ["run", *arguments, "--json", str(target)])
+    assert done.exit_code == 0, done.output
+    results = json.loads(target.read_text(encoding="utf-8"))
+    assert (results["dataset"], results["model"], results["loss"]) == ("clan", "scaled", "squared_hinge")
+    for negatives in ("ground_truth", "synthetic"):
+        measured = results["metrics"][negatives]["halves"]
+        assert 0 < measured["brier"] < 0.5
+        assert 0 < measured["spread"] <= 1

@@ -1,0 +1,46 @@
+"""The scripts that make the tables of the documentation: the options they run with, and the tables they print."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.commands import app
+from tests.docs.commands import unknown_words
+from tests.docs.scripts import script
+
+MEASURED = {"brier": 0.0714, "log_loss": 0.25, "accuracy": 0.9, "smooth_ece": 0.01, "auroc": 0.95}
+CALIBRATED = dict.fromkeys(("platt", "isotonic", "per_relation"), MEASURED)
+RESULTS = {"metrics": {"ground_truth": CALIBRATED, "synthetic": CALIBRATED}, "seconds": {"train": 67.0}}
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("ablation", ("wn11", "typed")), ("seeds", ("wn11", "best"))])
+def test_a_script_makes_its_table(
+    name: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(options: list[str]) -> dict[str, Any]:
+        asked.append(options)
+        return RESULTS
+
+    module = script(name)
+    monkeypatch.setattr(module, "run", run)
+    module.table(*arguments)
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert asked
+    assert all(not unknown_words(app, " ".join(["kgcal", "run", *options])) for options in asked)
+    assert len({row.count("|") for row in rows}) == 1
+    assert all(".0714" in row for row in rows[2:])
+
+
+def test_the_ablation_reads_the_results_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script("ablation")
+
+    def command(arguments: list[str], standalone_mode: bool) -> None:
+        assert arguments[0] == "run"
+        Path(arguments[arguments.index("--json") + 1]).write_text(json.dumps(RESULTS), encoding="utf-8")
+
+    monkeypatch.setattr(module, "app", command)
+    assert module.run(["--dataset", "wn11"]) == RESULTS

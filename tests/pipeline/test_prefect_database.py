@@ -1,0 +1,51 @@
+"""The SQLite database of the Prefect server of `kgcal up`: complete, or absent."""
+
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flows.local.prefect_database import create_prefect_database
+from kgcore.errors import InputError
+
+
+@pytest.fixture
+def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return home / "prefect"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if "prefect.db" in path.name)
+
+
+def test_the_database_is_created_once_and_complete(folder: Path) -> None:
+    create_prefect_database()
+    assert names(folder) == ["prefect.db"]
+    with closing(sqlite3.connect(folder / "prefect.db")) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        assert {"flow_run", "deployment", "work_pool", "automation"} <= tables
+        assert database.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
+    before = (folder / "prefect.db").stat().st_mtime_ns
+    create_prefect_database()
+    assert (folder / "prefect.db").stat().st_mtime_ns == before
+
+
+def test_a_failed_creation_leaves_nothing_and_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_TIMEOUT", "soon")
+    with pytest.raises(InputError, match=r"^Prefect's database .*prefect\.db cannot be created: ") as error:
+        create_prefect_database()
+    assert "\n" not in str(error.value)
+    assert names(folder) == []
+
+
+def test_another_database_that_the_environment_names_is_not_created(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql+asyncpg://127.0.0.1:9/prefect")
+    monkeypatch.setattr(sys, "executable", "/no/such/program")
+    create_prefect_database()
+    assert not folder.exists()

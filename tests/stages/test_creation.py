@@ -1,0 +1,151 @@
+"""The MLflow store's SQLite file: complete or absent, whenever the process that creates it is killed."""
+
+import json
+import logging
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kgcore.errors import InputError
+from tasks.tracking.creation import create_database, is_unfinished
+from tasks.tracking.store import Store
+
+EARLIER_SCHEMA = "451aebb31d03"  # MLflow's first migration
+
+
+def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.stages.interrupted_creation", str(tmp_path)]
+    checkout = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    kills = json.loads(done.stdout)
+    assert [kill["error"] for kill in kills] == [""] * 20
+    assert all(kill["files"] == ["mlflow.db"] for kill in kills), kills
+    assert sum(kill["killed"] for kill in kills) >= 10
+    assert not kills[0]["database_existed"]
+    assert kills[-1]["database_existed"]
+
+
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database as `create_database` makes it."""
+    path = tmp_path_factory.mktemp("created") / "mlflow.db"
+    create_database(f"sqlite:///{path}")
+    return path
+
+
+def changed(path: Path, *statements: str, minutes_ago: float = 1) -> None:
+    """Execute the statements on a database that was last written some minutes ago."""
+    with closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+    written = time.time() - 60 * minutes_ago
+    os.utime(path, (written, written))
+
+
+def test_a_created_database_stands_alone_and_has_mlflows_latest_schema(created: Path) -> None:
+    assert [path.name for path in created.parent.iterdir()] == ["mlflow.db"]
+    changed(created)
+    assert not is_unfinished(created)
+    with closing(sqlite3.connect(created)) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert {"experiments", "runs", "logged_models", "registered_models"} <= tables
+
+
+def test_an_existing_database_is_left_as_it_is(created: Path) -> None:
+    before = created.stat()
+    create_database(f"sqlite:///{created}")
+    assert (created.stat().st_ino, created.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:1", "postgresql://host/db", "sqlite://", "sqlite:///:memory:", "x"])
+def test_nothing_is_created_for_what_is_no_sqlite_file(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_database(uri)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_partial_files_of_ended_processes_are_removed(created: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    stale = created.with_name(f".mlflow.db.{ended.pid}.partial-journal")
+    current = created.with_name(f".mlflow.db.{os.getppid()}.partial")
+    for path in (stale, current):
+        path.touch()
+    create_database(f"sqlite:///{created}")
+    assert not stale.exists()
+    assert current.exists()
+    current.unlink()
+
+
+@pytest.mark.parametrize("companion", ["-journal", "-wal", "-shm"])
+def test_a_journal_of_a_deleted_database_is_not_applied_to_the_new_one(home: Path, companion: str) -> None:
+    left = home / f"mlflow.db{companion}"
+    left.write_bytes(b"left over")
+    create_database(f"sqlite:///{home}/mlflow.db")
+    assert [path.name for path in home.iterdir()] == ["mlflow.db"]
+
+
+def test_an_unfinished_database_is_renamed_with_a_warning(
+    home: Path, created: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = home / "mlflow.db"
+    shutil.copy(created, path)
+    changed(path, f"UPDATE alembic_version SET version_num = '{EARLIER_SCHEMA}'", "CREATE TABLE _alembic_tmp_jobs (id)")
+    with caplog.at_level(logging.WARNING, "kgcal"):
+        store = Store(f"sqlite:///{path}")
+    assert store.client.create_run(store.experiment_id).info.status == "RUNNING"
+    assert (home / "mlflow.db.unfinished").is_file()
+    [warning] = [record.message for record in caplog.records]
+    assert warning == (
+        f"{path} is the start of an MLflow database whose creation was interrupted; it holds no runs: it is now "
+        "mlflow.db.unfinished, and a new database takes its place"
+    )
+
+
+def test_an_empty_file_becomes_a_store(home: Path) -> None:
+    path = home / "mlflow.db"
+    path.touch()
+    changed(path)
+    store = Store(f"sqlite:///{path}")
+    assert store.client.create_run(store.experiment_id).info.status == "RUNNING"
+
+
+EXPERIMENT = "INSERT INTO experiments (experiment_id, name, workspace) VALUES (0, 'Default', 'default')"
+MODEL = "INSERT INTO registered_models (name, workspace) VALUES ('kgcal', 'default')"
+
+
+@pytest.mark.parametrize("row", [EXPERIMENT, MODEL])
+def test_an_outdated_database_with_a_row_of_a_user_is_left_to_its_user(home: Path, created: Path, row: str) -> None:
+    path = home / "mlflow.db"
+    shutil.copy(created, path)
+    changed(path, row, f"UPDATE alembic_version SET version_num = '{EARLIER_SCHEMA}'")
+    assert not is_unfinished(path)
+    with pytest.raises(InputError, match="cannot be opened: Detected out-of-date database schema"):
+        Store(f"sqlite:///{path}")
+    assert [file.name for file in home.iterdir() if file.name.startswith("mlflow")] == ["mlflow.db"]
+
+
+def test_a_database_that_another_program_may_be_creating_is_left_alone(tmp_path: Path, created: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    shutil.copy(created, path)
+    changed(path, f"UPDATE alembic_version SET version_num = '{EARLIER_SCHEMA}'", minutes_ago=0)
+    assert not is_unfinished(path)
+
+
+def test_a_file_that_is_no_database_and_the_database_of_another_program_are_left_alone(tmp_path: Path) -> None:
+    text, notes = tmp_path / "text.db", tmp_path / "notes.db"
+    text.write_text("no database")
+    os.utime(text, (1, 1))
+    changed(notes, "CREATE TABLE notes (text)")
+    assert not is_unfinished(text)
+    assert not is_unfinished(notes)
