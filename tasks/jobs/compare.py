@@ -7,16 +7,17 @@ from pathlib import Path
 import pandas as pd
 
 from kgcore.errors import InputError
+from kgcore.metrics.catalogue import highest_best, metric_names, ranked
 from kgcore.registries import DATASETS
-from kgcore.report.summary import HIGHEST_BEST, RANKED
-from kgcore.report.summary import METRICS as SCORES
 from tasks.tracking.names import shares_text
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 
-FURTHER = tuple(name for name in RANKED if name not in SCORES)
+SCORES = metric_names("headline")
+FURTHER = tuple(name for name in ranked() if name not in SCORES)
+UNRANKED = tuple(name for name in metric_names("sharpness") if name not in FURTHER)  # no value of these is better
 METRICS = (*SCORES, "mrr", *FURTHER)
-HIGHEST_FIRST = ("mrr", *HIGHEST_BEST)
+HIGHEST_FIRST = ("mrr", *highest_best())
 NEGATIVES = ("ground_truth", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows that share these were measured on the same triples
 LABELLED = "labelled"
@@ -45,7 +46,7 @@ COLUMNS = [
         "calibrator",
         "base_rate",
     ),
-    *(*SCORES, *FURTHER, "sharpness", *_RANKS, "when", "run", "evaluate"),
+    *(*SCORES, *FURTHER, *UNRANKED, *_RANKS, "when", "run", "evaluate"),
 ]
 
 
@@ -181,7 +182,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
         "base_rate": float(params.get("base_rate", "nan")),
         "when": pd.Timestamp(round(1000 * (measured.ended or 0.0)), unit="ms", tz="UTC"),
     }
-    row |= {name: metrics.get(name, float("nan")) for name in (*SCORES, *FURTHER, "sharpness")}
+    row |= {name: metrics.get(name, float("nan")) for name in (*SCORES, *FURTHER, *UNRANKED)}
     row |= {name: ranks.get(name, float("nan")) for name in _RANKS}
     return row | {name: _text(value) for name, value in settings.items() if name not in _NO_SETTING}
 
@@ -214,7 +215,7 @@ def _once(frame: pd.DataFrame) -> pd.DataFrame:
     synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
     frame.loc[apart, synthetic] = None
     frame.loc[apart, "calibration_strategy"] = ""
-    result = (*FURTHER, "sharpness", "when", "run", "evaluate")  # the further metrics follow from the rest
+    result = (*FURTHER, *UNRANKED, "when", "run", "evaluate")  # the further metrics follow from the rest
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 
