@@ -16,14 +16,14 @@ from tasks.stages.train import TRAIN
 
 T = TypeVar("T")
 STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, CORRUPT, SCORE, CALIBRATE, CLASSIFY, RANK, EVALUATE, REPORT)
-_NAMES = [stage.name for stage in STAGES]
 
 
 def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:
     """The same mapping in the order of the pipeline. Keys are stages, or STAGE.NUMBER for members of an ensemble."""
+    names = [stage.name for stage in STAGES]
 
     def place(name: str) -> tuple[int, int]:
         stage, _, number = name.partition(".")
-        return _NAMES.index(stage), int(number or 0)
+        return names.index(stage), int(number or 0)
 
     return {name: by_stage[name] for name in sorted(by_stage, key=place)}
