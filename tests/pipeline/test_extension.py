@@ -1,4 +1,4 @@
-"""A new model, loss, calibrator, corruption strategy, data set or metric is one new file: here one of each.
+"""A new model, loss, calibrator, corruption strategy, data set or metric is one new file: here is one of each.
 
 The files are in tests/pipeline/extensions. A new stage is a file and an entry in the table: test_new_stage.py.
 """

@@ -72,7 +72,7 @@ def published(flow_name: str) -> dict[str, Artifact]:
 
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
     prepare, train = PrepareGiven(size=300), TrainGiven(k=8, epochs=2)
-    summary = pipeline(prepare=prepare, train=train).to_json()
+    summary = pipeline(prepare=prepare, train=train)
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
     assert flow_runs[0].name == "family transe self_adversarial"

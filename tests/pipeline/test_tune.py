@@ -181,8 +181,12 @@ def test_the_command_line_reads_the_settings_of_a_command_back(seed: int) -> Non
         "calibrate": CalibrateConfig(base_rate=0.07, calibrators=("isotonic",)),
     }
     read: list[dict[str, Any]] = []
-    reader, kinds = typer.Typer(), {name: type(config) for name, config in configs.items()}
-    reader.command()(command(lambda **settings: read.append(settings), kinds, []))
+
+    def run(**arguments: Any) -> None:
+        read.append(arguments)
+
+    reader = typer.Typer()
+    reader.command()(command(run, {name: type(config) for name, config in configs.items()}, []))
     words = shlex.split(run_command(configs.values()))
     assert words[:4] == ["kgcal", "run", "--preset", "none"]  # a preset would choose what is left open
     done = CliRunner().invoke(reader, words[4:])
