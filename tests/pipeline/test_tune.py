@@ -89,7 +89,9 @@ def test_the_terminal_shows_the_best_trial_and_its_command(first: tuple[Kgcal, s
     parent, _ = search_of(kgcal)
     table = pd.read_csv(artifact(kgcal, parent, "trials.csv"))
     top = table.loc[table["value"].where(table["state"] == "complete").idxmin()]
-    summary = f"Best Brier: {top['value']:.4f} of trial {top['trial']}, {table['value'][0]:.4f} where it started."
+    summary = (
+        f"Best Brier: {top['value']:.4f} in trial {top['trial']}, {table['value'][0]:.4f} with the initial settings."
+    )
     assert summary in printed
     config = TrainConfig(**json.loads(artifact(kgcal, parent, "best.json").read_text()))
     assert run_command([PrepareConfig(size=300), config]) in printed
