@@ -1,26 +1,26 @@
-# Everything a newcomer types. `make run` and `make test` need Python 3.11 or newer and make, nothing else.
+# `make run` and `make test` need Python 3.11 or newer and make, nothing else.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# The slow ones first, so that neither core is left with one of them at the end.
+# The slow folders come first, so that both cores are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 
-.PHONY: run test test-e2e check ui bench clean constraints mlproject
+.PHONY: run test test-e2e check ui bench clean constraints generated
 .DEFAULT_GOAL := run
 
-run: $(READY) ## the whole pipeline on the embedded graph
+run: $(READY) ## run the whole pipeline on a generated graph
 	$(BIN)/kgcal run
 
-test: $(READY) ## the whole test suite
+test: $(READY) ## run all tests but the end-to-end tests
 	$(BIN)/pytest $(TESTS)
 
-test-e2e: $(READY) ## servers on PostgreSQL, a worker, deployments and what becomes of them when something dies
+test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, and failures of each
 	.ci/postgresql
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
 
-check: $(READY) ## format, lint, layer rules, types, tests
+check: $(READY) ## check format, lint, layers and types, and run all tests, as CI does
 	.ci/postgresql
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -29,10 +29,10 @@ check: $(READY) ## format, lint, layer rules, types, tests
 	$(BIN)/pytest $(TESTS)
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
 
-ui: $(READY) ## the MLflow UI on everything that was run
+ui: $(READY) ## serve the MLflow UI with all runs
 	$(BIN)/kgcal ui
 
-bench: $(READY) ## speeds, as ratios taken in one run
+bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/genealogy.py
@@ -45,16 +45,19 @@ $(READY): pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(READY)
 
-constraints: ## pin anew what a fresh environment resolves to
+constraints: ## write constraints.txt anew: the versions that pip installs in a fresh environment
 	rm -rf $(VENV)-pins && $(PYTHON) -m venv $(VENV)-pins
 	$(VENV)-pins/bin/python -m pip install --quiet --upgrade setuptools
 	$(VENV)-pins/bin/python -m pip install --quiet '.[dev]'
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
 
-mlproject: $(READY) ## MLproject anew, after a setting or a command has changed
+generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings.md anew
 	$(BIN)/python -m flows.cli.project > MLproject.new
 	mv MLproject.new MLproject
+	$(BIN)/python -m flows.deployment.deployments > prefect.yaml.new
+	mv prefect.yaml.new prefect.yaml
+	$(BIN)/python docs/scripts/settings.py
 
-clean: ## everything that make made, results included
+clean: ## remove the environment and all results
 	rm -rf $(VENV) .kgcal

@@ -1,4 +1,4 @@
-"""Several calibrated models of one data set as one."""
+"""Ensembles of calibrated models as a Prefect flow."""
 
 from typing import Annotated
 
@@ -20,12 +20,12 @@ def ensemble(
     config: EnsembleConfig = EnsembleConfig(),
     force: bool = False,
 ) -> EnsembleSummary:
-    """Pool calibrated models of one data set, calibrate the pool, and measure it beside its members.
+    """Pool calibrated models of one data set, and measure the ensembles beside their members.
 
     Args:
-        runs: two or more pipelines of one data set, or runs that came from them, of other models, losses or seeds
-        config: how calibrated models become one
-        force: run even where a finished run could be re-used
+        runs: two or more pipelines of one data set, or runs that came from them, with different models, losses or seeds
+        config: how to combine the models
+        force: run even if a finished run could be re-used
     """
     members = tuple(resolve("calibrate", run) for run in runs)
     summary = ensemble_summary(ensemble_models(members, config, Context(force=force)))

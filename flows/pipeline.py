@@ -45,18 +45,18 @@ def pipeline(
     force: bool = False,
     device: Device = "auto",
 ) -> PipelineSummary:
-    """Turn a data set into calibrated probabilities and a report; returns the summary of the results.
+    """Turn a data set into calibrated probabilities and a report.
 
     Args:
         prepare: the graph
         train: the embedding model and its training
         corrupt: the corruptions that serve as negatives in synthetic calibration
-        calibrate: how scores become probabilities
-        classify: decisions from probabilities
-        evaluate: how calibration is measured
+        calibrate: how to turn scores into probabilities
+        classify: how to turn probabilities into decisions
+        evaluate: how to measure calibration
         preset: values for the settings of train, corrupt and calibrate that are not given. default: good and fast;
             best: better proper scores, slower; paper: the protocol of the paper; none: no preset
-        force: run every stage, even if a finished run could be re-used
+        force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate)
@@ -73,9 +73,9 @@ def run_pipeline(
     flow_run: FlowRun | None = None,
     preset: Mapping[str, str] | None = None,
 ) -> PipelineSummary:
-    """Run the stages in their order under one MLflow run; returns the summary of the results.
+    """Run the stages in their order under one MLflow run; return the summary of the results.
 
-    context   its parent is the MLflow run of the grid, if this pipeline is a cell of a grid
+    context   its parent is the MLflow run of the reproduction, if this pipeline is one of its cells
     flow_run  the Prefect flow run, if there is one
     preset    MLflow parameters that say which preset was used: see `Resolved.parameters`
     """
@@ -89,9 +89,9 @@ def run_pipeline(
 def after_training(
     data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context, fitted: StageRef | None = None
 ) -> dict[str, StageRef]:
-    """Run the stages from corrupt to report; returns the references of all stages by name, prepare and train included.
+    """Run the stages from corrupt to report; return the references of all stages by name, with prepare and train.
 
-    fitted  calibrators to move to the base rate; None = fit new ones
+    fitted  calibrators to shift to the base rate; None = fit new ones
     """
     if fitted is None:
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)

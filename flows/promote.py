@@ -9,20 +9,21 @@ from tasks.jobs.promote import Decision, datasets_with_results, promote_best
 
 @flow(name="promote", flow_run_name="promote {dataset}")
 def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
-    """Make the best calibrated model of a data set its champion where it passes the gate.
+    """Make the best calibrated model of a data set its champion if it passes the gate.
 
-    The gate: a better Brier score beyond its bootstrap interval, and a calibration error that is not worse.
+    The gate demands a significantly better Brier score, by a bootstrap interval, and a calibration error that is not
+    worse.
 
     Args:
-        dataset: a data set that has results; none = each of them
-        base_rate: only calibrators of runs that stated this base rate; none = all
-        config: the gate
+        dataset: data set that has results; if empty, every one
+        base_rate: only runs that stated this base rate; if empty, all runs
+        config: the conditions of the gate
     """
     decisions, mistakes = [], []
     for name in [dataset] if dataset else datasets_with_results():
         try:
             decisions.append(promote_best(name, base_rate, config))
-        except KgcalError as error:  # the other data sets are decided all the same
+        except KgcalError as error:  # the other data sets are decided even so
             mistakes.append(str(error))
     publish_decisions(decisions)
     if mistakes:

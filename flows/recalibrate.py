@@ -1,4 +1,4 @@
-"""Recalibration as a Prefect flow: everything that follows a training, from a trained model."""
+"""Recalibration as a Prefect flow: the stages after training, from a trained model."""
 
 from pathlib import Path
 
@@ -26,17 +26,18 @@ def recalibrate(
     force: bool = False,
     device: Device = "auto",
 ) -> PipelineSummary:
-    """New probabilities from a trained model, for new labels or a new base rate; trains nothing.
+    """Compute new probabilities from a trained model, for new labels or a new base rate.
 
-    Everything else is done as it was for the run that is named.
+    Nothing is trained. All other settings are those of the named run.
 
     Args:
-        model: run id that has the model or came from it, URI of a model or calibrator, or latest
-        labels: file of newly labelled triples (subject, predicate, object, 1 or -1), which join the validation split
-        instead: the labelled triples take the place of the validation split
-        base_rate: share of positives the probabilities are to be about; none = as before
-        refit: fit the calibrators anew without new labels, too; else the fitted ones are told about the base rate
-        force: run every stage that is not taken over even where a finished run could be re-used
+        model: run id of a train run or of a run that came from it, URI of a model or calibrator, or latest (the newest
+            finished pipeline)
+        labels: file of newly labelled triples (subject, predicate, object, 1 or -1) to add to the validation split
+        instead: replace the validation split by the labelled triples
+        base_rate: stated base rate; if empty, that of the named run
+        refit: fit the calibrators again for a new base rate, instead of shifting the fitted ones
+        force: run every stage but training even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     trained, configs = model_and_settings(model, base_rate)

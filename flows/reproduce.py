@@ -1,18 +1,17 @@
-"""The paper's tables and figures: a grid of pipelines as a Prefect flow, and the page made of their results."""
+"""The reproduction of the paper as a Prefect flow: a grid of pipelines, and the page with their results."""
 
 import logging
-import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.deployment.flow import flow
-from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
+from flows.deployment.parameters import THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.deployment.publish import publish_reproduction
+from flows.deployment.runners import task_runner, worker_count
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.report.summary import PipelineSummary
@@ -21,9 +20,9 @@ from tasks.jobs.pipeline import finished_pipeline
 from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
 from tasks.stages.reference import Context
 from tasks.workspace.flow_run import current_flow_run
-from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
+Outcome: TypeAlias = PipelineSummary | Exception
 
 
 @flow(name="reproduce")
@@ -36,16 +35,16 @@ def reproduce(
     device: Device = "auto",
     csv: str | None = None,
 ) -> Reproduction:
-    """The paper's tables and figures with its values, ours and the differences; runs what is missing.
+    """Show the paper's tables and figures beside ours; run what is missing.
 
     Args:
         tables: tables and figures of the paper; all = every one
-        datasets: data sets of the paper; none = all that a table has
-        preset: how models are trained: default, or paper (its protocol)
-        runner: what runs the cells: threads, threads:N, dask, or dask://HOST:PORT
-        force: run every cell anew
+        datasets: data sets of the paper; if empty, all that a table has
+        preset: how to train the models: default, best, or paper (its protocol)
+        runner: task runner of the cells: threads, threads:N, dask or dask://HOST:PORT
+        force: run every cell even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
-        csv: write the figures to this file as one tidy table, too
+        csv: also write the figures to this file, as one tidy table
     """
     if csv and not Path(csv).absolute().parent.is_dir():
         raise InputError(f"csv {csv}: there is no folder {Path(csv).absolute().parent}")
@@ -63,73 +62,63 @@ def reproduce(
 
 
 def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:
-    """The summaries of the cells that succeeded, and the reasons of those that failed: none takes another with it.
+    """Run the cells; return the summaries of those that succeeded, and the reasons of those that failed.
 
-    Inside a flow run the cells are tasks of the runner; outside, where no server is, they run one after the other.
+    A failed cell does not stop the others. In a flow run the cells are tasks of the runner; without a Prefect server
+    they run one after the other.
     """
-    outcomes: dict[Cell, Any] = {}
-    workers = worker_count(runner)
-    if current_flow_run():
-        with task_runner(runner) as tasks:
-            futures = {
-                cell: tasks.submit(
-                    run_cell.with_options(task_run_name=str(cell)),
-                    parameters={"cell": cell, "context": context, "workers": workers},
-                )
-                for cell in cells
-            }
-            for cell, future in futures.items():
-                try:
-                    outcomes[cell] = future.result(raise_on_failure=False)
-                except Exception as error:  # a Dask worker that was killed, a connection that was lost
-                    outcomes[cell] = error
-    else:
-        for number, cell in enumerate(cells, start=1):
-            log.info("cell %d of %d: %s", number, len(cells), cell)
-            try:
-                outcomes[cell] = run_cell.fn(cell, context)
-            except Exception as error:  # whatever it is, the other cells go on
-                log.error("%s failed: %s", cell, reason(error), exc_info=not isinstance(error, KgcalError))
-                outcomes[cell] = error
+    outcomes = _run_as_tasks(cells, runner, context) if current_flow_run() else _run_in_turn(cells, context)
     results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, PipelineSummary)}
-    failures = {cell: reason(outcome) for cell, outcome in outcomes.items() if cell not in results}
+    failures = {
+        cell: _reason(outcome) for cell, outcome in outcomes.items() if not isinstance(outcome, PipelineSummary)
+    }
     return results, failures
 
 
-def reason(error: Exception) -> str:
-    """Why a cell failed, in a line."""
+def _run_as_tasks(cells: list[Cell], runner: str, context: Context) -> dict[Cell, Outcome]:
+    """Run the cells as Prefect tasks of the runner."""
+    outcomes: dict[Cell, Outcome] = {}
+    workers = worker_count(runner)
+    with task_runner(runner) as tasks:
+        futures = {
+            cell: tasks.submit(
+                run_cell.with_options(task_run_name=str(cell)),
+                parameters={"cell": cell, "context": context, "workers": workers},
+            )
+            for cell in cells
+        }
+        for cell, future in futures.items():
+            try:
+                outcomes[cell] = future.result(raise_on_failure=False)
+            except Exception as error:  # a Dask worker was killed, or a connection was lost
+                outcomes[cell] = error
+    return outcomes
+
+
+def _run_in_turn(cells: list[Cell], context: Context) -> dict[Cell, Outcome]:
+    """Run the cells one after the other, without Prefect."""
+    outcomes: dict[Cell, Outcome] = {}
+    for number, cell in enumerate(cells, start=1):
+        log.info("cell %d of %d: %s", number, len(cells), cell)
+        try:
+            outcomes[cell] = run_cell.fn(cell, context)
+        except Exception as error:  # any error: the other cells must still run
+            log.error("%s failed: %s", cell, _reason(error), exc_info=not isinstance(error, KgcalError))
+            outcomes[cell] = error
+    return outcomes
+
+
+def _reason(error: Exception) -> str:
+    """Why a cell failed, in one line."""
     return first_line(error) if isinstance(error, KgcalError) else f"{type(error).__name__}: {first_line(error)}"
 
 
 @task(name="cell", cache_policy=NO_CACHE)
 def run_cell(cell: Cell, context: Context, workers: int | None = None) -> PipelineSummary:
-    """The summary of a cell's pipeline: of a finished one where there is one."""
+    """Run the pipeline of a cell, or re-use a finished one, and return its summary.
+
+    workers  number of cells that share the cores of this machine; None = this cell has all of them
+    """
     if workers is not None:
         share_cores(workers)
     return finished_pipeline(cell.configs, context) or run_pipeline(cell.configs, context)
-
-
-def worker_count(text: str) -> int | None:
-    """Cells at a time on this machine, of a runner that a user names: one for every two cores unless it is stated. None
-    for a cluster. Raises InputError for what is no runner."""
-    found = re.fullmatch(RUNNERS, text)
-    if found is None:
-        raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
-    if text.startswith("dask:"):
-        return None
-    return int(found[1]) if found[1] else max(1, cores() // 2)
-
-
-def task_runner(text: str) -> "TaskRunner[Any]":
-    """The Prefect task runner that a user names. Raises InputError for what is no runner, and where Dask is missing."""
-    workers = worker_count(text)
-    if text.startswith(THREADS):
-        return ThreadPoolTaskRunner(max_workers=workers or 1)
-    try:
-        from prefect_dask.task_runners import DaskTaskRunner
-    except ImportError:
-        raise InputError("--runner dask needs the extra: pip install 'kgcal[dask]'") from None
-    local = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
-    options = {"cluster_kwargs": local} if workers else {"address": f"tcp:{text.removeprefix('dask:')}"}
-    made: TaskRunner[Any] = DaskTaskRunner(**options)
-    return made

@@ -1,14 +1,14 @@
-"""Every stage as a flow of its own: re-triggered from the run ids of its upstream stages, or from `latest`.
+"""One flow for each stage: it runs from the run ids of its upstream stages, or from `latest`.
 
-The flows are made from the table of stages: an input becomes a parameter that takes a run id, the settings become
-`config`, and a stage that computes on a device takes one.
+The flows are made from the table of stages in tasks/stages/table.py. Each input of a stage is a parameter that takes a
+run id. The settings are the parameter `config`. A stage that computes on a device has the parameter `device`.
 """
 
 import inspect
 from dataclasses import fields
 from typing import Any
 
-from flows.deployment.flow import BeatingFlow, flow
+from flows.deployment.flow import HeartbeatFlow, flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
 from tasks.jobs.manifest import LATEST, resolve
@@ -16,11 +16,11 @@ from tasks.stages.base import Stage
 from tasks.stages.reference import Context
 from tasks.stages.table import STAGES
 
-FORCE = "run even where a finished run could be re-used"
+FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
 
 
-def stage_flow(stage: Stage[Any]) -> BeatingFlow[..., str]:
+def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
     """The flow of a stage. It returns the MLflow run id of the stage."""
     signature = inspect.Signature(_parameters(stage), return_annotation=str)
 
@@ -63,12 +63,12 @@ def _settings(stage: Stage[Any]) -> bool:
 
 
 def _docstring(stage: Stage[Any]) -> str:
-    """The description of the flow and, for Prefect's form, of its parameters."""
+    """The description of the flow and of its parameters, for the form in the Prefect UI and the help of the command."""
     lines = [stage.summary, "", "Args:"]
+    latest = f"{LATEST} (the newest finished pipeline)"
     for name, source in stage.inputs.items():
-        used = " (used by strategies that draw by a model)" if name in stage.needs else ""
-        newest = f"{LATEST} = the newest finished pipeline"
-        lines.append(f"    {name}: run id of the {source.name} run, or of a pipeline; {newest}{used}")
+        used = "; used only by strategies that draw with a model" if name in stage.needs else ""
+        lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")
     return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))

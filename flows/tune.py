@@ -1,4 +1,4 @@
-"""The search for training settings."""
+"""The search for training settings as a Prefect flow."""
 
 from dataclasses import replace
 
@@ -32,18 +32,19 @@ def tune(
     force: bool = False,
     device: Device = "auto",
 ) -> TuningResult:
-    """Search for the best training settings on validation; resumes an earlier search with the same options.
+    """Search for the best training settings on the validation split.
 
-    The metric of a trial is that of cross-fitted probabilities: an isotonic calibrator of one half of the validation
-    triples is applied to the other half, both ways. The test split is not used.
+    The same options again resume the search. The metric of a trial is that of cross-fitted probabilities: an isotonic
+    calibrator is fitted on one half of the validation triples and applied to the other half, both ways. The test split
+    is not used.
 
     Args:
         prepare: the graph
-        train: the settings that the search starts from, and keeps if it does not search them
+        train: the initial settings; the search keeps those that it does not vary
         corrupt: the corruptions that serve as validation negatives if none are labelled
-        config: the search
+        config: what to search, and for how long
         preset: values for the settings of train and corrupt that are not given: default, best, paper or none
-        base_rate: share of positives by weight, if no negatives are labelled
+        base_rate: stated base rate, used if no negatives are labelled
         force: start the search from scratch
         device: auto, cpu, cuda or cuda:N
     """

@@ -1,4 +1,4 @@
-"""The watch over a champion as a Prefect flow."""
+"""The check of a champion on new labels as a Prefect flow."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from tasks.workspace.flow_run import current_flow_run
 
 @flow(name="watch", flow_run_name="watch {dataset}")
 def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> WatchResult:
-    """See whether a data set's champion still fits newly labelled triples; warn, or recalibrate.
+    """Check a champion on newly labelled triples; warn of drift, or recalibrate.
 
     Args:
-        dataset: a data set with a champion
-        labels: file of newly labelled triples: subject, predicate, object, 1 or -1
-        config: what counts as drift, and what is done about it
+        dataset: data set that has a champion
+        labels: file of newly labelled triples (subject, predicate, object, 1 or -1)
+        config: what counts as drift, and what to do then
     """
     seen = watch_champion(dataset, Path(labels), config)
     if seen.findings and config.on_drift == "recalibrate" and not seen.recalibrated:

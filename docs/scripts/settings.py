@@ -35,7 +35,7 @@ Each setting is an option of the commands that use it: `training_eta` is `--trai
 parameters and `MLproject` it keeps its underscores. A preset fills in what you do not give; the defaults here are those
 of `--preset none`. `score`, `rank` and `report` have no settings.
 
-This page is generated from `kgcore/config` by `python docs/scripts/settings.py`.
+This page is generated from `kgcore/config` by `make generated`.
 """
 
 

@@ -14,7 +14,7 @@ PrefectPort = Annotated[int | None, typer.Option(help=f"port on 127.0.0.1 [{PREF
 
 
 def run_up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
-    """Start MLflow, Prefect, a worker and the deployments on this machine, as far as they do not run yet."""
+    """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep what runs already."""
     up(mlflow_port, prefect_port)
     run_status()
 

@@ -29,16 +29,16 @@ OTHERS: tuple[Flow[..., Any], ...] = (*STAGE_FLOWS, recalibrate, promote, watch,
 COMMANDS = {"main": "run", **{function.name: function.name for function in OTHERS}}  # entry point -> command of kgcal
 WITH_PRESET = ("main", *(function.name for function in OTHERS if "preset" in inspect.signature(function.fn).parameters))
 HEAD = """\
-# Made by `make mlproject` from the options of the commands. `kgcal ENTRY --help` explains them (`kgcal run --help` for
-# main).
+# Written by `make generated` from the options of the commands. `kgcal ENTRY --help` explains them; for main, see
+# `kgcal run --help`.
 #
 # mlflow run . -e ENTRY --env-manager local -P name=value
 #
 # Set MLFLOW_TRACKING_URI first. Lists and tables are written with commas, -P training_strategy=typed=0.5,uniform=0.5;
-# files and folders with their whole paths. An empty value means "not given".
+# files and folders with their full paths. An empty value means "not given".
 #
-# MLflow records the default of a declared parameter as if it had been given. Settings that a preset may decide are
-# therefore not declared: give them all the same, -P epochs=20. Comments list them with the defaults that apply if the
+# MLflow records the default of a declared parameter as if it had been given. So settings that a preset may decide are
+# not declared. They can be given nevertheless: -P epochs=20. Comments list them with the defaults that apply if the
 # preset has no value.
 name: kgcal
 
@@ -53,9 +53,9 @@ class Parameter:
     """A parameter of an entry point and the option that it stands for.
 
     option    "" for the arguments of the command, which have no name
-    default   the value that MLflow passes on if none is given; "" for none
-    declared  whether MLproject declares it; the others may be given all the same
-    negative  the option that says no to a flag; "" if the flag has none, None if the option is not a flag
+    default   the value that MLflow passes on if none is given; "" if there is no default
+    declared  whether MLproject declares it; undeclared parameters can be given, too
+    negative  the option that turns a flag off; "" if the flag has no such option, None if the option is not a flag
     """
 
     name: str
@@ -70,7 +70,7 @@ class Parameter:
         return type(self.default).__name__.replace("str", "string")
 
     def argument(self, text: str) -> list[str]:
-        """The words of the command for a value: none if the value is empty. Raises InputError."""
+        """The words of the command for a value; an empty value has no words. Raises InputError."""
         if not text:
             return []
         if not self.option:
@@ -86,7 +86,7 @@ class Parameter:
 def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     """The parameters of an entry point: the arguments and options of its command.
 
-    Left out are files that the command writes, because MLflow runs it in another folder than the user's, and an
+    Two kinds are left out: files that the command writes, because MLflow runs it in a folder of its own; and an
     argument that means the same as an option. Raises InputError for an unknown entry point.
     """
     if entry not in COMMANDS:

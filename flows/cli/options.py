@@ -51,7 +51,7 @@ def config_of(kind: Settings) -> type[Config]:
 
 
 def component_options(settings: Iterable[Settings]) -> str:
-    """The options of the components that the settings name, one component per line, for the end of a command's help."""
+    """The options of models and losses with their defaults, one component per line, for the end of a command's help."""
     text = ""
     for item in (item for kind in settings for item in fields(config_of(kind))):
         if (registry := item.metadata.get("options_of")) is None:
@@ -63,7 +63,9 @@ def component_options(settings: Iterable[Settings]) -> str:
             for name, options in own.items()
             if options
         ]
-        text += "\b\n" + "\n".join([f"{_option_name(item.name)}, by {registry.kind}:", *lines]) + "\n\n"
+        text += (
+            "\b\n" + "\n".join([f"{_option_name(item.name)} for each {registry.kind}, with defaults:", *lines]) + "\n\n"
+        )
     return text
 
 
@@ -73,6 +75,8 @@ def _annotation(config: type[Config], item: "Field[Any]") -> Any:
     if get_origin(kind) in (tuple, dict):
         kind, metavar = list[str], _metavar(item)
         help_text += "; separate several by commas"
+    if "options_of" in item.metadata:
+        help_text += "; see the list below"
     name = _option_name(item.name)
     names = [f"{name}/--no-{name[2:]}"] if kind is bool else [name]
     help_text += f"  [default: {default_text(item)}]"
@@ -90,9 +94,9 @@ def _option_name(name: str) -> str:
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:
-    """The value of a setting from what Typer has read.
+    """The value of a setting from the text that Typer has read.
 
-    `a,b` are two entries, as `a` and `b` are; a single name without a share has the whole share. Raises InputError.
+    Commas separate entries. A single name without a share has the share 1. Raises InputError.
     """
     default = default_of(item)
     if isinstance(default, tuple):
@@ -114,7 +118,7 @@ def _entries(texts: Sequence[str]) -> list[str]:
 
 
 def _pair(item: "Field[Any]", text: str) -> tuple[str, float | bool]:
-    """The name and the number, or true or false for an option of a component. Raises InputError."""
+    """The name and the value of NAME=VALUE: a number, or true or false if allowed. Raises InputError."""
     option, switches = _option_name(item.name), "options_of" in item.metadata
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals):

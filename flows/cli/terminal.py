@@ -14,20 +14,32 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
+from typer.core import TyperGroup
 
 from kgcore.errors import InputError, KgcalError, KgcalWarning
 
 console = Console(highlight=False)
+WIDEST_HELP = 120  # characters
+
+
+class CommandGroup(TyperGroup):
+    """Commands whose list in `kgcal --help` shows the first paragraph of each help text in full."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for command in self.commands.values():
+            command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
 
 
 def new_app() -> typer.Typer:
     """`kgcal` without commands."""
     app = typer.Typer(
+        cls=CommandGroup,
         rich_markup_mode=None,  # boxes leave too little width for the option names
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST_HELP},
         help="Probabilities you can trust from knowledge graph embeddings.",
     )
 

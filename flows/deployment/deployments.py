@@ -1,12 +1,15 @@
-"""The deployments; `python -m flows.deployment.deployments > prefect.yaml` writes them for Prefect."""
+"""The list of deployments, and prefect.yaml made from it: one deployment for each job and each stage.
+
+`make generated` writes prefect.yaml anew. The stages come from tasks/stages/table.py.
+"""
 
 from dataclasses import dataclass
 
 from tasks.stages.table import STAGES
 
 HEAD = """\
-# Made by `make generated` from flows/deployment/deployments.py. `kgcal up` deploys this and starts a worker for it.
-# There is no `pull` step: a run starts in the folder that it was deployed from.
+# Written by `make generated` from flows/deployment/deployments.py. `kgcal up` creates these deployments and starts a
+# worker for them. There is no `pull` step: a run starts in the folder from which it was deployed.
 name: kgcal
 prefect-version: 3.8.8
 
@@ -14,7 +17,7 @@ definitions:
   work_pool: &local
     name: local-process
     job_variables:
-      stream_output: false # otherwise a worker that dies takes a running flow with it
+      stream_output: false # otherwise a running flow dies with its worker
       env:
         PREFECT_LOGGING_EXTRA_LOGGERS: kgcal
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY: "30" # a run without heartbeats is marked as crashed
@@ -27,10 +30,10 @@ deployments:
 class Deployment:
     """A flow that a Prefect server can start.
 
-    name         what people call it by: `prefect deployment run FLOW/NAME`
+    name         its name in `prefect deployment run FLOW/NAME`
     entrypoint   FILE:FLOW
-    description  one sentence
-    cron         when it runs by itself, in UTC, never two at once; None = only when it is asked to
+    description  one sentence for the UI
+    cron         its schedule in UTC; at most one run at a time. None = no schedule
     """
 
     name: str
@@ -51,36 +54,44 @@ class Deployment:
 
 
 JOBS = (
-    Deployment("pipeline", "flows/pipeline.py:pipeline", "From a data set to calibrated probabilities and a report."),
+    Deployment("pipeline", "flows/pipeline.py:pipeline", "Turn a data set into calibrated probabilities and a report."),
     Deployment(
         "nightly",
         "flows/pipeline.py:pipeline",
-        "The pipeline every night; stages whose inputs have not changed are re-used.",
+        "Run the pipeline every night; stages whose inputs have not changed are re-used.",
         cron="17 3 * * *",
     ),
     Deployment(
         "recalibrate",
         "flows/recalibrate.py:recalibrate",
-        "New probabilities from a trained model every week, for new labels or a new base rate; trains nothing.",
+        "Compute new probabilities from a trained model every week, for new labels or a new base rate.",
         cron="43 4 * * 1",
     ),
     Deployment(
         "promote",
         "flows/promote.py:promote",
-        "Every day the best calibrated model of each data set challenges the champion.",
+        "Compare the best calibrated model of each data set with the champion every day.",
         cron="7 5 * * *",
     ),
     Deployment(
         "watch",
         "flows/watch.py:watch",
-        "Check the champion on newly labelled triples; warn of drift, or recalibrate. Schedule it with your file.",
+        "Check a champion on newly labelled triples; warn of drift, or recalibrate. Add a schedule for your file.",
     ),
     Deployment(
-        "tune", "flows/tune.py:tune", "Search for training settings; the same settings again resume the search."
+        "tune",
+        "flows/tune.py:tune",
+        "Search for the best training settings; the same settings again resume the search.",
     ),
-    Deployment("ensemble", "flows/ensemble.py:ensemble", "Ensembles of calibrated models, beside their members."),
     Deployment(
-        "reproduce", "flows/reproduce.py:reproduce", "The paper's tables and figures beside ours; runs what is missing."
+        "ensemble",
+        "flows/ensemble.py:ensemble",
+        "Pool calibrated models, and measure the ensembles beside their members.",
+    ),
+    Deployment(
+        "reproduce",
+        "flows/reproduce.py:reproduce",
+        "Show the paper's tables and figures beside ours; run what is missing.",
     ),
 )
 DEPLOYMENTS = (

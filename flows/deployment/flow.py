@@ -1,4 +1,4 @@
-"""How kgcal's flows are Prefect flow runs."""
+"""The decorator of every flow, with its heartbeat."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -8,14 +8,13 @@ from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settin
 
 P = ParamSpec("P")
 R = TypeVar("R")
-HEARTBEAT = 30  # seconds; prefect.yaml sets the same for what a worker runs
+HEARTBEAT = 30  # seconds; prefect.yaml sets the same for the runs of a worker
 
 
-class BeatingFlow(Flow[P, R]):
-    """A flow that, called by hand, too, has a heartbeat every HEARTBEAT seconds.
+class HeartbeatFlow(Flow[P, R]):
+    """A flow with a heartbeat every HEARTBEAT seconds, also if it is called by hand.
 
-    Prefect's own are 180 seconds apart: longer than the silence that the automation of `kgcal up` takes a run for dead
-    after.
+    Prefect's default is 180 seconds. The automation of `kgcal up` marks a run as crashed after a shorter silence.
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
@@ -25,10 +24,10 @@ class BeatingFlow(Flow[P, R]):
 
 def flow(
     name: str, flow_run_name: str | Callable[[], str] | None = None
-) -> Callable[[Callable[P, R]], BeatingFlow[P, R]]:
-    """Decorator that makes a function a flow of that name; `flow_run_name` may have its parameters in braces."""
+) -> Callable[[Callable[P, R]], HeartbeatFlow[P, R]]:
+    """Return a decorator that makes a function a flow. `flow_run_name` may contain parameters in braces."""
 
-    def make(function: Callable[P, R]) -> BeatingFlow[P, R]:
-        return BeatingFlow(function, name=name, flow_run_name=flow_run_name)
+    def make(function: Callable[P, R]) -> HeartbeatFlow[P, R]:
+        return HeartbeatFlow(function, name=name, flow_run_name=flow_run_name)
 
     return make

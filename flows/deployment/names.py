@@ -1,4 +1,4 @@
-"""Names of flow runs whose settings a preset may decide."""
+"""Names of flow runs whose settings depend on a preset."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,11 @@ from tasks.workspace.flow_run import current_flow_run
 
 
 def resolved_name(*words: str) -> Callable[[], str]:
-    """A flow-run name: the words, then the data set, model and loss that the preset and the given settings decide.
+    """Return a function that names a flow run: the words, then the data set, the model and the loss.
 
-    Prefect calls it in the context of the flow run. Settings that cannot work leave the words alone, or `pipeline`
-    where there are none: the flow itself raises the error.
+    The data set, the model and the loss follow from the given settings and the preset. Prefect calls the function in
+    the context of the flow run. If the settings are invalid, the name is the words alone, or `pipeline` without words;
+    the flow itself raises the error.
     """
 
     def name() -> str:

@@ -1,4 +1,4 @@
-"""The types of plain flow parameters: Prefect builds its forms from them and checks parameters before it schedules.
+"""The types of plain flow parameters. Prefect makes forms from them, and checks values before it schedules a run.
 
 The patterns and choices are in the JSON schema only, so that direct calls raise our own errors.
 """

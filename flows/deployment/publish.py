@@ -1,5 +1,8 @@
-"""What a Prefect flow run shows of its results: `summary` in Markdown, the table `results`, and, where an MLflow server
-is known, the link `mlflow-run`."""
+"""What a flow run shows of its results in the Prefect UI, as artifacts.
+
+They are `summary` in Markdown, the table `results`, and, if the address of an MLflow server is known, the link
+`mlflow-run`. Without a flow run nothing is published.
+"""
 
 import json
 import logging
@@ -27,11 +30,11 @@ from tasks.tracking.ui import run_page
 from tasks.workspace.flow_run import current_flow_run
 
 log = logging.getLogger("kgcal")
-ROWS = 48  # of a reproduction, which has hundreds: a dashboard is no place for all
+MOST_ROWS = 48  # a reproduction has hundreds of rows, too many for a dashboard
 
 
 def publish(summary: PipelineSummary) -> None:
-    """Of a pipeline: its notes and table, by calibrator."""
+    """Publish a pipeline: its notes and results. The table has a row per calibrator."""
     table = [
         {"negatives": row.negatives, "calibrator": row.calibrator}
         | {name: round(row.metrics[name], 4) for name in first_table()}
@@ -42,7 +45,7 @@ def publish(summary: PipelineSummary) -> None:
 
 
 def publish_stage(ref: StageRef) -> None:
-    """Of a single stage: what it made or re-used, from which settings and runs. The table holds its metrics."""
+    """Publish a single stage: its run, settings and inputs. The table has its metrics."""
     flow_run = current_flow_run()
     if flow_run is None:
         return
@@ -56,8 +59,8 @@ def publish_stage(ref: StageRef) -> None:
 
 
 def publish_reproduction(made: Reproduction) -> None:
-    """Of a reproduction: its findings and failures. The table holds our figures beside the paper's, the first ROWS."""
-    if current_flow_run() is None:  # nobody would see the table
+    """Publish a reproduction: findings and failures. The table has MOST_ROWS of our figures beside the paper's."""
+    if current_flow_run() is None:  # do not read the figures for nothing
         return
     frame = pd.read_csv(made.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
@@ -65,12 +68,12 @@ def publish_reproduction(made: Reproduction) -> None:
     text = [f"* {line}" for line in made.findings]
     text += [f"* {cell} failed: {reason}" for cell, reason in made.failures.items()]
     text += ["", f"{len(both)} figures have the paper's value and ours; all of them: `{made.csv}`, `{made.page}`."]
-    table = json.loads(both[names].head(ROWS).round(4).to_json(orient="records"))
+    table = json.loads(both[names].head(MOST_ROWS).round(4).to_json(orient="records"))
     _publish("The paper and kgcal, side by side", "\n".join(text), table, made.run_id)
 
 
 def publish_decisions(decisions: Sequence[Decision]) -> None:
-    """Of the gate: why each challenger passed or not. The table holds what was decided."""
+    """Publish the decisions of the gate: why each challenger passed or failed. The table has a row per decision."""
     shown = ("dataset", "challenger", "champion", "passed")
     table = [{name: getattr(decision, name) for name in shown} for decision in decisions]
     text = [f"* {decision.explanation}" for decision in decisions]
@@ -79,7 +82,7 @@ def publish_decisions(decisions: Sequence[Decision]) -> None:
 
 
 def publish_ensemble(summary: EnsembleSummary) -> None:
-    """Of ensembles: them beside their members, and what the members' disagreement says."""
+    """Publish ensembles: results beside those of the members, and the disagreement of the members."""
     table = [
         {"negatives": row.negatives, "model": row.calibrator}
         | {name: round(row.metrics[name], 4) for name in first_table()}
@@ -90,26 +93,26 @@ def publish_ensemble(summary: EnsembleSummary) -> None:
 
 
 def publish_look(seen: WatchResult) -> None:
-    """Of a look at a champion: what is wrong. The table holds its figures."""
-    text = [f"* {finding}" for finding in seen.findings] or [f"{seen.model} fits."]
+    """Publish a look at a champion: its findings. The table has its figures."""
+    text = [f"* {finding}" for finding in seen.findings] or [f"No drift of {seen.model} was found."]
     text += [f"* recalibrated: run `{seen.recalibrated}`"] if seen.recalibrated else []
     table = [{"figure": name, "value": round(value, 6)} for name, value in seen.metrics.items()]
     _publish(f"Look {seen.number} at {seen.dataset}", "\n".join(text), table, seen.run)
 
 
 def publish_tuning(found: TuningResult) -> None:
-    """Of a search: what it found, as a command. The table holds its best trials."""
+    """Publish a search: the command with the best settings. The table has the best trials."""
     table = [
         {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
         | (asdict(trial.config) if trial.config else {})
-        for trial in ranked(found)[:ROWS]
+        for trial in ranked(found)[:MOST_ROWS]
     ]
     title = f"{found.settings.model} {found.settings.loss} on {found.dataset}: settings"
     _publish(title, f"{outcome(found)}\n\n    {found.command}", table, found.run)
 
 
 def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_id: str | None) -> None:
-    """The three artifacts, where this is called in a flow run; with a warning where the server takes none."""
+    """Create the artifacts in a flow run. Logs a warning if the server refuses them."""
     if current_flow_run() is None:
         return
     try:
@@ -117,8 +120,8 @@ def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_i
         create_table_artifact([dict(row) for row in table], key="results", description=title)
         if run_id and (page := run_page(run_id)):
             create_link_artifact(page, link_text="the run in MLflow", key="mlflow-run", description=title)
-    except Exception as error:  # whatever a server says: the results are in MLflow
-        log.warning("the flow run in Prefect does not show its results: %s", first_line(error))
+    except Exception as error:  # any error of the server: the results are in MLflow
+        log.warning("the results cannot be shown in the Prefect UI: %s", first_line(error))
 
 
 def _table(name: str, values: Mapping[str, object]) -> str:

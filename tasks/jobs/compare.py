@@ -7,14 +7,15 @@ from pathlib import Path
 import pandas as pd
 
 from kgcore.errors import InputError
-from kgcore.metrics.catalogue import highest_best, metric_names
+from kgcore.metrics.catalogue import highest_best, metric_names, ranked
 from kgcore.registries import DATASETS
 from tasks.tracking.names import ENSEMBLE_NAME, shares_text
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 
-HEADLINE_METRICS, FURTHER_METRICS = metric_names("headline"), metric_names("calibration", "discrimination")
-UNRANKED_METRICS = metric_names("sharpness")  # have a column, but neither low nor high values are better
+HEADLINE_METRICS = metric_names("headline")
+FURTHER_METRICS = tuple(name for name in ranked() if name not in HEADLINE_METRICS)
+UNRANKED_METRICS = tuple(name for name in metric_names("sharpness") if name not in FURTHER_METRICS)  # no best value
 SORTABLE_METRICS = (*HEADLINE_METRICS, "mrr", *FURTHER_METRICS)
 HIGHEST_FIRST = ("mrr", *highest_best())
 NEGATIVES = ("ground_truth", "synthetic")

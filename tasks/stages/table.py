@@ -16,7 +16,6 @@ from tasks.stages.train import TRAIN
 
 T = TypeVar("T")
 STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, CORRUPT, SCORE, CALIBRATE, CLASSIFY, RANK, EVALUATE, REPORT)
-_NAMES = [stage.name for stage in STAGES]
 
 
 def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:
@@ -24,9 +23,10 @@ def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:
 
     Raises ValueError for a key of an unknown stage.
     """
+    names = [stage.name for stage in STAGES]
 
     def place(name: str) -> tuple[int, int]:
         stage, _, number = name.partition(".")
-        return _NAMES.index(stage), int(number or 0)
+        return names.index(stage), int(number or 0)
 
     return {name: by_stage[name] for name in sorted(by_stage, key=place)}

@@ -1,5 +1,6 @@
-"""The command line as a user has it: a process of its own, in a home of its own. And what MLflow holds afterwards, read
-by MLflow's own client.
+"""The command line as a user runs it: a process of its own, in a home of its own.
+
+And what MLflow holds afterwards, read by MLflow's own client.
 """
 
 import json
@@ -37,7 +38,7 @@ UNSET = (
 
 
 def small_family() -> DatasetSpec:
-    """The family graph with 300 people, whatever size is asked for."""
+    """The family graph with 300 people, whatever its size setting is."""
     family = DATASETS.get("family")
     generate = family.generate
     assert generate is not None
@@ -45,7 +46,7 @@ def small_family() -> DatasetSpec:
 
 
 class Kgcal:
-    """`kgcal ARGUMENTS` with KGCAL_HOME in a folder of the test's; `code` is where the packages are imported from."""
+    """`kgcal` with KGCAL_HOME in a folder of the test; the packages are imported from the folder `code`."""
 
     def __init__(self, folder: Path, code: Path = CHECKOUT, **environment: str) -> None:
         self.home, self.code = folder / "home", code
@@ -57,10 +58,11 @@ class Kgcal:
         )
 
     def command(self, *arguments: str) -> list[str]:
+        """The words that start the command as a process of its own."""
         return [sys.executable, "-m", "flows.cli", *arguments]
 
     def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run to the end, from a folder that is not the checkout's."""
+        """Run a command to its end, in a folder outside the checkout."""
         self.home.parent.mkdir(exist_ok=True, parents=True)
         # Prefect reads its settings while it is loaded
         if self.code == CHECKOUT and not any(name.startswith("PREFECT") for name in self.environment):
@@ -76,7 +78,7 @@ class Kgcal:
         )
 
     def results(self, *arguments: str) -> dict:
-        """`kgcal run` with its JSON results; it must end well."""
+        """The JSON results of `kgcal run`, which must succeed."""
         target = self.home.parent / "out.json"
         done = self("run", *arguments, "--json", str(target))
         assert done.returncode == 0, done.stderr

@@ -1,8 +1,8 @@
-"""`kgcal` in processes that have their imports behind them.
+"""`kgcal` in processes that start with their imports done.
 
-`python -m tests.pipeline.forks` loads the command line and what it loads on its way, and then forks for each command
-that it is told, one line of JSON each, and answers with its exit status. A command still is a process of its own, with
-its own environment, folder, standard output and error; only the seconds of imports are paid once.
+`python -m tests.pipeline.forks` imports the command line and what it imports later. It then reads one line of JSON for
+each command, forks, and answers with the exit status. A command is still a process of its own, with its own
+environment, folder, standard output and standard error; only the seconds of imports are paid once.
 """
 
 import atexit
@@ -28,21 +28,21 @@ LOADED = (
 
 
 class Forks:
-    """The process that forks, started at the first command; what is loaded has seen the environment of that one."""
+    """The process that forks. It starts at the first command, and imports in the environment of that command."""
 
     def __init__(self, *also: str) -> None:
-        """`also` are further modules to load before the first command."""
+        """`also` are further modules to import before the first command."""
         self._also = also
         self._process: subprocess.Popen[str] | None = None
 
     def run(
         self, arguments: list[str], environment: Mapping[str, str], folder: Path, seconds: int
     ) -> "subprocess.CompletedProcess[str]":
-        """`kgcal ARGUMENTS` in a folder. Raises TimeoutExpired after that many seconds."""
+        """Run `kgcal ARGUMENTS` in a folder. Raises TimeoutExpired after that many seconds."""
         with TemporaryDirectory() as outputs:
             out, err = Path(outputs, "out"), Path(outputs, "err")
-            told = [["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds]
-            status = self._ask(json.dumps(told), environment)
+            order = [["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds]
+            status = self._ask(json.dumps(order), environment)
             if status == -signal.SIGALRM:
                 raise subprocess.TimeoutExpired(arguments, seconds, out.read_text(), err.read_text())
             return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())
@@ -64,24 +64,24 @@ class Forks:
         process.stdin.write(line + "\n")
         process.stdin.flush()
         if not (status := process.stdout.readline()):
-            raise RuntimeError(f"the process that forks ended with {process.wait()}: its last words are on stderr")
+            raise RuntimeError(f"the process that forks ended with {process.wait()}: see its standard error")
         return int(status)
 
 
 def serve() -> list[Any]:
-    """Fork for each line and answer with how it ended; returns in the children alone, with what they were told."""
+    """Fork for each line and answer with the exit status; returns the line's order, in the children alone."""
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            told: list[Any] = json.loads(line)
-            return told
+            order: list[Any] = json.loads(line)
+            return order
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
     sys.exit()
 
 
 def become(command: list[str], environment: dict[str, str], folder: str, out: str, err: str, seconds: int) -> None:
-    """Be the process that the command runs in."""
+    """Run the command in this process."""
     signal.alarm(seconds)
     write = os.O_CREAT | os.O_WRONLY
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, write), (2, err, write)):
@@ -97,7 +97,7 @@ def become(command: list[str], environment: dict[str, str], folder: str, out: st
 
 
 if __name__ == "__main__":
-    GIVEN = set(os.environ)  # and not what the project adds to it
+    GIVEN = set(os.environ)  # before the project adds to it
     for name in (*LOADED, *sys.argv[1:]):
         importlib.import_module(name)
     gc.freeze()

@@ -23,7 +23,7 @@ def tune(kgcal: Kgcal, trials: int, *options: str) -> "subprocess.CompletedProce
 
 
 def started(kgcal: Kgcal, *options: str) -> "subprocess.Popen[str]":
-    """A small search that runs while the test goes on."""
+    """A small search that runs beside the test."""
     kgcal.home.parent.mkdir(exist_ok=True)
     return subprocess.Popen(
         kgcal.command(*TINY, *options),

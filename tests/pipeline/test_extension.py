@@ -1,112 +1,179 @@
-"""A new model, loss, calibrator or data set is one new file: here one of each, put beside the others at run time."""
+"""A new model, loss, calibrator, corruption strategy, data set or metric is one new file: here is one of each.
+
+The files are in tests/pipeline/extensions. A new stage is a file and an entry in the table: test_new_stage.py.
+"""
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli import commands
-from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS
+from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
+from kgcore.registry import Registry
+from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH, MEASURED
+from tasks.tracking.store import Store, open_store
+from tests.pipeline.conftest import CHECKOUT
 
-pytestmark = pytest.mark.usefixtures("home")
+EXTENSIONS = CHECKOUT / "tests" / "pipeline" / "extensions"
 
-FILES = {
-    "models/bilinear_diagonal.py": '''
-"""f(s, p, o) = 2 <s, p, o>."""
-from kgcore.registries import MODELS
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
-
-@MODELS.register("bilinear_diagonal")
-class BilinearDiagonal(QueryModel):
-    scale = 0.5
-    comparator = DotProduct()
-
-    def object_query(self, subjects, predicates):
-        return 2 * subjects * predicates
-
-    def subject_query(self, predicates, objects):
-        return 2 * predicates * objects
-''',
-    "losses/squared_hinge.py": '''
-"""sum (max(0, 1 + f- - f+))^2."""
-from kgcore.registries import LOSSES
-from kgcore.losses.base import Loss
-
-@LOSSES.register("squared_hinge")
-class SquaredHinge(Loss):
-    def __call__(self, positives, negatives):
-        return (1 + negatives - positives.unsqueeze(-1)).clamp_min(0).square().sum()
-''',
-    "calibration/median_split.py": '''
-"""The weighted share of positives on either side of the mean score."""
-from dataclasses import dataclass
-import numpy as np
-from kgcore.registries import CALIBRATORS
-from kgcore.calibration.base import Calibrator
-
-@CALIBRATORS.register("median_split")
-@dataclass(frozen=True)
-class MedianSplit(Calibrator):
-    middle: float
-    below: float
-    above: float
-
-    @classmethod
-    def fit(cls, sample):
-        middle = float(np.average(sample.scores, weights=sample.weights))
-        low = sample.scores <= middle
-        shares = [float(np.average(sample.labels[m], weights=sample.weights[m])) for m in (low, ~low)]
-        return cls(middle, *shares)
-
-    def parameters(self):
-        return {"middle": self.middle, "below": self.below, "above": self.above}
-
-    def predict(self, scores):
-        return np.where(scores <= self.middle, self.below, self.above)
-''',
-    "datasets/clan.py": '''
-"""A small family."""
-from dataclasses import replace
-from kgcore.registries import DATASETS
-
-DATASETS.add("clan", replace(DATASETS.get("family"), name="clan"))
-''',
+# folder of the new file and package of kgcore -> the registry, and the new name
+NEW: dict[str, tuple[Registry[Any], str]] = {
+    "models": (MODELS, "bilinear_diagonal"),
+    "losses": (LOSSES, "squared_hinge"),
+    "calibration": (CALIBRATORS, "mean_split"),
+    "corruptions": (STRATEGIES, "neighbour"),
+    "datasets": (DATASETS, "clan"),
+    "metrics": (METRICS, "spread"),
 }
 
 
-@pytest.fixture
-def new_files(tmp_path: Path) -> Iterator[None]:
-    for name, text in FILES.items():
-        path = tmp_path / "beside" / name
-        path.parent.mkdir(parents=True)
-        path.write_text(text)
-        importlib.import_module(f"kgcore.{path.parent.name}").__path__.append(str(path.parent))
+@contextmanager
+def beside_the_packages() -> Iterator[None]:
+    """The new files as part of kgcore's packages."""
+    packages = {folder: importlib.import_module(f"kgcore.{folder}") for folder in NEW}
+    for folder, package in packages.items():
+        package.__path__.append(str(EXTENSIONS / folder))
     importlib.invalidate_caches()
-    yield
-    for name in FILES:
-        package, _, module = name.removesuffix(".py").partition("/")
-        importlib.import_module(f"kgcore.{package}").__path__.pop()
-        sys.modules.pop(f"kgcore.{package}.{module}", None)
-    for registry, name in ((MODELS, "bilinear_diagonal"), (LOSSES, "squared_hinge"), (CALIBRATORS, "median_split")):
-        registry.remove(name)
-    DATASETS.remove("clan")
+    try:
+        yield
+    finally:
+        for folder, package in packages.items():
+            package.__path__.remove(str(EXTENSIONS / folder))
+            registry, name = NEW[folder]
+            sys.modules.pop(f"kgcore.{folder}.{name}", None)
+            with suppress(KeyError):
+                registry.remove(name)
 
 
-@pytest.mark.usefixtures("new_files")
-def test_one_new_file_each_goes_through_the_whole_pipeline(tmp_path: Path) -> None:
-    target = tmp_path / "results.json"
+@dataclass(frozen=True)
+class Extended:
+    """A pipeline of new components only, and the store that has it."""
+
+    summary: dict[str, Any]
+    store: Store
+
+    def run(self, stage: str) -> str:
+        """The run id of a stage."""
+        return str(self.summary["runs"][stage])
+
+    def settings(self, stage: str) -> dict[str, Any]:
+        """The settings of a stage's run."""
+        return dict(self.store.get(self.run(stage)).tags.config or {})
+
+    def calibrators(self) -> list[Any]:
+        """The stored calibrators, in their order."""
+        model_ids = self.store.get(self.run("calibrate")).model_ids
+        return [self.store.load_model(model_id, CALIBRATOR) for model_id in model_ids]
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extended]:
+    """`kgcal run` with one new component of each kind."""
+    home = tmp_path_factory.mktemp("extended")
+    target = home / "results.json"
     options = {"dataset": "clan", "size": 300, "model": "bilinear_diagonal", "loss": "squared_hinge"}
-    options |= {"calibrators": "median_split", "k": 8, "epochs": 2, "batch-size": 128, "json": target}
+    options |= {"training-strategy": "neighbour", "calibration-strategy": "neighbour", "calibration-eta": 3}
+    options |= {"calibrators": "mean_split", "k": 8, "epochs": 2, "batch-size": 128, "json": target}
     arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    result = CliRunner().invoke(commands.app, ["run", *arguments])
-    assert result.exit_code == 0, result.output
-    summary = json.loads(target.read_text())
-    assert (summary["dataset"], summary["model"], summary["loss"]) == ("clan", "bilinear_diagonal", "squared_hinge")
+    with beside_the_packages(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGCAL_HOME", str(home))
+        for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
+            patch.delenv(name, raising=False)
+        result = CliRunner().invoke(commands.app, ["run", *arguments])
+        assert result.exit_code == 0, result.output
+        yield Extended(json.loads(target.read_text()), open_store())
+
+
+@pytest.mark.parametrize("folder", NEW)
+def test_a_new_name_is_known_by_its_file_alone(folder: str) -> None:
+    registry, name = NEW[folder]
+    assert name not in registry.names()
+    with beside_the_packages():
+        assert name in registry.names()
+        assert registry.module(name) == f"kgcore.{folder}.{name}"
+        assert f"kgcore.{folder}.{name}" not in sys.modules
+    assert name not in registry.names()
+
+
+def test_a_new_data_set_is_prepared(extended: Extended) -> None:
+    assert extended.summary["dataset"] == "clan"
+    prepared = extended.store.get(extended.run("prepare"))
+    assert prepared.tags.dataset == "clan"
+    assert extended.store.load(prepared.run_id, GRAPH).name == "clan"
+
+
+def test_a_new_model_is_trained_and_ranked(extended: Extended) -> None:
+    assert extended.summary["model"] == "bilinear_diagonal"
+    [model_id] = extended.store.get(extended.run("train")).model_ids
+    assert extended.store.model(model_id).params["model"] == "bilinear_diagonal"
+    assert type(extended.store.load_model(model_id, EMBEDDINGS).model).__name__ == "BilinearDiagonal"
+    assert {"mrr", "hits_at_10"} <= set(extended.summary["ranks"])
+
+
+def test_a_new_loss_is_trained_with(extended: Extended) -> None:
+    assert extended.summary["loss"] == "squared_hinge"
+    losses = extended.store.series(extended.run("train"), "loss")
+    assert len(losses) == 2
+    assert losses[1] < losses[0]
+
+
+def test_a_new_strategy_corrupts_in_training_and_in_calibration(extended: Extended) -> None:
+    assert extended.settings("train")["training_strategy"] == {"neighbour": 1.0}
+    assert extended.settings("corrupt")["calibration_strategy"] == {"neighbour": 1.0}
+    graph = extended.store.load(extended.run("prepare"), GRAPH)
+    made = extended.store.load(extended.run("corrupt"), CORRUPTIONS)["valid"]
+    positives = graph.valid.positives[made.source]
+    steps = (made.triples - positives) % len(graph.entities)
+    assert len(made.triples) > 0
+    assert {tuple(step) for step in steps.tolist()} == {(1, 0, 0), (0, 0, 1)}  # the next entity, on either side
+
+
+def test_a_new_calibrator_is_fitted_measured_and_stored(extended: Extended) -> None:
     for negatives in ("ground_truth", "synthetic"):
-        assert 0 < summary["metrics"][negatives]["median_split"]["brier"] < 0.5
-    assert {"mrr", "hits_at_10"} <= set(summary["ranks"])
+        assert 0 < extended.summary["metrics"][negatives]["mean_split"]["brier"] < 0.5
+    fitted = [bound for bound in extended.calibrators() if bound.name == "mean_split"]
+    assert [bound.label for bound in fitted] == ["ground_truth.mean_split", "synthetic.mean_split"]
+    assert all(set(bound.calibrator.parameters()) == {"middle", "below", "above"} for bound in fitted)
+
+
+def test_a_new_metric_is_measured_with_an_interval_logged_and_reported(extended: Extended) -> None:
+    found = extended.summary["metrics"]["synthetic"]["mean_split"]["spread"]
+    low, high = extended.summary["intervals"]["synthetic"]["mean_split"]["spread"]
+    assert 0 < low <= found <= high < 1
+    [bound] = [calibrator for calibrator in extended.calibrators() if calibrator.label == "synthetic.mean_split"]
+    assert found == pytest.approx(abs(bound.calibrator.above - bound.calibrator.below))
+    store, evaluated = extended.store, extended.run("evaluate")
+    assert store.get(evaluated).metrics["syn.mean_split.spread"] == found
+    assert store.load(evaluated, MEASURED)["synthetic.mean_split"].metrics["spread"] == found
+    report = Path(extended.summary["report"]).read_text()
+    assert "spread of the probabilities" in report
+    assert f"{found:.4f}" in report
+
+
+def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path) -> None:
+    """In a process that finds the new file when it starts, as with a file in the package."""
+    table = tmp_path / "compared.csv"
+    options = ["compare", "--metric", "spread", "--csv", str(table)]
+    script = (
+        f"import kgcore.metrics; kgcore.metrics.__path__.append({str(EXTENSIONS / 'metrics')!r}); "
+        f"from flows.cli.commands import app; app({options!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "best spread of the probabilities first" in done.stdout
+    frame = pd.read_csv(table)
+    assert frame["spread"].tolist() == sorted(frame["spread"], reverse=True)
+    fitted = frame[frame["calibrator"] == "mean_split"].set_index("negatives")["spread"].to_dict()
+    metrics = extended.summary["metrics"]
+    assert fitted == {negatives: metrics[negatives]["mean_split"]["spread"] for negatives in fitted}
+    assert set(fitted) == {"ground_truth", "synthetic"}

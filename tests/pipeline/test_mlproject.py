@@ -60,7 +60,7 @@ def names(*kinds: type[config.Config]) -> set[str]:
 
 
 def test_the_file_is_what_the_options_make_it() -> None:
-    assert (CHECKOUT / "MLproject").read_text() == project_text(app), "`make mlproject` makes it anew"
+    assert (CHECKOUT / "MLproject").read_text() == project_text(app), "run `make generated`"
 
 
 def test_every_declared_parameter_has_its_type_and_default() -> None:

@@ -32,7 +32,7 @@ from prefect_dask.task_runners import DaskTaskRunner
 
 from flows import reproduce, stages
 from flows.deployment import flow as runs
-from flows.deployment.flow import BeatingFlow
+from flows.deployment.flow import HeartbeatFlow
 from flows.deployment.publish import publish
 from flows.local.prefect_setup import SILENT_SECONDS
 from flows.pipeline import pipeline
@@ -72,7 +72,7 @@ def published(flow_name: str) -> dict[str, Artifact]:
 
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
     prepare, train = PrepareGiven(size=300), TrainGiven(k=8, epochs=2)
-    summary = pipeline(prepare=prepare, train=train).to_json()
+    summary = pipeline(prepare=prepare, train=train)
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
     assert flow_runs[0].name == "family transe self_adversarial"
@@ -171,7 +171,7 @@ def test_every_deployment_names_an_existing_flow() -> None:
         wanted = "pipeline" if deployment["name"] == "nightly" else deployment["name"].removeprefix("stage-")
         flow_object = import_object(f"{module}.{name}")
         assert flow_object.name == wanted
-        assert isinstance(flow_object, BeatingFlow)
+        assert isinstance(flow_object, HeartbeatFlow)
 
 
 def test_heartbeats_come_twice_within_the_time_that_marks_a_run_as_crashed() -> None:

@@ -89,7 +89,9 @@ def test_the_terminal_shows_the_best_trial_and_its_command(first: tuple[Kgcal, s
     parent, _ = search_of(kgcal)
     table = pd.read_csv(artifact(kgcal, parent, "trials.csv"))
     top = table.loc[table["value"].where(table["state"] == "complete").idxmin()]
-    summary = f"Best Brier: {top['value']:.4f} of trial {top['trial']}, {table['value'][0]:.4f} where it started."
+    summary = (
+        f"Best Brier: {top['value']:.4f} in trial {top['trial']}, {table['value'][0]:.4f} with the initial settings."
+    )
     assert summary in printed
     config = TrainConfig(**json.loads(artifact(kgcal, parent, "best.json").read_text()))
     assert run_command([PrepareConfig(size=300), config]) in printed
@@ -181,8 +183,12 @@ def test_the_command_line_reads_the_settings_of_a_command_back(seed: int) -> Non
         "calibrate": CalibrateConfig(base_rate=0.07, calibrators=("isotonic",)),
     }
     read: list[dict[str, Any]] = []
+
+    def run(**arguments: Any) -> None:
+        read.append(arguments)
+
     reader = typer.Typer()
-    reader.command()(command(read.append, {name: type(config) for name, config in configs.items()}, []))
+    reader.command()(command(run, {name: type(config) for name, config in configs.items()}, []))
     words = shlex.split(run_command(configs.values()))
     assert words[:4] == ["kgcal", "run", "--preset", "none"]  # a preset would choose what is left open
     done = CliRunner().invoke(reader, words[4:])

@@ -83,7 +83,7 @@ def test_different_test_samples_are_not_ranked_together(runs: dict[str, str]) ->
         f"uniform corruptions, sides both, eta 20, seed 0, base rate {rate}" for rate in (0.1, 0.5)
     ]
     shown = printed("brier", 200, dataset="bare")
-    assert shown.count("1 calibrators, best Brier score first") == 2
+    assert shown.count("1 calibrator, best Brier score first") == 2
     assert "0.0500*" in shown
     assert "0.1000*" in shown
 
@@ -128,7 +128,7 @@ def test_a_narrow_terminal_drops_whole_columns_and_cuts_no_cell(runs: dict[str, 
         "0.2400",
     ]
     assert "in every row: training strategy uniform" in "\n".join(lines)
-    assert any(line.startswith("no room for: when") for line in lines)
+    assert any(line.startswith("not shown: when") for line in lines)
 
 
 def test_a_search_reads_every_page(runs: dict[str, str]) -> None:

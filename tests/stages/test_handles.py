@@ -122,8 +122,8 @@ def test_a_part_cannot_be_saved_by_itself(tmp_path: Path) -> None:
         save(tmp_path, artifacts.PREDICATES, ["likes"])
 
 
-def test_objects_that_differ_are_told_apart() -> None:
-    """The comparison of this file can fail."""
+def test_a_difference_between_objects_is_found() -> None:
+    """The comparison that this file relies on can fail."""
     for one, other in (
         (np.zeros(2), np.zeros(2, dtype=np.float32)),
         ({"a": np.zeros(2)}, {"a": np.array([0.0, 1e-300])}),

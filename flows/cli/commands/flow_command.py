@@ -1,9 +1,10 @@
 """How a flow becomes a command: its options, its help, and calling it with Prefect or without."""
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from prefect import Flow
@@ -13,33 +14,22 @@ from flows.cli.options import Settings, command, component_options
 from flows.cli.terminal import guarded
 from flows.local.status import local_api
 from kgcore.config import Config, Given
-from kgcore.config.presets import NONE, PRESETS
 from kgcore.errors import InputError
-from tasks.jobs.manifest import LATEST
 from tasks.workspace.network import answers
 
 FORCE = Annotated[bool, typer.Option("--force", help="run even if a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
 JSON = Annotated[Path | None, typer.Option("--json", help="also write the results to this file")]
-# Parameters of the flows that are neither settings nor upstream runs, by name or by FLOW.NAME
+# Parameters of the flows that are not settings, by name or by FLOW.NAME; their help is in the docstring of the flow.
+# All others are options that take a text.
 PLAIN: Mapping[str, Any] = {
     "force": FORCE,
     "device": DEVICE,
-    "preset": Annotated[
-        str, typer.Option(help=f"values for settings that are not given: {', '.join((*PRESETS, NONE))}")
-    ],
-    "labels": Annotated[str, typer.Option(help="file of newly labelled triples: subject, predicate, object, 1 or -1")],
-    "refit": Annotated[bool, typer.Option("--refit", help="fit the calibrators again even without new labels")],
-    "instead": Annotated[bool, typer.Option("--instead", help="replace the validation split by the labelled triples")],
-    "dataset": Annotated[str, typer.Option(help="data set that has a champion")],
-    "promote.dataset": Annotated[str, typer.Option(help="data set that has results; without it, every one")],
-    "runs": Annotated[
-        list[str], typer.Argument(metavar="RUN RUN ...", help="pipelines of one data set, or runs that came from them")
-    ],
-    "base_rate": Annotated[float | None, typer.Option(help="stated base rate; without it, that of the named run")],
-    "promote.base_rate": Annotated[float | None, typer.Option(help="only runs that stated this base rate")],
-    "tune.base_rate": Annotated[float, typer.Option(help="stated base rate, used if no negatives are labelled")],
-    "tune.force": Annotated[bool, typer.Option("--force", help="start the search from scratch")],
+    "refit": Annotated[bool, typer.Option("--refit")],
+    "instead": Annotated[bool, typer.Option("--instead")],
+    "runs": Annotated[list[str], typer.Argument(metavar="RUN")],
+    "base_rate": Annotated[float | None, typer.Option()],
+    "tune.base_rate": Annotated[float, typer.Option()],
 }
 PRESET_NOTE = (
     "A setting that is not given has the value of the preset, if the preset has one for the data set, model and loss; "
@@ -79,7 +69,7 @@ def add_flow_command(
     extra: Sequence[inspect.Parameter] = (),
     title: str = "",
 ) -> None:
-    """Add the command of a flow: its options come from the parameters of the flow, its help from the docstring.
+    """Add the command of a flow: its options come from the parameters of the flow, all help from its docstring.
 
     run    does the work of the command; it takes the parameters of the flow and the extra ones by name
     extra  parameters of the command that the flow does not have
@@ -93,11 +83,20 @@ def add_flow_command(
         if isinstance(kind, type) and issubclass(kind, Config | Given):
             settings[name] = kind
             continue
-        upstream = Annotated[str, typer.Option(f"--{name}", help=f"run id of the {name}, model URI, or {LATEST}")]
-        annotation = PLAIN.get(f"{function.name}.{name}", PLAIN.get(name, upstream))
-        others.append(extra_parameter(name, annotation, parameter.default))
-    help_text = (inspect.getdoc(function.fn) or "").split("\n\n")[0].split("; returns")[0].rstrip(".") + "."
+        text = Annotated[str, typer.Option(f"--{name}")]
+        annotation = PLAIN.get(f"{function.name}.{name}", PLAIN.get(name, text))
+        description = function.parameters.properties[name]["description"]
+        others.append(extra_parameter(name, _with_help(annotation, description), parameter.default))
+    help_text = (inspect.getdoc(function.fn) or "").split("\n\nArgs:")[0]
     if "preset" in hints:
         help_text += f"\n\n{PRESET_NOTE}"
     add = app.command(title or function.name, help=help_text, epilog=component_options(settings.values()))
     add(guarded(command(run, settings, others)))
+
+
+def _with_help(annotation: Any, text: str) -> Any:
+    """The annotation of an option with this help."""
+    kind, option = get_args(annotation)
+    option = copy.copy(option)
+    option.help = " ".join(text.split())
+    return Annotated[kind, option]

@@ -8,7 +8,8 @@ import typer
 from flows.cli.commands.flow_command import DEVICE, FORCE, start
 from flows.cli.terminal import check_target, console, fail, guarded
 from flows.deployment.parameters import THREADS
-from flows.reproduce import reproduce, task_runner
+from flows.deployment.runners import task_runner
+from flows.reproduce import reproduce
 from kgcore.reproduction.grid import TABLES, grid
 from tasks.jobs.reproduce import Reproduction
 

@@ -1,1 +1,1 @@
-"""Results as a person sees them in the terminal."""
+"""Results as terminal tables, one module per command. Tables for pages and the Prefect UI are in kgcore/report/."""

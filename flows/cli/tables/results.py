@@ -1,4 +1,4 @@
-"""The results as a person sees them at the end of a run."""
+"""The results of a pipeline in the terminal."""
 
 from rich import box
 from rich.console import Console
@@ -12,7 +12,7 @@ from tasks.tracking.ui import ui_command
 
 
 def show_results(console: Console, summary: PipelineSummary) -> None:
-    """Print table, re-use, report, and how to open MLflow on them."""
+    """Print the table of results, the notes, the ranks, the re-used stages, and where the report and the runs are."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("negatives", "calibrator"):
         table.add_column(name)
@@ -20,10 +20,10 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
         table.add_column(name.replace("_", " "), justify="right")
     best = summary.results.best()
     for row in summary.results.rows:
-        judged = [name for name in headline() if row.negatives and name in row.metrics]
-        good = {name for name in judged if row.metrics[name] == best[name]}
+        compared = [name for name in headline() if row.negatives and name in row.metrics]
+        best_here = {name for name in compared if row.metrics[name] == best[name]}
         texts = zip(first_table(), row.texts(first_table()), strict=True)
-        cells = [f"[bold green]{text}[/]" if name in good else text for name, text in texts]
+        cells = [f"[bold green]{text}[/]" if name in best_here else text for name, text in texts]
         table.add_row(row.negatives.replace("_", " "), row.calibrator.replace("_", " "), *cells)
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
     console.print(table)
@@ -43,13 +43,13 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
 
 
 def _show_best(console: Console, results: Results) -> None:
-    """Print the metrics of the calibrator with the best Brier score: one for each family, with its interval."""
+    """Print the leading metrics of the calibrator with the best Brier score, with their intervals."""
     row = results.best_fitted()
     if row is None:
         return
     texts = []
     for name in (name for name in leading() if name in row.metrics):
-        # the interval of smooth ECE shows how it varies, not where the true value is (docs/decisions/0006-metrics.md)
+        # the interval of smooth ECE shows its variation and may miss the true value (docs/decisions/0006-metrics.md)
         ends = row.intervals.get(name) if name != "smooth_ece" else None
         texts.append(f"{title(name)} {row.metrics[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
     console.print(escape(f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)))

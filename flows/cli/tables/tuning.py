@@ -1,4 +1,4 @@
-"""What a search found, in the terminal."""
+"""The trials of a search in the terminal."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,8 +14,8 @@ from tasks.tracking.names import shares_text
 from tasks.tracking.ui import ui_command
 
 MOST_ROWS = 10
-WORDS = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
-# searched setting -> its columns: header -> the text of a trial's cell
+METRIC_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
+# searched setting -> its columns: header -> the text of a cell
 COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
     "learning_rate": {"rate": lambda config: f"{config.learning_rate:g}"},
     "regulariser": {
@@ -42,9 +42,9 @@ def ranked(found: TuningResult) -> list[Trial]:
 def show_tuning(console: Console, found: TuningResult) -> None:
     """Print the best trials, how the trials ended, and the command with the best settings."""
     columns = {name: cell for searched in found.searched for name, cell in COLUMNS.get(searched, {}).items()}
-    word = WORDS[found.metric]
+    metric = METRIC_TITLES[found.metric]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("trial", word, "epochs", "s", *columns):
+    for name in ("trial", metric, "epochs", "s", *columns):
         table.add_column(name, justify="left" if name in ("strategy", "sides") else "right", overflow="fold")
     for trial in ranked(found)[:MOST_ROWS]:
         if trial.config is None:
@@ -52,7 +52,7 @@ def show_tuning(console: Console, found: TuningResult) -> None:
         cells = [f"{trial.number}", f"{trial.value:.4f}", f"{trial.config.epochs}", f"{trial.seconds or 0:.0f}"]
         table.add_row(*(escape(text) for text in [*cells, *(cell(trial.config) for cell in columns.values())]))
     title = f"{escape(found.dataset)}, {found.settings.model} {found.settings.loss}"
-    console.print(f"{title}: best {word} on validation first")
+    console.print(f"{title}: best {metric} on validation first")
     console.print(table)
     console.print(outcome(found), soft_wrap=True)
     console.print(f"MLflow run {found.run}: {ui_command()}", soft_wrap=True)
@@ -60,11 +60,12 @@ def show_tuning(console: Console, found: TuningResult) -> None:
 
 
 def outcome(found: TuningResult) -> str:
-    """How the trials ended, and how the best one compares with the first, in a sentence each."""
+    """How the trials ended, and how the best one compares with the initial settings."""
     states = ("complete", "pruned", "failed", "running")
     counts = {state: sum(trial.state == state for trial in found.trials) for state in states}
     ends = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    text = f"{len(found.trials)} trials: {ends}. Best {WORDS[found.metric]}: {found.value:.4f} of trial {found.trial}"
+    text = f"{len(found.trials)} trials: {ends}. "
+    text += f"Best {METRIC_TITLES[found.metric]}: {found.value:.4f} in trial {found.trial}"
     first = found.trials[0]
-    text += f", {first.value:.4f} where it started" if first.state == "complete" else ""
+    text += f", {first.value:.4f} with the initial settings" if first.state == "complete" else ""
     return text + "." + (" Interrupted: the same command resumes the search." if found.interrupted else "")

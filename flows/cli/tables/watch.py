@@ -7,16 +7,16 @@ from tasks.jobs.watch import WatchResult
 
 
 def show_look(console: Console, seen: WatchResult) -> None:
-    """Print what a look at a champion found."""
+    """Print the figures and findings of a look at a champion."""
     figures = seen.metrics
     console.print(f"look {seen.number} at {seen.model}: {figures['triples']:,.0f} newly labelled triples")
     for name in (name for name in headline() if name in figures):
         low, high = figures[f"{name}_low"], figures[f"{name}_high"]
         console.print(f"{name.replace('_', ' '):<10} {figures[name]:.4f}  [{low:.4f}, {high:.4f}]")
     console.print(
-        f"p of calibration {figures['calibration_p']:.2g}; stability index of the scores {figures['psi']:.3f}"
+        f"test of calibration: p = {figures['calibration_p']:.2g}; stability index of the scores: {figures['psi']:.3f}"
     )
-    for finding in seen.findings or ("it fits",):
+    for finding in seen.findings or ("no drift found",):
         console.print(f"* {finding}")
     if seen.recalibrated:
         console.print(f"recalibrated: run {seen.recalibrated}")

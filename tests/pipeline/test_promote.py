@@ -1,0 +1,130 @@
+"""The gate on a real store: which challenger becomes the champion, and which one cannot be compared."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from flows.pipeline import pipeline
+from flows.promote import promote
+from kgcore.config import CalibrateGiven, GateConfig, PrepareGiven, TrainGiven
+from kgcore.errors import InputError
+from kgcore.report.summary import PipelineSummary
+from tasks.jobs.promote import Decision
+from tests.folders import write_folder
+from tests.pipeline.conftest import tags_of
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+@pytest.fixture
+def client(home: Path) -> MlflowClient:
+    """MLflow's own client of the test's store."""
+    return MlflowClient(tracking_uri=f"sqlite:///{home}/mlflow.db")
+
+
+def trained(epochs: int, graph_seed: int = 0) -> PipelineSummary:
+    """The results of a small pipeline; the more epochs, the better its model."""
+    train = TrainGiven(k=16, epochs=epochs, batch_size=128)
+    return pipeline.fn(prepare=PrepareGiven(size=300, graph_seed=graph_seed), train=train)
+
+
+def brier(results: PipelineSummary) -> float:
+    """The Brier score of the calibrator that is promoted."""
+    return results.results.row("ground_truth", "platt").metrics["brier"]
+
+
+def decided(**options: Any) -> Decision:
+    """The only decision of the gate on the family graph."""
+    [decision] = promote.fn(dataset="family", **options)
+    return decision
+
+
+def version_of(client: MlflowClient, alias: str) -> str:
+    """The number of the version that bears the alias."""
+    return str(client.get_model_version_by_alias("kgcal-family", alias).version)
+
+
+def test_without_results_there_is_nothing_to_promote() -> None:
+    with pytest.raises(InputError, match="no finished evaluation"):
+        promote.fn()
+
+
+def test_the_first_champion_must_beat_the_base_rate(client: MlflowClient) -> None:
+    trained(epochs=1)
+    useless = decided()
+    assert not useless.passed
+    assert useless.champion is None
+    assert "against the base rate, as there is no champion yet" in useless.explanation
+    trained(epochs=16)
+    [first] = promote.fn()  # every data set with results: family
+    assert first.passed
+    assert first.champion == first.challenger == "models:/kgcal-family/2"
+    assert "It is the champion now." in first.explanation
+    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "2")
+
+
+def test_the_champion_is_not_judged_against_itself() -> None:
+    trained(epochs=16)
+    first = decided()
+    assert first.passed
+    again = decided()
+    assert not again.passed
+    assert again.run is None
+    assert "is the champion already" in again.explanation
+    trained(epochs=16)  # the same once more
+    assert decided().challenger == first.challenger == "models:/kgcal-family/1"
+
+
+def test_a_better_model_takes_the_champions_place_and_a_worse_one_does_not(client: MlflowClient) -> None:
+    weak = trained(epochs=16)
+    assert decided().passed
+    strong = trained(epochs=60)
+    assert brier(strong) < brier(weak)
+    second = decided()
+    assert second.passed
+    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "2")
+    assert second.run is not None
+    run = client.get_run(second.run)
+    assert run.data.metrics["brier_gain_low"] > 0
+    assert run.data.metrics["passed"] == 1
+    assert (tags_of(run).stage, tags_of(run).note) == ("promote", second.explanation)
+
+    worse = trained(epochs=30)
+    assert brier(worse) > brier(strong)
+    third = decided()  # the best of all is the champion already
+    assert "is the champion already" in third.explanation
+    assert version_of(client, "champion") == "2"
+
+
+def test_a_gain_within_the_interval_is_not_enough(client: MlflowClient) -> None:
+    trained(epochs=16)
+    assert decided().passed
+    trained(epochs=60)
+    decision = decided(config=GateConfig(level=1 - 1e-16))  # the widest interval
+    assert "is not significantly lower" in decision.explanation
+    assert not decision.passed
+    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("1", "2")
+
+
+def test_a_champion_of_another_graph_is_not_compared_with() -> None:
+    trained(epochs=30)
+    assert decided().passed
+    trained(epochs=30, graph_seed=1)
+    with pytest.raises(InputError, match="was trained on another graph of that name"):
+        decided()
+
+
+def test_corruptions_are_compared_at_the_base_rate_of_the_champion(home: Path, client: MlflowClient) -> None:
+    folder = write_folder(home / "mine")
+    config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
+    pipeline.fn(prepare=config, train=train)
+    [first] = promote.fn(dataset=str(folder))
+    assert first.challenger == "models:/kgcal-mine/1"
+    client.set_registered_model_alias("kgcal-mine", "champion", "1")
+    pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1))
+    with pytest.raises(InputError, match=r"is for a base rate of 0.5, the newest test sample is weighted to 0.1"):
+        promote.fn()
+    [again] = promote.fn(dataset="mine", base_rate=0.5)
+    assert "is the champion already" in again.explanation
