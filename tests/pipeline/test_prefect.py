@@ -143,7 +143,7 @@ def test_work_continues_without_the_prefect_server(caplog: pytest.LogCaptureFixt
     warnings = [record.message for record in caplog.records if record.name == "kgcal"]
     assert len(warnings) == 2
     assert warnings[0].startswith("the progress cannot be shown on the Prefect flow run: ")
-    assert warnings[1].startswith("the flow run in Prefect does not show its results: ")
+    assert warnings[1].startswith("the results cannot be shown in the Prefect UI: ")
 
 
 def test_a_search_shows_its_best_settings_and_its_trials() -> None:
