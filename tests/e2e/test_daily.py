@@ -1,6 +1,5 @@
 """Daily work with `kgcal up` on PostgreSQL: flow runs from the command line, from deployments and on schedule."""
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 import requests
 from mlflow import MlflowClient
 
+from tasks.tracking.record import RunTags
 from tests.e2e.local import SIZES, Local, until
 from tests.e2e.postgres import Postgres
 from tests.pipeline.conftest import Kgcal
@@ -35,7 +35,7 @@ def test_a_run_appears_in_prefect_and_one_stage_runs_again(local: Local) -> None
     client = MlflowClient(tracking_uri=f"http://127.0.0.1:{local.mlflow}")
     [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
     newest = client.search_runs([experiment.experiment_id], "tags.`kgcal.stage` = 'calibrate'", max_results=1)[0]
-    assert json.loads(newest.data.tags["kgcal.config"])["base_rate"] == 0.2
+    assert (RunTags.from_mlflow(newest.data.tags).config or {})["base_rate"] == 0.2
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import Kgcal, all_runs
+from tests.pipeline.conftest import Kgcal, all_runs, tags_of
 
 OPTIONS = ("--size", "600", "--k", "16", "--epochs", "60", "--batch-size", "64")
 
@@ -77,7 +77,7 @@ def test_two_simultaneous_runs_train_once(tmp_path: Path) -> None:
         assert process.communicate()[1] is not None
         assert process.returncode == 0
     runs = all_runs(kgcal)
-    stages = [run.data.tags["kgcal.stage"] for run in runs]
+    stages = [tags_of(run).stage for run in runs]
     assert {stage: stages.count(stage) for stage in ("pipeline", "train", "report")} == {
         "pipeline": 2,
         "train": 1,

@@ -1,6 +1,5 @@
 """`mlflow run`: every entry point is a command with its options, and uses the run that MLflow opens."""
 
-import json
 import subprocess
 import sys
 import tomllib
@@ -21,7 +20,7 @@ from kgcore import config
 from kgcore.config.base import default_of
 from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
-from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of
+from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of, tags_of
 
 PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
 POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
@@ -185,12 +184,12 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Mlflow:
 def test_the_run_that_main_opens_is_the_pipelines(mlflow: Mlflow) -> None:
     assert mlflow.first.returncode == 0, mlflow.first.stderr
     opened = mlflow.newest("main")
-    assert (opened.info.status, opened.data.tags["kgcal.stage"]) == ("FINISHED", "pipeline")
+    assert (opened.info.status, tags_of(opened).stage) == ("FINISHED", "pipeline")
     assert client_of(mlflow.kgcal).get_experiment(opened.info.experiment_id).name == "other"
     nested = [run for run in all_runs(mlflow.kgcal) if run.data.tags.get("mlflow.parentRunId") == opened.info.run_id]
-    assert {run.data.tags["kgcal.stage"] for run in nested} == {function.name for function in STAGE_FLOWS}
+    assert {tags_of(run).stage for run in nested} == {function.name for function in STAGE_FLOWS}
     assert {run.info.experiment_id for run in nested} == {opened.info.experiment_id}
-    [train] = [json.loads(r.data.tags["kgcal.config"]) for r in nested if r.data.tags["kgcal.stage"] == "train"]
+    [train] = [tags_of(run).config for run in nested if tags_of(run).stage == "train"]
     assert (train["k"], train["training_strategy"]) == (8, {"typed": 0.5, "uniform": 0.5})
 
 
@@ -207,16 +206,16 @@ def test_a_stage_runs_from_another_folder_in_its_run_and_is_reused_in_the_next(m
     done = mlflow("calibrate", base_rate=".25")
     assert done.returncode == 0, done.stderr
     opened = mlflow.newest("calibrate")
-    assert (opened.info.status, opened.data.tags["kgcal.stage"]) == ("FINISHED", "calibrate")
-    assert json.loads(opened.data.tags["kgcal.config"])["base_rate"] == 0.25
+    assert (opened.info.status, tags_of(opened).stage) == ("FINISHED", "calibrate")
+    assert (tags_of(opened).config or {})["base_rate"] == 0.25
     assert opened.info.run_id in done.stdout
 
-    scores = opened.data.tags["kgcal.input.score"]
+    scores = tags_of(opened).inputs["score"]
     again = mlflow("calibrate", experiment="third", base_rate="0.25", scores=scores)
     assert again.returncode == 0, again.stderr
     second = mlflow.newest("calibrate")
     assert second.info.run_id != opened.info.run_id
-    assert (second.info.status, "kgcal.stage" in second.data.tags) == ("FINISHED", False)
+    assert (second.info.status, tags_of(second).stage) == ("FINISHED", None)
     assert second.data.tags["mlflow.note.content"] == f"Nothing to do: re-used run `{opened.info.run_id}`."
 
 
