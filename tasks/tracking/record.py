@@ -12,6 +12,7 @@ from typing import Any, Self
 from mlflow.entities import Run
 
 from kgcore.errors import InputError
+from tasks.tracking.former import current_settings
 
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
 _PREFIX = "kgcal."
@@ -108,12 +109,17 @@ class RunTags:
 
     @classmethod
     def from_mlflow(cls, tags: Mapping[str, str]) -> Self:
-        """Read the tags of a run. Tags of other programs and other versions of kgcal are ignored."""
+        """Read the tags of a run. Tags of other programs and other versions of kgcal are ignored.
+
+        Settings that earlier versions recorded under other names have their names of this version.
+        """
         values = {
             item.name: item.metadata["read"](tags[item.metadata["tag"]])
             for item in fields(cls)
             if item.metadata and item.metadata["tag"] in tags
         }
+        if "config" in values:
+            values["config"] = current_settings(values.get("stage"), values["config"])
         inputs = {name.removeprefix(_INPUT): run_id for name, run_id in tags.items() if name.startswith(_INPUT)}
         return cls(**values, inputs=inputs)
 

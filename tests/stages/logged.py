@@ -26,6 +26,7 @@ def log_evaluation(
     strategy: str = "uniform",
     labelled: bool = True,
     broken: bool = False,
+    corrupt: Mapping[str, object] | None = None,
     **train: object,
 ) -> str:
     """Log a pipeline up to its evaluation; returns the id of the pipeline's run.
@@ -33,10 +34,11 @@ def log_evaluation(
     briers     label of a calibrator -> its Brier score
     labelled   whether the test split has labelled negatives; if not, corruptions take their place
     broken     whether the evaluation and the pipeline fail in the end
+    corrupt    settings of the corruptions; None: those of `strategy`, with both sides
     train      settings of the training
     """
     trained = {"loss": "nll", "k": 50, "training_strategy": {"uniform": 1.0}, "seed": 0} | train
-    runs = _log_upstream(store, dataset, base_rate, strategy, labelled, trained)
+    runs = _log_upstream(store, dataset, base_rate, labelled, corrupt or _corrupted_by(strategy), trained)
     with suppress(BrokenError), store.open_run("pipeline", RunTags(stage="pipeline")) as pipeline:
         tags = RunTags(stage="evaluate", config={"bins": 10}, inputs=runs, parent=pipeline)
         with store.open_run("evaluate", tags) as evaluation:
@@ -48,22 +50,26 @@ def log_evaluation(
     return pipeline
 
 
-def _log_upstream(
-    store: Store,
-    dataset: str,
-    base_rate: float,
-    strategy: str,
-    labelled: bool,
-    train: Mapping[str, object],
-) -> dict[str, str]:
-    """Stage -> run id of what an evaluation comes from."""
-    corrupt = {
+def _corrupted_by(strategy: str) -> dict[str, object]:
+    """The settings of corruptions by one strategy."""
+    return {
         "calibration_strategy": {strategy: 1.0},
         "calibration_sides": "both",
         "calibration_eta": 20,
         "calibration_filtered": True,
         "calibration_seed": 0,
     }
+
+
+def _log_upstream(
+    store: Store,
+    dataset: str,
+    base_rate: float,
+    labelled: bool,
+    corrupt: Mapping[str, object],
+    train: Mapping[str, object],
+) -> dict[str, str]:
+    """Stage -> run id of what an evaluation comes from."""
     prepare = RunTags(config={"size": 300, "graph_seed": 0}, dataset=dataset, digest=f"digest of {dataset}")
     calibrate = {"base_rate": base_rate, "calibrators": ["platt", "isotonic"]}
     by_stage = {

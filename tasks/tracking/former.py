@@ -1,0 +1,33 @@
+"""Settings that runs of earlier versions recorded under other names, by the names of this version."""
+
+from collections.abc import Mapping
+
+_RENAMED = {
+    "train": {"negatives": "training_strategy", "filter_training": "training_filtered", "eta": "training_eta"},
+    "corrupt": {
+        "strategy": "calibration_strategy",
+        "sides": "calibration_sides",
+        "filtered": "calibration_filtered",
+        "corruption_seed": "calibration_seed",
+    },
+}
+_SIDES_OF_SHARE = {0.0: "subject", 0.5: "both", 1.0: "object"}
+
+
+def current_settings(stage: str | None, settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings that a run of a stage recorded, by their names in this version.
+
+    The share `object_share` and the switch `bernoulli` of earlier versions are now one setting, `training_sides`.
+    Settings of this version stay as they are.
+    """
+    names = _RENAMED.get(stage or "", {})
+    current = {names.get(name, name): value for name, value in settings.items()}
+    if stage == "train" and "object_share" in current:
+        share, bernoulli = current.pop("object_share"), current.pop("bernoulli", False)
+        current["training_sides"] = "bernoulli" if bernoulli else _sides_of(share)
+    return current
+
+
+def _sides_of(share: object) -> str:
+    assert isinstance(share, int | float)
+    return _SIDES_OF_SHARE.get(float(share)) or f"object={share}"
