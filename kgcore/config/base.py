@@ -106,12 +106,16 @@ def default_text(item: "Field[Any]") -> str:
 def value_text(value: object) -> str:
     """The value of a setting as an option has it: `typed=0.9,uniform=0.1`, `log_odds=true`, `none` for no options."""
     if isinstance(value, dict):
-        return ",".join(f"{name}={value_text(entry)}" for name, entry in value.items()) or "none"
+        return ",".join(f"{name}={_entry_text(entry)}" for name, entry in value.items()) or "none"
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value)
+
+
+def _entry_text(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 def describe(item: "Field[Any]") -> str:
