@@ -14,12 +14,20 @@ TITLES = {
     "used": "rows used",
     "known": "rows with the label that valid had",
 }
+OVERLAPS = {
+    "_positives_in_": " positives that are also in ",
+    "_negatives_true_in_": " negatives that are positives of ",
+}
 
 
 def count_title(name: str) -> str:
     """The name of a count for people: `train rows with unknown names` for `train_with_unseen`."""
     part, _, rest = name.partition("_")
-    return f"{part} {TITLES[rest]}" if part in PARTS and rest in TITLES else name.replace("_", " ")
+    if part in PARTS and rest in TITLES:
+        return f"{part} {TITLES[rest]}"
+    for name_part, words in OVERLAPS.items():
+        name = name.replace(name_part, words)
+    return name.replace("_", " ")
 
 
 def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
