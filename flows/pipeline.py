@@ -54,8 +54,8 @@ def pipeline(
         calibrate: how to turn scores into probabilities
         classify: how to turn probabilities into decisions
         evaluate: how to measure calibration
-        preset: values for the settings of train, corrupt and calibrate that are not given. default: good and fast;
-            best: better proper scores, slower; paper: the protocol of the paper; none: no preset
+        preset: fills in the settings of train, corrupt and calibrate that you leave out. default: good and fast; best:
+            better proper scores, slower; paper: the protocol of the paper; none: no preset
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """

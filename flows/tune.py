@@ -43,7 +43,7 @@ def tune(
         train: the initial settings; the search keeps those that it does not vary
         corrupt: the corruptions that serve as validation negatives if none are labelled
         config: what to search, and for how long
-        preset: values for the settings of train and corrupt that are not given: default, best, paper or none
+        preset: fills in the settings of train and corrupt that you leave out: default, best, paper or none
         base_rate: stated base rate, used if no negatives are labelled
         force: start the search from scratch
         device: auto, cpu, cuda or cuda:N

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.terminal import console, guarded
+from flows.cli.terminal import console, guarded, port_option
 from flows.local.down import down
 from flows.local.status import status
 from flows.local.up import MLFLOW_PORT, PREFECT_PORT, up
 
-MlflowPort = Annotated[int | None, typer.Option(help=f"port on 127.0.0.1 [{MLFLOW_PORT}]", min=1024, max=65535)]
-PrefectPort = Annotated[int | None, typer.Option(help=f"port on 127.0.0.1 [{PREFECT_PORT}]", min=1024, max=65535)]
+# without a default, so that `up` can keep the ports of the last time
+MlflowPort = Annotated[int | None, port_option(MLFLOW_PORT)]
+PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
 
 
 def run_up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:

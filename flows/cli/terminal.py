@@ -20,6 +20,7 @@ from kgcore.errors import InputError, KgcalError, KgcalWarning
 
 console = Console(highlight=False)
 WIDEST_HELP = 120  # characters
+LOWEST_PORT, HIGHEST_PORT = 1024, 65535
 
 
 class CommandGroup(TyperGroup):
@@ -99,6 +100,19 @@ def log_to_terminal() -> None:
             usual(message, category, *where, **options)
 
     warnings.showwarning = show_warning
+
+
+def port_option(default: int) -> Any:
+    """An option for a port of 127.0.0.1 whose help names `default`."""
+    text = f"port on 127.0.0.1 (at least {LOWEST_PORT} and at most {HIGHEST_PORT})  [default: {default}]"
+    return typer.Option(help=text, callback=_check_port, show_default=False)
+
+
+def _check_port(port: int | None) -> int | None:
+    """Check that a port can be used without special rights. Raises BadParameter."""
+    if port is not None and not LOWEST_PORT <= port <= HIGHEST_PORT:
+        raise typer.BadParameter(f"{port}: it must be at least {LOWEST_PORT} and at most {HIGHEST_PORT}")
+    return port
 
 
 def fail(message: str) -> NoReturn:

@@ -100,12 +100,22 @@ def default_of(item: "Field[Any]") -> Any:
 
 def default_text(item: "Field[Any]") -> str:
     """The default of a setting as an option has it: `typed=0.9,uniform=0.1`, `platt,isotonic`, `true`, `none`."""
-    value = default_of(item)
+    return value_text(default_of(item))
+
+
+def value_text(value: object) -> str:
+    """The value of a setting as an option has it: `typed=0.9,uniform=0.1`, `log_odds=true`, `none` for no options."""
     if isinstance(value, dict):
-        return ",".join(f"{name}={share:g}" for name, share in value.items()) or "none"
+        return ",".join(f"{name}={_entry_text(entry)}" for name, entry in value.items()) or "none"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return str(value)
+
+
+def _entry_text(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 def describe(item: "Field[Any]") -> str:

@@ -46,24 +46,34 @@ class TrainConfig(Config):
         False, "learn an inverse of every predicate and corrupt only objects; this doubles the positives"
     )
     epochs: int = setting(100, "passes over the training triples", ge=1)
-    batch_size: int = setting(1152, "positives per step", ge=1)
+    batch_size: int = setting(1152, "number of positives in a batch; one optimiser step per batch", ge=1)
     chunk_size: int = setting(
-        64, "positives that share their corruptions; 1 = every positive draws its own, as in the paper", ge=1
+        64,
+        "number of positives that share one set of corruptions; 1 = every positive draws its own, as in the paper",
+        ge=1,
     )
     learning_rate: float = setting(5e-3, "Adam's step size at the start", gt=0)
     learning_rate_end: float = setting(
         0.0, "final step size as a share of the learning rate; the decay is linear", ge=0, le=1
     )
-    lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of the positives in a step", ge=0)
+    lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of the positives in a batch", ge=0)
     lp_power: float = setting(2.0, "power p of the LP regulariser", ge=1)
     dropout: float = setting(0.0, "share of an entity's embedding that each step sets to zero", ge=0, lt=1)
     initial_scale: float = setting(1.0, "factor on the range of the initial embeddings", gt=0)
     cohort_weight: float = setting(
-        0.0, "cohort weight: share of the cohort's level that is subtracted from a score", ge=0, le=1
+        0.0,
+        "cohort weight: share of the cohort's level that is subtracted from a score; the level is a mean or maximum of "
+        "the scores of the predicate's other objects",
+        ge=0,
+        le=1,
     )
-    cohort_size: int = setting(500, "largest number of objects in the cohort of a predicate", ge=1)
+    cohort_size: int = setting(
+        500, "largest number of objects in the cohort of a predicate, from which the level is computed", ge=1
+    )
     cohort_temperature: float = setting(
-        0.5, "cohort temperature: near 0 takes the maximum, large values the mean", gt=0
+        0.5,
+        "cohort temperature: near 0 the level is the maximum of the cohort's scores, for large values their mean",
+        gt=0,
     )
     seed: int = setting(0, "seed of training: initial embeddings, order, corruptions and cohorts", ge=0)
 
@@ -112,7 +122,9 @@ class CalibrateConfig(Config):
 
     calibrators: tuple[str, ...] = setting(("platt", "isotonic"), "calibrators to fit", choices=CALIBRATORS)
     base_rate: float = setting(0.5, "base rate alpha: share of positives that the probabilities assume", gt=0, lt=1)
-    weighted: bool = setting(True, "weight the synthetic negatives to match the base rate; turn off only to compare")
+    weighted: bool = setting(
+        True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

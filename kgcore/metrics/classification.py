@@ -112,7 +112,6 @@ METRICS.add(
         "highest",
         accuracy_of,
         _accuracy_of_rows,
-        heading="accuracy at tau",
         order=40,
         column=50,
     ),

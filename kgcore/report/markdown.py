@@ -10,6 +10,8 @@ def markdown(results: Results, runs: Mapping[str, str]) -> str:
     """The first table in Markdown, and the run id of every stage."""
     columns = first_table()
     lines = ["| negatives | calibrator | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
-    lines += [f"| {row.negatives} | {row.calibrator} | {' | '.join(row.texts(columns))} |" for row in results.rows]
+    lines += [
+        f"| {row.negatives or 'none'} | {row.calibrator} | {' | '.join(row.texts(columns))} |" for row in results.rows
+    ]
     lines += ["", "Stages: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in runs.items())]
     return "\n".join(lines)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import jinja2
 from markupsafe import Markup
 
+from kgcore.config.base import value_text
 from kgcore.metrics.catalogue import every_metric
 from kgcore.report.columns import first_table, further_tables
+from kgcore.report.data import count_title, shown_settings
 from kgcore.report.summary import Summary
 
 if TYPE_CHECKING:
@@ -57,7 +59,9 @@ def page(
         relations=[relation for relation in summary.relations if relation.reliability],
         figures={name: svg(figure) for name, figure in figures.items()},
         counts=counts,
-        settings={stage: values for stage, values in settings.items() if values},
+        settings={stage: values for stage, values in shown_settings(settings).items() if values},
+        count_title=count_title,
+        value_text=value_text,
         runs=runs,
     )
 

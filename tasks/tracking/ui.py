@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def ui_command() -> str:
     if address := ui_address():
         return f"open {address}"
     tool = Path(sys.executable).with_name("kgcal")
-    shown = "kgcal" if not tool.is_file() else os.path.relpath(tool)
+    found = shutil.which("kgcal")  # the tool of this installation, or of another one, or none
+    is_other = tool.is_file() and (found is None or not tool.samefile(found))
+    shown = os.path.relpath(tool) if is_other else "kgcal"
     home = f"KGCAL_HOME={shlex.quote(os.environ['KGCAL_HOME'])} " if os.environ.get("KGCAL_HOME") else ""
     return f"{home}{shown} ui"
 

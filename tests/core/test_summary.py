@@ -9,9 +9,11 @@ from rich.console import Console
 
 from flows.cli.tables.results import show_results
 from kgcore.config import EvaluateConfig
+from kgcore.config.base import value_text
 from kgcore.evaluation.evaluate import evaluate, with_ends
 from kgcore.metrics.catalogue import highest_best, ranked
 from kgcore.report.columns import title
+from kgcore.report.data import count_title, shown_settings
 from kgcore.report.page import page
 from kgcore.report.results import Results, Row
 from kgcore.report.summary import PipelineSummary, Summary
@@ -100,6 +102,37 @@ def test_summaries_without_intervals_are_shown(rng: np.random.Generator, setting
     assert "Calibration and discrimination" not in shown
     assert "<small>" not in shown
     assert "best: synthetic platt, Brier score" in printed(summary)
+
+
+def test_terminal_and_page_use_the_same_words(rng: np.random.Generator) -> None:
+    summary = summary_of(*calibrated(rng, 100)[::-1])
+    shown, terminal = html(summary), printed(summary)
+    assert "learned on validation 0.5000, median validation score 0.5000" in terminal
+    assert "<td>learned on validation</td>" in shown
+    assert "<td>median validation score</td>" in shown
+    assert '<th class="n">accuracy</th>' in shown
+    assert "none           uncalibrated" in terminal
+    assert "<td>none</td><td>uncalibrated</td>" in shown
+
+
+def test_the_page_shows_settings_as_options_have_them() -> None:
+    settings = {"training_strategy": {"typed": 0.5, "uniform": 0.5}, "filtered": True, "calibrators": ["platt"]}
+    assert [value_text(value) for value in settings.values()] == ["typed=0.5,uniform=0.5", "true", "platt"]
+    assert value_text({"log_odds": True, "norm": 2.0}) == "log_odds=true,norm=2"
+    assert value_text({}) == "none"
+
+
+def test_only_generated_data_sets_show_how_they_were_generated() -> None:
+    made = {"size": 300, "graph_seed": 0}
+    assert shown_settings({"prepare": {"dataset": "family"} | made})["prepare"].keys() == {"dataset", *made}
+    for name in ("wn11", "/data/mine"):
+        assert shown_settings({"prepare": {"dataset": name} | made}) == {"prepare": {"dataset": name}}
+
+
+def test_counts_are_named_in_words() -> None:
+    assert count_title("train_with_unseen") == "train rows with unknown names"
+    assert count_title("valid_positives_in_test") == "valid positives that are also in test"
+    assert count_title("entities") == "entities"
 
 
 def test_mlflow_gets_the_ends_of_two_intervals() -> None:

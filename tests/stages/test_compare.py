@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli.tables.comparison import show_comparison
+from flows.cli.tables.layout import Column, fitted_table, full_width, least_width
 from kgcore.errors import InputError
 from tasks.jobs.compare import COLUMNS, comparison
 from tasks.tracking.record import RunTags
@@ -129,6 +130,26 @@ def test_a_narrow_terminal_drops_whole_columns_and_cuts_no_cell(runs: dict[str, 
     ]
     assert "in every row: training strategy uniform" in "\n".join(lines)
     assert any(line.startswith("not shown: when") for line in lines)
+
+
+def test_a_single_row_names_what_it_shares_below_the_table_and_keeps_its_metrics(runs: dict[str, str]) -> None:
+    shown = printed("brier", 80, top=1, dataset="zoo")
+    assert "in every row: training strategy uniform" in shown
+    heads = shown.splitlines()[1:3]
+    for title in ("Brier", "log loss", "ECE", "accuracy"):
+        assert any(title in line for line in heads)
+
+
+def test_a_cell_wraps_at_spaces_only() -> None:
+    columns = {"name": Column("long\nheader"), "value": Column("value", numbers=True)}
+    cells = {"name": ["typed=0.9 uniform=0.1", "uniform"], "value": ["0.1234*", "0.5000 "]}
+    assert full_width(columns, cells) == 21 + 2 + 7
+    assert least_width(columns, cells) == 11 + 1 + 7
+    for width in (*range(19, 32), 5):
+        file = io.StringIO()
+        Console(file=file, width=max(width, 19), highlight=False).print(fitted_table(columns, cells, width))
+        words = file.getvalue().split()
+        assert {"long", "header", "value", "typed=0.9", "uniform=0.1", "uniform", "0.1234*", "0.5000"} <= set(words)
 
 
 def test_a_search_reads_every_page(runs: dict[str, str]) -> None:

@@ -31,10 +31,7 @@ PLAIN: Mapping[str, Any] = {
     "base_rate": Annotated[float | None, typer.Option()],
     "tune.base_rate": Annotated[float, typer.Option()],
 }
-PRESET_NOTE = (
-    "A setting that is not given has the value of the preset, if the preset has one for the data set, model and loss; "
-    "otherwise it has the default shown here."
-)
+PRESET_NOTE = "The defaults below apply only where the preset sets no value."
 
 
 def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:

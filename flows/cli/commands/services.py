@@ -5,12 +5,13 @@ from typing import Annotated
 import typer
 
 from flows.cli.local import add_local_commands
-from flows.cli.terminal import guarded
+from flows.cli.terminal import guarded, port_option
+from flows.local.up import MLFLOW_PORT
 from tasks.tracking.ui import serve_ui
 
 
 @guarded
-def ui(port: Annotated[int, typer.Option(help="port on 127.0.0.1", min=1024, max=65535)] = 5000) -> None:
+def ui(port: Annotated[int, port_option(MLFLOW_PORT)] = MLFLOW_PORT) -> None:
     """Serve the MLflow UI with all runs until Ctrl-C."""
     serve_ui(port)
 

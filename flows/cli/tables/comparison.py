@@ -1,13 +1,11 @@
 """The comparison in the terminal: a table for each test sample, with the columns that fit into the width."""
 
 import pandas as pd
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
-from rich.table import Table
 
-from flows.cli.tables.comparison_cells import Cells, best_value, cells_of
+from flows.cli.tables.comparison_cells import best_value, cells_of
+from flows.cli.tables.layout import Column, fitted_table, full_width, least_width
 from kgcore.report.columns import title
 from tasks.jobs.compare import FURTHER_METRICS, LABELLED, SORTABLE_METRICS, TEST_SAMPLE
 from tasks.tracking.views import best_runs_page
@@ -34,10 +32,11 @@ HEADERS = {  # in the order of the columns
     "run": "run",
 }
 # A narrow terminal drops `when`, then these columns if all rows agree; a line below the table has their values ...
-DROPPED_IF_CONSTANT = ("training_strategy", "calibration_strategy", "base_rate", "k", "negatives")
+DROPPED_IF_CONSTANT = ("training_strategy", "calibration_strategy", "base_rate", "k", "loss", "negatives")
 SHORTEN_RUNS = "shorten the run ids"
-# ... then these, one after the other. The metric that the rows are compared by always stays.
-DROPPED = (SHORTEN_RUNS, "mrr", "run", "accuracy", "log_loss", "ece", "brier")
+# ... then these, one after the other, until the table fits with cells that wrap at spaces. The metric that the rows are
+# compared by always stays.
+DROPPED = (SHORTEN_RUNS, "mrr", "run", "accuracy", "log_loss", "ece", "brier", *DROPPED_IF_CONSTANT, "differs")
 SHORT_RUN = 8  # characters of a shortened run id
 
 
@@ -77,7 +76,8 @@ def _show_rows(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metr
     dropped: list[str] = []
     shortened = False
     for step in ("when", *constant, *DROPPED):
-        if _width(console, _table(names, cells)) <= console.width:
+        needed = full_width if step == "when" or step in constant else least_width
+        if needed(_columns(names), cells) <= console.width:
             break
         if step == SHORTEN_RUNS:
             cells["run"] = [text[:SHORT_RUN] for text in cells["run"]]
@@ -85,7 +85,7 @@ def _show_rows(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metr
         elif step in names and step != metric:
             names.remove(step)
             dropped.append(step)
-    console.print(_table(names, cells))
+    console.print(fitted_table(_columns(names), cells, console.width, marked=SORTABLE_METRICS))
     same = [f"{_header(name)} {max(cells[name])}" for name in dropped if name in constant]
     missing = [_header(name) for name in dropped if name not in constant]
     missing += ["full run ids"] if shortened and "run" in names else []
@@ -96,23 +96,12 @@ def _show_rows(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metr
 
 
 def _is_constant(texts: list[str]) -> bool:
-    """Whether two rows or more have one text; empty texts do not count."""
-    return len(texts) > 1 and len(set(texts) - {""}) == 1
+    """Whether all rows have one text; empty texts do not count."""
+    return len(set(texts) - {""}) == 1
 
 
-def _table(names: list[str], cells: Cells) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in names:
-        numbers = name in SORTABLE_METRICS or name in ("k", "base_rate")
-        table.add_column(HEADERS[name], justify="right" if numbers else "left", overflow="fold", no_wrap=numbers)
-    for row in zip(*(cells[name] for name in names), strict=True):
-        table.add_row(*(f"[bold green]{text}[/]" if text.endswith("*") else escape(text) for text in row))
-    return table
-
-
-def _width(console: Console, table: Table) -> int:
-    """The width that the table needs, in characters."""
-    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+def _columns(names: list[str]) -> dict[str, Column]:
+    return {name: Column(HEADERS[name], name in SORTABLE_METRICS or name in ("k", "base_rate")) for name in names}
 
 
 def _sample_title(frame: pd.DataFrame, sample: pd.DataFrame) -> str:

@@ -24,7 +24,7 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
         best_here = {name for name in compared if row.metrics[name] == best[name]}
         texts = zip(first_table(), row.texts(first_table()), strict=True)
         cells = [f"[bold green]{text}[/]" if name in best_here else text for name, text in texts]
-        table.add_row(row.negatives.replace("_", " "), row.calibrator.replace("_", " "), *cells)
+        table.add_row(row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " "), *cells)
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
     console.print(table)
     _show_best(console, summary.results)
@@ -32,7 +32,8 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
         console.print(note)
     relation, ranks = summary.accuracy_per_relation, summary.ranks
     console.print(
-        f"accuracy with a threshold per relation: learned {relation['learned']:.4f}, median {relation['median']:.4f}"
+        f"accuracy with per-relation thresholds on the score: learned on validation {relation['learned']:.4f}, "
+        f"median validation score {relation['median']:.4f}"
     )
     hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
     console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from flows.cli.tables.layout import Column, fitted_table
 from kgcore.config import TrainConfig
 from kgcore.config.choices import OBJECTIVES
 from tasks.jobs.tune import Trial, TuningResult
@@ -17,20 +16,22 @@ MOST_ROWS = 10
 METRIC_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
 # searched setting -> its columns: header -> the text of a cell
 COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
-    "learning_rate": {"rate": lambda config: f"{config.learning_rate:g}"},
+    "learning_rate": {"learning\nrate": lambda config: f"{config.learning_rate:g}"},
     "regulariser": {
-        "LP": lambda config: f"{config.lp_weight:g}" if config.lp_weight else "-",
-        "p": lambda config: f"{config.lp_power:g}" if config.lp_weight else "-",
+        "LP\nweight": lambda config: f"{config.lp_weight:g}" if config.lp_weight else "-",
+        "LP\npower": lambda config: f"{config.lp_power:g}" if config.lp_weight else "-",
     },
     "dropout": {"dropout": lambda config: f"{config.dropout:g}"},
-    "initial_scale": {"scale": lambda config: f"{config.initial_scale:g}"},
-    "training_strategy": {"strategy": lambda config: shares_text(config.training_strategy)},
-    "training_sides": {"sides": lambda config: config.training_sides},
-    "inverse_relations": {"inverse": lambda config: "yes" if config.inverse_relations else "-"},
-    "cohort_weight": {"cohort": lambda config: f"{config.cohort_weight:g}"},
+    "initial_scale": {"initial\nscale": lambda config: f"{config.initial_scale:g}"},
+    "training_strategy": {"training\nstrategy": lambda config: shares_text(config.training_strategy)},
+    "training_sides": {"training\nsides": lambda config: config.training_sides},
+    "inverse_relations": {"inverse\nrelations": lambda config: "yes" if config.inverse_relations else "-"},
+    "cohort_weight": {"cohort\nweight": lambda config: f"{config.cohort_weight:g}"},
     "k": {"k": lambda config: str(config.k)},
     "training_eta": {"eta": lambda config: str(config.training_eta)},
 }
+TEXTS = ("training\nstrategy", "training\nsides")  # all other columns hold numbers
+LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in training"}
 
 
 def ranked(found: TuningResult) -> list[Trial]:
@@ -43,19 +44,23 @@ def show_tuning(console: Console, found: TuningResult) -> None:
     """Print the best trials, how the trials ended, and the command with the best settings."""
     columns = {name: cell for searched in found.searched for name, cell in COLUMNS.get(searched, {}).items()}
     metric = METRIC_TITLES[found.metric]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("trial", metric, "epochs", "s", *columns):
-        table.add_column(name, justify="left" if name in ("strategy", "sides") else "right", overflow="fold")
-    for trial in ranked(found)[:MOST_ROWS]:
-        if trial.config is None:
-            continue
-        cells = [f"{trial.number}", f"{trial.value:.4f}", f"{trial.config.epochs}", f"{trial.seconds or 0:.0f}"]
-        table.add_row(*(escape(text) for text in [*cells, *(cell(trial.config) for cell in columns.values())]))
+    rows = [(trial, trial.config) for trial in ranked(found)[:MOST_ROWS] if trial.config is not None]
+    cells = {
+        "trial": [f"{trial.number}" for trial, _ in rows],
+        metric: [f"{trial.value:.4f}" for trial, _ in rows],
+        "epochs": [f"{config.epochs}" for _, config in rows],
+        "seconds": [f"{trial.seconds or 0:.0f}" for trial, _ in rows],
+        **{name: [cell(config) for _, config in rows] for name, cell in columns.items()},
+    }
+    heads = {name: Column(name, numbers=name not in TEXTS) for name in cells}
     title = f"{escape(found.dataset)}, {found.settings.model} {found.settings.loss}"
     console.print(f"{title}: best {metric} on validation first")
-    console.print(table)
+    console.print(fitted_table(heads, cells, console.width))
+    if legend := "; ".join(text for name, text in LEGEND.items() if name in columns):
+        console.print(legend)
     console.print(outcome(found), soft_wrap=True)
     console.print(f"MLflow run {found.run}: {ui_command()}", soft_wrap=True)
+    console.print("train with the best settings:")
     console.print(escape(found.command), soft_wrap=True)
 
 

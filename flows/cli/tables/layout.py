@@ -1,0 +1,72 @@
+"""Tables that fit into the terminal: a cell wraps at spaces only, never inside a word or a number."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.cells import cell_len
+from rich.markup import escape
+from rich.table import Table
+
+Cells = Mapping[str, Sequence[str]]  # column -> a text for each row
+GAP, NARROW_GAP = 2, 1  # spaces between two columns, and if the table does not fit otherwise
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    title    its header, with line breaks where it should wrap
+    numbers  whether it aligns on the right and never wraps
+    """
+
+    title: str
+    numbers: bool = False
+
+    def widest(self, texts: Sequence[str]) -> int:
+        """Its width in characters, if no cell wraps."""
+        return max(map(cell_len, [*self.title.split("\n"), *texts]))
+
+    def narrowest(self, texts: Sequence[str]) -> int:
+        """Its width in characters, if every cell wraps at each of its spaces."""
+        words = self.title.split() + [word for text in texts for word in ([text] if self.numbers else text.split())]
+        return max(map(cell_len, words), default=0)
+
+
+def full_width(columns: Mapping[str, Column], cells: Cells) -> int:
+    """The width of the table in characters, if no cell wraps."""
+    return _total([column.widest(cells[name]) for name, column in columns.items()], GAP)
+
+
+def least_width(columns: Mapping[str, Column], cells: Cells) -> int:
+    """The smallest width of the table in characters that breaks no word."""
+    return _total([column.narrowest(cells[name]) for name, column in columns.items()], NARROW_GAP)
+
+
+def fitted_table(columns: Mapping[str, Column], cells: Cells, width: int, marked: Collection[str] = ()) -> Table:
+    """The table in at most `width` characters, or in its least width if that is larger.
+
+    The widest columns wrap first.
+
+    marked  columns whose cells that end with a star are highlighted
+    """
+    widths = {name: column.widest(cells[name]) for name, column in columns.items()}
+    least = {name: column.narrowest(cells[name]) for name, column in columns.items()}
+    gap = GAP if _total(least.values(), GAP) <= width else NARROW_GAP
+    while _total(widths.values(), gap) > width and (wide := [name for name in widths if widths[name] > least[name]]):
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for name, column in columns.items():
+        table.add_column(column.title, justify="right" if column.numbers else "left", width=widths[name])
+    for row in zip(*(cells[name] for name in columns), strict=True):
+        pairs = zip(columns, row, strict=True)
+        table.add_row(*(_marked(text) if name in marked else escape(text) for name, text in pairs))
+    return table
+
+
+def _marked(text: str) -> str:
+    return f"[bold green]{escape(text)}[/]" if text.endswith("*") else escape(text)
+
+
+def _total(widths: Collection[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
