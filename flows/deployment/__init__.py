@@ -7,5 +7,5 @@ names.py        names of flow runs
 runners.py      Prefect task runners by name
 publish.py      what a flow run shows of its results in the Prefect UI
 
-flows/local/deployments.py sends the deployments to the server of `kgcal up`.
+flows/local/deploy.py sends the deployments to the server of `kgcal up`.
 """

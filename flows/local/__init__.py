@@ -7,7 +7,7 @@ mlflow_server.py     start the MLflow server
 prefect_server.py    start the Prefect server; a client of it
 prefect_database.py  create the Prefect server's SQLite database
 prefect_setup.py     the work pool, the GPU limit and the automation that the server needs
-deployments.py       the deployments of prefect.yaml
+deploy.py            the deployments of prefect.yaml
 worker.py            start the worker
 flow_runs.py         the worker's flow runs: list, cancel, end
 processes.py         start a program in the background, wait for it, keep it, stop it

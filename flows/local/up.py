@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from filelock import FileLock, Timeout
 from prefect.settings import PREFECT_API_URL
 
-from flows.local.deployments import CHECKOUT, deploy
+from flows.local.deploy import CHECKOUT, deploy
 from flows.local.mlflow_server import start_mlflow
 from flows.local.prefect_database import create_prefect_database
 from flows.local.prefect_server import client_of, start_prefect

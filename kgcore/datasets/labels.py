@@ -9,6 +9,7 @@ import pandas as pd
 from kgcore.datasets.prepare import Prepared
 from kgcore.datasets.read import COLUMNS, read_triples
 from kgcore.datasets.schema import validate
+from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import KnowledgeGraph, Split
 
@@ -44,13 +45,15 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     Raises InputError if no triple can be used, and if the new validation split has no positives.
     """
     triples, known = graph.number(labelled)
+    unknown_examples = examples_of_unknown_names(labelled[~known], graph.entities, graph.predicates)
     triples, labels = triples[known], labelled["label"].to_numpy()[known]
     seen = graph.index(graph.train.triples, graph.test.triples).contains(triples)
     triples, labels = triples[~seen], labels[~seen]
     if not len(triples):
+        unknown = describe_unknown_names(int((~known).sum()), unknown_examples)
         raise InputError(
-            f"none of the {len(labelled):,} labelled triples can be used: {int((~known).sum()):,} have an entity or "
-            f"predicate that the graph {graph.name} does not have, {int(seen.sum()):,} are in its train or test split"
+            f"none of the {len(labelled):,} labelled triples can be used: {unknown}, {int(seen.sum()):,} in the train "
+            f"or test split of {graph.name}"
         )
     true, false = graph.index(graph.valid.positives), graph.index(graph.valid.negatives)
     held = np.where(labels == 1, true.contains(triples), false.contains(triples))
@@ -73,4 +76,4 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         "valid_positives": len(valid.positives),
         "valid_negatives": len(valid.negatives),
     }
-    return Prepared(replace(graph, valid=valid, other_facts=facts), counts)
+    return Prepared(replace(graph, valid=valid, other_facts=facts), counts, {"labels": unknown_examples})

@@ -1,16 +1,17 @@
 """From verified files to a `KnowledgeGraph`, with counts of what the files contain."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Bools, Ints
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.read import read_numbered, read_triples, read_vocabulary
 from kgcore.datasets.schema import validate
+from kgcore.datasets.unknown_names import examples_of_unknown_names
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
@@ -24,12 +25,14 @@ LARGEST_OVERLAP = 0.2
 class Prepared:
     """A graph and the counts of its files.
 
-    counts  name -> number: rows, duplicates, and triples with unseen entities or predicates of every split; positives
-            that two splits share; negatives that are true in a split
+    counts   name -> number: rows, duplicates, and triples with unseen entities or predicates of every split; positives
+             that two splits share; negatives that are true in a split
+    unknown split -> examples of its triples with a name that is not in train, for people
     """
 
     graph: KnowledgeGraph
     counts: dict[str, int]
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
@@ -53,7 +56,12 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     _check_counts(spec, counts)
     train, valid, test = (_restrict(name, rows[name], entity_ids, predicate_ids, counts) for name in SPLITS)
     names = entities[entity_ids].tolist(), predicates[predicate_ids].tolist()
-    return Prepared(KnowledgeGraph(spec.name, *names, train, valid, test), counts)
+    unknown = {}
+    for name in SPLITS:
+        if counts[f"{name}_with_unseen"]:
+            missing = ~_known(rows[name], entity_ids, predicate_ids)
+            unknown[name] = examples_of_unknown_names(frames[name][missing], *names)
+    return Prepared(KnowledgeGraph(spec.name, *names, train, valid, test), counts, unknown)
 
 
 def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
@@ -137,7 +145,7 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
 def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]) -> Split:
     """The sorted distinct rows of a split whose entities and predicates are in train, with the numbers of train."""
     rows = np.unique(rows, axis=0)
-    seen = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
+    seen = _known(rows, entity_ids, predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
     rows = rows[seen]
     counts[f"{name}_positives"], counts[f"{name}_negatives"] = int(rows[:, 3].sum()), int((rows[:, 3] == 0).sum())
@@ -145,6 +153,12 @@ def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, coun
         raise InputError(f"{name} has no true triple whose entities and predicates are all in train: add one")
     s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
     return Split(np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o], rows[:, 3].astype(np.float64))
+
+
+def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
+    """Whether the entities and the predicate of each row are in train (n,)."""
+    known: Bools = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
+    return known
 
 
 def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:

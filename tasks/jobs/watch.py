@@ -11,6 +11,7 @@ from kgcore import storage
 from kgcore.config import WatchConfig
 from kgcore.datasets.base import md5_of
 from kgcore.datasets.labels import read_labels
+from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
 from kgcore.monitoring.drift import Look, look
 from tasks.jobs.compare import dataset_name
@@ -103,10 +104,10 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
     graph, (triples, known) = model.graph, model.graph.number(frame)
     old = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples).contains(triples[known])
     log.info(
-        "%s: %d labelled triples, %d with an unknown name, %d in train, valid or test",
+        "%s: %d labelled triples, %s, %d in train, valid or test",
         labels.name,
         len(frame),
-        sum(~known),
+        describe_unknown_names(sum(~known), examples_of_unknown_names(frame[~known], graph.entities, graph.predicates)),
         sum(old),
     )
     new = frame[known][~old]

@@ -1,7 +1,6 @@
 """prepare: make a validated, numbered graph of a data set or a folder; add newly labelled triples to a graph."""
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 from kgcore.config import PrepareConfig
@@ -9,6 +8,7 @@ from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.datasets.prepare import Prepared, prepare
+from kgcore.datasets.unknown_names import describe_unknown_names
 from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS
 from tasks.stages.base import Stage
@@ -29,7 +29,7 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
     prepared = prepare(spec, folder)
-    _log_dropped(prepared.counts)
+    _log_dropped(prepared)
     _log_prepared(run, prepared, spec.url or spec.title)
 
 
@@ -72,34 +72,33 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
 
     def body(run: StageRun) -> None:
         prepared = with_labels(run.load(GRAPH), read_labels(labels), instead)
-        _log_labels(labels.name, prepared.counts)
+        _log_labels(labels.name, prepared)
         _log_prepared(run, Prepared(prepared.graph, run.load(COUNTS) | prepared.counts), labels.name)
         run.tag(RunTags(labels=labels.name))
 
     return run_stage("prepare", config, (data,), ("kgcore.datasets.labels",), body, context, identity)
 
 
-def _log_labels(file: str, counts: Mapping[str, int]) -> None:
+def _log_labels(file: str, prepared: Prepared) -> None:
     """Log how many labelled triples of a file are used."""
-    words = {
-        "rows": "labelled triples",
-        "with_unseen": "with an unknown name",
-        "not_held_out": "in train or test",
-        "used": "used",
-        "known": "used with the label that valid had",
-    }
-    log.info("%s: %s", file, ", ".join(f"{counts[f'labels_{name}']:,} {word}" for name, word in words.items()))
+    counts = prepared.counts
+    words = {"not_held_out": "in train or test", "used": "used", "known": "used with the label that valid had"}
+    unknown = describe_unknown_names(counts["labels_with_unseen"], prepared.unknown["labels"])
+    parts = [f"{counts['labels_rows']:,} labelled triples", unknown]
+    parts += [f"{counts[f'labels_{name}']:,} {word}" for name, word in words.items()]
+    log.info("%s: %s", file, ", ".join(parts))
 
 
-def _log_dropped(counts: Mapping[str, int]) -> None:
+def _log_dropped(prepared: Prepared) -> None:
     """Log how many rows of each split are dropped, and why."""
-    words = {"duplicates": "duplicates", "with_unseen": "with a name that is not in train"}
+    counts = prepared.counts
     for split in SPLITS:
-        dropped = {word: counts.get(f"{split}_{name}", 0) for name, word in words.items()}
-        parts = [f"{number:,} {word}" for word, number in dropped.items() if number]
+        duplicates, unknown = counts.get(f"{split}_duplicates", 0), counts.get(f"{split}_with_unseen", 0)
+        parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
+        parts += [describe_unknown_names(unknown, prepared.unknown.get(split, ()))] if unknown else []
         if parts:
-            rows = f"{counts[f'{split}_rows']:,}"
-            log.info("prepare   %s: dropped from %s rows: %s", split, rows, ", ".join(parts))
+            total, dropped = f"{counts[f'{split}_rows']:,}", f"{duplicates + unknown:,}"
+            log.info("prepare   %s: dropped %s of %s rows: %s", split, dropped, total, ", ".join(parts))
 
 
 def _original_data(data: StageRef) -> StageRef:

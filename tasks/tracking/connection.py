@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
 from kgcore.errors import InputError, first_line
-from tasks.tracking.creation import create_database
+from tasks.tracking.new_database import create_database
 from tasks.tracking.places import check_artifacts, check_place, check_store, hint, is_database
 from tasks.workspace.settings import artifact_place, ensure_home, experiment_name, masked, project_run_id
 

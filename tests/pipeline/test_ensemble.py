@@ -120,7 +120,7 @@ def test_an_ensemble_is_no_candidate_for_champion(models: Models) -> None:
 @pytest.mark.parametrize(
     ("runs", "message"),
     [
-        ((), "Missing argument 'RUN RUN ...'"),
+        ((), "Missing argument 'RUN'"),
         (("transe",), "an ensemble needs at least two members, not 1: name the runs of two or more models"),
         (("transe", "transe"), "have the same model: the members of an ensemble must be different models"),
         (("transe", "abc"), "the run 'abc' does not exist in sqlite"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kgcore.errors import InputError
-from tasks.tracking.creation import create_database, is_unfinished
+from tasks.tracking.new_database import create_database, is_unfinished
 from tasks.tracking.store import Store
 
 EARLIER_SCHEMA = "451aebb31d03"  # MLflow's first migration
