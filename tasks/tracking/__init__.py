@@ -5,3 +5,10 @@ training runs; keys.py and fingerprint.py compute the keys by which finished run
 champions and the URIs of models; ui.py and views.py link into the MLflow UI. File formats live in kgcore/storage; which
 artifacts a stage logs is decided in stages/ and jobs/.
 """
+
+import os
+
+# set before any module of this package imports MLflow, which reads the first one on import
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # a dead server is reported after seconds, not minutes

@@ -2,12 +2,7 @@
 
 import hashlib
 import logging
-import os
 import socket
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # a dead server is reported after seconds, not minutes
 
 from filelock import FileLock
 from mlflow import MlflowClient

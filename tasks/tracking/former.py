@@ -11,6 +11,7 @@ _RENAMED = {
         "corruption_seed": "calibration_seed",
     },
 }
+_FORMER_CALIBRATORS = {"uncalibrated", "base_rate"}  # baselines now: measured with every run, never chosen
 _SIDES_OF_SHARE = {0.0: "subject", 0.5: "both", 1.0: "object"}
 
 
@@ -18,13 +19,16 @@ def current_settings(stage: str | None, settings: Mapping[str, object]) -> dict[
     """The settings that a run of a stage recorded, by their names in this version.
 
     The share `object_share` and the switch `bernoulli` of earlier versions are now one setting, `training_sides`.
-    Settings of this version stay as they are.
+    Baselines that were chosen as calibrators are left out, unless nothing else was chosen. Settings of this version stay
+    as they are.
     """
     names = _RENAMED.get(stage or "", {})
     current = {names.get(name, name): value for name, value in settings.items()}
     if stage == "train" and "object_share" in current:
         share, bernoulli = current.pop("object_share"), current.pop("bernoulli", False)
         current["training_sides"] = "bernoulli" if bernoulli else _sides_of(share)
+    if stage == "calibrate" and isinstance(chosen := current.get("calibrators"), list):
+        current["calibrators"] = [name for name in chosen if name not in _FORMER_CALIBRATORS] or chosen
     return current
 
 

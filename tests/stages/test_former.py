@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from kgcore.config import CorruptConfig, TrainConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
 from tasks.jobs.compare import comparison
 from tasks.stages.running import config_of
 from tasks.tracking.former import current_settings
@@ -62,6 +62,23 @@ def test_the_settings_of_earlier_corruptions_are_read(home: Path) -> None:
         calibration_filtered=False,
         calibration_seed=4,
     )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fitted"),
+    [
+        (["uncalibrated", "platt", "base_rate"], ["platt"]),
+        (["isotonic", "platt"], ["isotonic", "platt"]),
+        (["base_rate"], ["base_rate"]),
+    ],
+)
+def test_baselines_that_were_chosen_as_calibrators_are_left_out(chosen: list[str], fitted: list[str]) -> None:
+    assert current_settings("calibrate", {"calibrators": chosen}) == {"calibrators": fitted}
+
+
+def test_an_earlier_calibration_with_a_baseline_is_read(home: Path) -> None:
+    run = read("calibrate", {"calibrators": ["uncalibrated", "beta"], "base_rate": 0.3, "weighted": True})
+    assert config_of(CalibrateConfig, run) == CalibrateConfig(calibrators=("beta",), base_rate=0.3)
 
 
 def test_settings_of_this_version_and_of_other_stages_keep_their_names() -> None:
