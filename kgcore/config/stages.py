@@ -62,7 +62,7 @@ class TrainConfig(Config):
     initial_scale: float = setting(1.0, "factor on the range of the initial embeddings", gt=0)
     cohort_weight: float = setting(
         0.0,
-        "cohort weight: share of the cohort's level that is subtracted from a score; the level is a mean or maximum of "
+        "cohort weight: share of the cohort's level that is subtracted from a score; the level is a soft maximum of "
         "the scores of the predicate's other objects",
         ge=0,
         le=1,

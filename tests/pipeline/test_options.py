@@ -89,8 +89,8 @@ def test_the_help_shows_defaults_and_where_they_apply() -> None:
     words = " ".join(done.output.split())
     assert "embedding size (at least 1) [default: 100]" in words
     assert "[default: typed=0.9,uniform=0.1]" in words
-    assert words.count("has the value of the preset") == 1
-    assert "has the value of the preset" not in CliRunner().invoke(app, ["train", "--help"]).output
+    assert words.count("apply only where the preset sets no value") == 1
+    assert "where the preset sets no value" not in CliRunner().invoke(app, ["train", "--help"]).output
 
 
 @pytest.mark.parametrize("entry", ["run", "train", "tune"])
