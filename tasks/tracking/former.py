@@ -19,8 +19,8 @@ def current_settings(stage: str | None, settings: Mapping[str, object]) -> dict[
     """The settings that a run of a stage recorded, by their names in this version.
 
     The share `object_share` and the switch `bernoulli` of earlier versions are now one setting, `training_sides`.
-    Baselines that were chosen as calibrators are left out, unless nothing else was chosen. Settings of this version stay
-    as they are.
+    Baselines that were chosen as calibrators are left out, unless nothing else was chosen. Settings of this version
+    stay as they are.
     """
     names = _RENAMED.get(stage or "", {})
     current = {names.get(name, name): value for name, value in settings.items()}
