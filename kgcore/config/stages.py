@@ -62,8 +62,8 @@ class TrainConfig(Config):
     initial_scale: float = setting(1.0, "factor on the range of the initial embeddings", gt=0)
     cohort_weight: float = setting(
         0.0,
-        "cohort weight: share of the cohort's level that is subtracted from a score; the level is a mean or maximum of "
-        "the scores of the predicate's other objects",
+        "cohort weight: share of the cohort's level to subtract from a score; the cohort is a set of objects of the "
+        "predicate, and its level is between the mean and the maximum of their scores",
         ge=0,
         le=1,
     )
@@ -72,7 +72,8 @@ class TrainConfig(Config):
     )
     cohort_temperature: float = setting(
         0.5,
-        "cohort temperature: near 0 the level is the maximum of the cohort's scores, for large values their mean",
+        "cohort temperature: near 0, the level is the maximum of the cohort's scores; for large values, it is "
+        "their mean",
         gt=0,
     )
     seed: int = setting(0, "seed of training: initial embeddings, order, corruptions and cohorts", ge=0)

@@ -99,5 +99,5 @@ def halves(labels: Labels, rng: np.random.Generator) -> Bools:
 def _enough(count: int) -> None:
     if count < 2:
         raise InputError(
-            f"the validation split has {count} triples of a label: a search needs at least 2, one per half"
+            f"the validation split has {count} triples of one label: a search needs at least 2, one for each half"
         )
