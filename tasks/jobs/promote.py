@@ -115,7 +115,7 @@ def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
     frame = comparison("brier", dataset, base_rate=base_rate)
     frame = frame[(frame["negatives"] != "none") & (frame["model"] != ENSEMBLE_NAME) & frame["brier"].notna()]
     if frame.empty:
-        raise InputError(f"no calibrator of {dataset} has a Brier score: `kgcal run --dataset {dataset}` first")
+        raise InputError(f"no calibrator of {dataset} has a Brier score: run `kgcal run --dataset {dataset}` first")
     newest = frame.sort_values("when").iloc[-1][TEST_SAMPLE]
     return frame[(frame[TEST_SAMPLE] == newest).all(axis=1)]
 
