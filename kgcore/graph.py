@@ -164,7 +164,7 @@ class TripleIndex:
 
 
 def _ranges(keys: Ints, start: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """The positions of all sorted keys in [start_i, stop_i), as (i, position)."""
+    """For each i, the positions of the sorted keys in [start_i, stop_i). Returns two arrays: i, and the position."""
     first, last = np.searchsorted(keys, start), np.searchsorted(keys, stop)
     counts = last - first
     rows = np.repeat(np.arange(len(start)), counts)

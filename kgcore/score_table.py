@@ -52,7 +52,7 @@ class ScoreTable:
         return bool(self.rows(split, LABELLED, 0).any())
 
     def measured(self, split: str) -> Bools:
-        """Mask (n,) of the rows that judge a split: the labelled ones, and corruptions if no negative is labelled."""
+        """Mask (n,) of the rows that measure a split: labelled rows, and corruptions if no negative is labelled."""
         return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
 
 
@@ -64,8 +64,8 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
     sizes = (len(trained.embeddings.entities), len(trained.embeddings.predicates))
     if sizes != (len(graph.entities), len(graph.predicates)):
         raise MismatchError(
-            f"the model knows {sizes[0]:,} entities and {sizes[1]:,} predicates, the graph {graph.name} has "
-            f"{len(graph.entities):,} and {len(graph.predicates):,}: they do not belong together"
+            f"the model knows {sizes[0]:,} entities and {sizes[1]:,} predicates, but the graph {graph.name} "
+            f"has {len(graph.entities):,} and {len(graph.predicates):,}: use the graph that the model was trained on"
         )
     parts: list[tuple[Split, str, str]] = [(graph.valid, "valid", LABELLED), (graph.test, "test", LABELLED)]
     for split, made in corruptions.items():

@@ -66,11 +66,14 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """The type that MLflow shows; it does not check it."""
+        """The type in MLproject. MLflow shows it, and does not check values against it."""
         return type(self.default).__name__.replace("str", "string")
 
     def argument(self, text: str) -> list[str]:
-        """The words of the command for a value; an empty value has no words. Raises InputError."""
+        """The words of the command for a value; an empty value has no words.
+
+        Raises InputError for a flag whose value is not true or false.
+        """
         if not text:
             return []
         if not self.option:

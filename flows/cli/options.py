@@ -96,7 +96,8 @@ def _option_name(name: str) -> str:
 def _value(item: "Field[Any]", value: Any) -> Any:
     """The value of a setting from the text that Typer has read.
 
-    Commas separate entries. A single name without a share has the share 1. Raises InputError.
+    Commas separate entries. A single name without a share has the share 1. Raises InputError for an entry that is not
+    NAME=VALUE where one is needed, and for a name that occurs twice.
     """
     default = default_of(item)
     if isinstance(default, tuple):
@@ -118,7 +119,7 @@ def _entries(texts: Sequence[str]) -> list[str]:
 
 
 def _pair(item: "Field[Any]", text: str) -> tuple[str, float | bool]:
-    """The name and the value of NAME=VALUE: a number, or true or false if allowed. Raises InputError."""
+    """The name and the value of NAME=VALUE: a number, or true or false if allowed. Raises InputError otherwise."""
     option, switches = _option_name(item.name), "options_of" in item.metadata
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals):

@@ -122,7 +122,7 @@ def fail(message: str) -> NoReturn:
 
 
 def check_target(path: Path, option: str = "--json") -> None:
-    """Check that a result file can be written, before anything is computed. Raises InputError."""
+    """Raise InputError if a result file cannot be written. Called before anything is computed."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"{option} {path}: there is no folder {folder}")

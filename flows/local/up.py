@@ -58,7 +58,9 @@ def services_lock() -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise InputError("another kgcal up or kgcal down of this home is running: wait until it ends") from None
+        raise InputError(
+            "another `kgcal up` or `kgcal down` of this KGCAL_HOME is running: wait until it ends"
+        ) from None
     try:
         yield
     finally:

@@ -62,7 +62,7 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Base of all settings: checks every field against its range on creation. Raises InputError.
+    """Base of all settings: checks every field on creation. Raises InputError for a value that is not allowed.
 
     stage  the stage whose settings these are; '' for a job
     """
@@ -76,7 +76,7 @@ class Config:
 
 
 def check_setting(item: "Field[Any]", value: Any) -> None:
-    """Check a value against the choices and the range of a setting. Raises InputError."""
+    """Raise InputError for a value that the choices, the range or the check of the setting do not allow."""
     if (check := item.metadata.get("check")) is not None:
         check(item.name, value)
     if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):

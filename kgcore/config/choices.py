@@ -30,9 +30,9 @@ def check_sides(name: str, sides: str) -> None:
 
 
 def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
-    """Check that no strategy of the setting `name` needs to learn during training. Raises InputError."""
+    """Check that no strategy of the setting `name` needs to learn during training. Raises InputError if one does."""
     for strategy in sorted(TRAINING_ONLY.intersection(strategies)):
-        raise InputError(f"{name} is {strategy!r}: this strategy exists in training only, where it learns")
+        raise InputError(f"{name} is {strategy!r}: this strategy learns during training, and can be used only there")
 
 
 def object_share(sides: str) -> float | None:

@@ -56,7 +56,7 @@ class Given(Generic[C]):
 
     config  the class C
 
-    Checks the choices and the range of every given value. Raises InputError.
+    Checks every given value on creation. Raises InputError for a value that is not allowed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # misspelt settings are refused

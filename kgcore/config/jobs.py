@@ -25,7 +25,7 @@ class WatchConfig(Config):
     psi: float = setting(
         0.2, "population stability index above which score drift is reported, if sampling does not explain it", gt=0
     )
-    at_least: int = setting(50, "smallest number of newly labelled triples to judge by", ge=10)
+    at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
     on_drift: str = setting("warn", "what to do on drift", choices=("warn", "recalibrate"))
 
 
@@ -51,6 +51,8 @@ class EnsembleConfig(Config):
     member_calibrator: str = setting("isotonic", "calibrator of the members", choices=CALIBRATORS)
     recalibrator: str = setting("platt", "calibrator of the pooled log-odds", choices=CALIBRATORS)
     folds: int = setting(
-        10, "folds of the validation triples: the pool is learned from members calibrated on the other folds", ge=2
+        10,
+        "folds of the validation triples: the pool learns each fold from members calibrated on the other folds",
+        ge=2,
     )
     fold_seed: int = setting(0, "seed of the folds", ge=0)

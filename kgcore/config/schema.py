@@ -1,4 +1,4 @@
-"""What a setting accepts, entered into its JSON schema: Prefect makes forms from it and refuses other values."""
+"""Enter the values that a setting accepts into its JSON schema. Prefect makes forms from it."""
 
 from typing import Any
 

@@ -72,7 +72,8 @@ class TrainConfig(Config):
     )
     cohort_temperature: float = setting(
         0.5,
-        "cohort temperature: near 0 the level is the maximum of the cohort's scores, for large values their mean",
+        "cohort temperature: near 0, the level is the maximum of the cohort's scores; for large values, it is "
+        "their mean",
         gt=0,
     )
     seed: int = setting(0, "seed of training: initial embeddings, order, corruptions and cohorts", ge=0)

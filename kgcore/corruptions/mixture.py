@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Mixture(Strategy):
-    """Draws its share of the entities of every triple from each of several strategies.
+    """Draws with several strategies. Each strategy draws its share of the entities of every triple.
 
-    Where a share of the count is not a whole number, its fraction is the probability of one more: drawn once for each
-    draw, or for each triple in `draw_one`.
+    `draw` rounds each strategy's part of `count` up or down at random, so that the expected number is its share. The
+    numbers are the same for all triples of a draw. `draw_one` chooses a strategy at random for each triple.
     """
 
     def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:

@@ -45,7 +45,7 @@ class Relational(Strategy):
         return entities
 
     def _offer(self, triples: Triples, column: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
-        """An entity of another predicate for each triple (n,), and whether it may replace the triple's own (n,)."""
+        """Draw an entity (n,) of other predicates for each triple. The second array (n,) tells which may be used."""
         seen, predicates = self._seen[column], triples[:, 1]
         first, beyond = (np.searchsorted(seen, p * self.num_entities) for p in (predicates, predicates + 1))
         others = len(seen) - (beyond - first)

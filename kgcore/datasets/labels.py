@@ -32,15 +32,20 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     """The graph with the labelled triples in its validation split. Train and test do not change.
 
     labelled  a table from `read_labels`
-    instead   replace the validation triples instead of joining them. A validation split without labelled negatives is
-              always replaced, because its positives are not a sample of the newly labelled triples
+    instead   True: they replace the validation triples. False: they are added to them. A validation split without
+              labelled negatives is always replaced, because its positives were not sampled like the new triples
 
     Triples of train and test are left out, because they are not held out. A triple of valid gets its new label.
     Replaced positives of valid stay known facts.
 
-    counts: labels_rows; labels_with_unseen entities or predicates, which have no embedding; labels_not_held_out, in
-    train or test; labels_used; labels_known, of the used ones those that valid has with the same label; valid_positives
-    and valid_negatives of the new split.
+    The counts of the result:
+
+    labels_rows                       all labelled triples
+    labels_with_unseen                triples with an entity or a predicate that has no embedding
+    labels_not_held_out               triples of train or test
+    labels_used                       triples that are put into the new validation split
+    labels_known                      used triples that valid already had with the same label
+    valid_positives, valid_negatives  size of the new validation split, by label
 
     Raises InputError if no triple can be used, and if the new validation split has no positives.
     """

@@ -134,7 +134,7 @@ def _read_counted(
 
 
 def _read_text(path: Path, requirement: str) -> str:
-    """The file's text. Raises InputError for a file that is missing, empty (with the requirement) or not UTF-8."""
+    """The file's text. Raises InputError if the file is missing or not UTF-8, or empty: then it says `requirement`."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -64,7 +64,8 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
     for number, table in enumerate(tables[1:], start=2):
         if table.dataset != first.dataset:
             raise MismatchError(
-                f"member {number} of the ensemble is of another graph than member 1: all must be of one graph"
+                f"member {number} of the ensemble has scores of another graph than member 1: "
+                "all members need the same graph"
             )
         same = (np.array_equal(getattr(table, name), getattr(first, name)) for name in ("triples", "split", "origin"))
         if not all(same):
@@ -125,6 +126,9 @@ def _fit_pools(
 
 
 def bounds(labels: Labels) -> tuple[float, float]:
-    """Platt's smoothed targets 1 / (N- + 2) and (N+ + 1) / (N+ + 2), N+ and N- the counts in labels (n,) 0/1."""
+    """Platt's smoothed targets 1 / (N- + 2) and (N+ + 1) / (N+ + 2).
+
+    N+ and N- are the numbers of ones and zeros in the labels (n,).
+    """
     positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
     return 1 / (negatives + 2), (positives + 1) / (positives + 2)

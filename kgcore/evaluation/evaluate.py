@@ -108,8 +108,8 @@ def _clusters(predictions: Predictions, source: Ints) -> Ints:
     positive = predictions.labels == 1
     if len(source) != (~positive).sum() or (len(source) and source.max() >= positive.sum()):
         raise MismatchError(
-            f"{len(source):,} corruptions have a source, but {int((~positive).sum()):,} negatives were judged: "
-            "they do not belong together"
+            f"{len(source):,} sources do not fit {int((~positive).sum()):,} negatives and {int(positive.sum()):,} "
+            "positives: every negative needs one source, the number of a positive"
         )
     clusters = np.empty(len(positive), dtype=np.int64)
     clusters[positive], clusters[~positive] = np.arange(positive.sum()), source

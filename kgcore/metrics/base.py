@@ -23,7 +23,7 @@ class _Shared:
         self._results: dict[Callable[..., Any], Any] = {}
 
     def once(self, compute: Callable[[Self], T]) -> T:
-        """compute(self), computed at the first call with this function and kept for the next ones."""
+        """Return compute(self). Only the first call with `compute` computes it; later calls return the same result."""
         if compute not in self._results:
             self._results[compute] = compute(self)
         result: T = self._results[compute]

@@ -38,7 +38,7 @@ class Tally:
         return self.positive * (1 - self.q) - self.negative * self.q
 
     def mean(self, if_true: Floats, if_false: Floats) -> float:
-        """Weighted mean over triples: a true triple counts if_true (g,), a false triple if_false (g,)."""
+        """Weighted mean over triples of a value: if_true (g,) for true triples, if_false (g,) for false ones."""
         total = self.positive @ if_true + self.negative @ if_false
         return float(total / self.weight.sum())
 

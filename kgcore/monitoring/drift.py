@@ -25,7 +25,7 @@ class Look:
     brier, log_loss, ece, accuracy  with 95 % intervals
     calibration_p                   p-value of calibration: twice the smaller p of two tests (Bonferroni), at most 1
     psi, psi_p                      population stability index of the scores, and its p-value
-    findings                        what is wrong, one sentence each; empty: nothing
+    findings                        one sentence about each problem; empty if there is no problem
     """
 
     triples: int
@@ -71,7 +71,7 @@ def look(
     if len(labels) < config.at_least:
         raise InputError(
             f"{len(labels):,} new triples have labels and known names: at least {config.at_least:,} are needed; "
-            "triples of train, valid and test are not new"
+            "a triple is new if train, valid and test do not have it"
         )
     measured = _measure(probabilities, labels)
     tests = (spiegelhalter(probabilities, labels), calibration_in_the_large(probabilities, labels))

@@ -29,7 +29,7 @@ class Row:
         return f"{self.negatives}.{self.calibrator}" if self.negatives else self.calibrator
 
     def texts(self, columns: Iterable[str]) -> list[str]:
-        """The metrics as text with four digits; `-` for a metric that is missing, such as one of a later version."""
+        """The metrics as text with four digits; `-` for a missing metric, for example if a later version added it."""
         return [f"{self.metrics[name]:.4f}" if name in self.metrics else "-" for name in columns]
 
 

@@ -25,7 +25,7 @@ def worse_than_paper(frame: pd.DataFrame, by: float = TOLERANCE) -> pd.DataFrame
 
 
 def _proper(frame: pd.DataFrame) -> pd.DataFrame:
-    """The calibrated proper scores with a held-out value of the paper, and their difference from it."""
+    """The calibrated proper scores for which the paper has a held-out value, and their difference from that value."""
     kept = frame["metric"].isin(PROPER) & frame["negatives"].isin(["ground_truth", "synthetic"])
     rows = frame[kept & frame["paper"].notna() & frame["ours"].notna() & (frame["note"] != NOT_HELD_OUT)]
     rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])

@@ -20,7 +20,8 @@ def built(config: TrainConfig) -> tuple[Model, Loss]:
     model = build(MODELS.get(config.model), config.model_options, config.k)
     if config.dropout and not model.can_drop:
         raise InputError(
-            f"dropout is {config.dropout:g}: it must be 0 for {config.model}, where zero is a meaningful value"
+            f"dropout is {config.dropout:g}: it must be 0 for {config.model}, "
+            "because a 0 in its embeddings has a meaning"
         )
     return model, build(LOSSES.get(config.loss), config.loss_options)
 

@@ -80,8 +80,8 @@ class TrainingState:
     def trained(self, folds: bool = True) -> TrainedModel:
         """The current model, on the CPU.
 
-        folds  with inverse predicates, whether to put each beside its predicate, as `BothWays` needs them; if false,
-               the model has 2R separate predicates, as in training
+        folds  for a model with inverse predicates. True: each of R predicates has one row, with its inverse beside it,
+               as `BothWays` needs it. False: the 2R predicates have separate rows, as in training
         """
         config, embeddings = self._config, self.tables.embeddings()
         inverse = config.inverse_relations and folds

@@ -65,7 +65,8 @@ class Step:
 
     dropout_share  share of an entity's numbers that a step sets to 0
     rng            draws the dropout, after the corruptions
-    compiled_for   the (positives, chunk) that compiled code serves: it has one shape. None = nothing is compiled
+    compiled_for   the (positives, chunk) of a batch that compiled code evaluates; batches of another shape, and all
+                   batches if it is None, run without it
     """
 
     def __init__(

@@ -62,7 +62,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
     model draws, because they would differ between trials.
     """
     if len(graph.test):
-        raise InputError(f"the graph {graph.name} has a test split: a search must not see one, remove it")
+        raise InputError(f"the graph {graph.name} has a test split: a search must not see one, so remove it")
     positives, labelled = graph.valid.positives, graph.valid
     if len(labelled.negatives):
         _enough(min(len(positives), len(labelled.negatives)))
@@ -99,5 +99,5 @@ def halves(labels: Labels, rng: np.random.Generator) -> Bools:
 def _enough(count: int) -> None:
     if count < 2:
         raise InputError(
-            f"the validation split has {count} triples of a label: a search needs at least 2, one per half"
+            f"the validation split has {count} triples of one label: a search needs at least 2, one for each half"
         )

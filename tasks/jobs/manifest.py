@@ -38,7 +38,7 @@ def resolve(stage: str, text: str) -> StageRef:
 
 
 def _named_run(store: Store, text: str) -> str:
-    """Return the id of the run that `text` names, of any stage."""
+    """Return the id of the run that `text` names. It may be a run of any stage."""
     if text == LATEST:
         newest = store.find(RunTags(stage="pipeline"))
         if not newest:

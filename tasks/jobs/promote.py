@@ -115,7 +115,7 @@ def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
     frame = comparison("brier", dataset, base_rate=base_rate)
     frame = frame[(frame["negatives"] != "none") & (frame["model"] != ENSEMBLE_NAME) & frame["brier"].notna()]
     if frame.empty:
-        raise InputError(f"no calibrator of {dataset} has a Brier score: `kgcal run --dataset {dataset}` first")
+        raise InputError(f"no calibrator of {dataset} has a Brier score: run `kgcal run --dataset {dataset}` first")
     newest = frame.sort_values("when").iloc[-1][TEST_SAMPLE]
     return frame[(frame[TEST_SAMPLE] == newest).all(axis=1)]
 
@@ -159,11 +159,11 @@ def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, predicti
     if shared < 0.5:
         raise InputError(
             f"the champion of {graph.name} was trained on another graph of that name: {shared:.0%} of its training "
-            "triples are in this graph, at least 50% must be; rename the data, or remove the alias `champion`"
+            "triples are in this graph, and at least 50% must be: rename the data, or remove the alias `champion`"
         )
     stated = champion.calibrator.base_rate
     if predictions.synthetic_negatives and abs(stated - predictions.base_rate) > 1e-6:
         raise InputError(
-            f"the champion of {graph.name} is for a base rate of {stated:g}, the newest test sample is weighted to "
+            f"the champion of {graph.name} is for a base rate of {stated:g}, but the newest test sample is weighted to "
             f"{predictions.base_rate:g}: choose the base rate of the comparison with --base-rate"
         )

@@ -15,7 +15,7 @@ from tasks.tracking.artifacts import CORRUPTION_AUDIT, CORRUPTIONS, EMBEDDINGS, 
 
 
 def by_model(config: CorruptConfig) -> bool:
-    """Return whether a strategy of these settings draws with a trained model."""
+    """Return whether a strategy in these settings needs a trained model to draw corruptions."""
     return any(STRATEGIES.get(name).by_model for name in config.calibration_strategy)
 
 

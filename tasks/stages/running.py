@@ -185,8 +185,8 @@ def _inputs(runs: Sequence[RunRecord]) -> dict[str, str]:
         for name, run_id in run.lineage.items():
             if found.setdefault(name, run_id) != run_id:
                 raise MismatchError(
-                    f"run {run.run_id} comes from {name} run {run_id}, the other input from {name} run {found[name]}: "
-                    "they do not belong together"
+                    f"run {run.run_id} comes from {name} run {run_id}, but another input comes from {name} run "
+                    f"{found[name]}: all inputs must come from the same {name} run"
                 )
     return found
 

@@ -57,7 +57,7 @@ def check_store(uri: str) -> None:
     file = uri.removeprefix("sqlite:///")
     if project_run_id() and uri.startswith("sqlite:") and not (os.path.isabs(file) or os.path.exists(file)):
         raise InputError(
-            f"MLFLOW_TRACKING_URI={uri} is another file in every folder, and `mlflow run` changes to the project's "
+            f"MLFLOW_TRACKING_URI={uri} has a relative path, and `mlflow run` changes to the project's "
             f"folder: use a full path, as in `export MLFLOW_TRACKING_URI={own_uri()}`"
         )
     if is_database(uri):
@@ -81,8 +81,9 @@ def check_place(place: str) -> None:
     """
     if (named := named_artifacts()) and named != place:
         raise InputError(
-            f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(place)}, KGCAL_ARTIFACTS "
-            f"says {masked(named)}: unset it, or name another experiment in MLFLOW_EXPERIMENT_NAME"
+            f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(place)}, but "
+            f"KGCAL_ARTIFACTS is {masked(named)}: unset KGCAL_ARTIFACTS, or name another experiment "
+            "in MLFLOW_EXPERIMENT_NAME"
         )
     check_artifacts(place)
 

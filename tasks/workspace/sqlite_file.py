@@ -39,7 +39,7 @@ def remove_partial_files(path: Path) -> None:
 
 
 def _merge_write_ahead_log(partial: Path) -> None:
-    """Bring what a write-ahead log holds into the file, and flush the file to the disk."""
+    """Write the content of the write-ahead log into the file, and flush the file to the disk."""
     with closing(sqlite3.connect(partial)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     with partial.open("rb+") as file:

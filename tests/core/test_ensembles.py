@@ -168,7 +168,7 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         fit_pools([one], source)
     with pytest.raises(InputError, match="two members of the ensemble are the same model"):
         fit_pools([one, one], source)
-    with pytest.raises(MismatchError, match="member 2 of the ensemble is of another graph than member 1"):
+    with pytest.raises(MismatchError, match="member 2 of the ensemble has scores of another graph than member 1"):
         fit_pools([one, replace(two, dataset="other")], source)
     with pytest.raises(MismatchError, match="member 2 of the ensemble was scored on other rows than member 1"):
         fit_pools([one, replace(two, triples=two.triples[::-1])], source)

@@ -109,9 +109,9 @@ def test_corruptions_are_drawn_with_their_positive(rng: np.random.Generator) -> 
 
 def test_sources_that_do_not_fit_are_refused(rng: np.random.Generator) -> None:
     y = np.array([1.0, 0, 0])
-    with pytest.raises(MismatchError, match="1 corruptions have a source, but 2 negatives were judged"):
+    with pytest.raises(MismatchError, match="1 sources do not fit 2 negatives and 1 positives"):
         measure(np.full(3, 0.5), y, source=np.array([0]))
-    with pytest.raises(MismatchError, match="they do not belong together"):
+    with pytest.raises(MismatchError, match="2 sources do not fit 2 negatives and 1 positives"):
         measure(np.full(3, 0.5), y, source=np.array([0, 1]))
 
 

@@ -54,7 +54,7 @@ def test_what_one_adds_to_the_other() -> None:
         (lambda: TrainGiven(k=0), "k is 0: it must be at least 1"),
         (lambda: TrainGiven(model="transx"), "unknown model 'transx'"),
         (lambda: TrainGiven(training_sides="left"), "training_sides is 'left': it must be one of subject"),
-        (lambda: CorruptGiven(calibration_strategy={"kbgan": 1.0}), "exists in training only"),
+        (lambda: CorruptGiven(calibration_strategy={"kbgan": 1.0}), "learns during training, and can be used only"),
         (
             lambda: TrainGiven(training_sides="object").over(TrainConfig(inverse_relations=True)),
             "with inverse relations both sides must be corrupted",

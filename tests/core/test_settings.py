@@ -46,7 +46,7 @@ def test_names_of_settings_are_unique_over_the_stages() -> None:
         (lambda: CorruptConfig(calibration_strategy={"odd": 1.0}), "unknown corruption strategy 'odd'"),
         (
             lambda: CorruptConfig(calibration_strategy={"kbgan": 1.0}),
-            "calibration_strategy is 'kbgan': this strategy exists in training only",
+            "calibration_strategy is 'kbgan': this strategy learns during training, and can be used only there",
         ),
         (lambda: CorruptConfig(calibration_strategy={"typed": 0.0}), "every share must be above 0"),
         (

@@ -108,7 +108,7 @@ def test_a_graph_or_a_model_that_cannot_be_measured_is_refused(
     with pytest.raises(InputError, match="unknown metric 'ece': the known ones are brier, log_loss, accuracy, mrr"):
         objective(graph, "ece")
     few = Split(graph.valid.triples[69:], graph.valid.labels[69:])
-    with pytest.raises(InputError, match="the validation split has 1 triples of a label"):
+    with pytest.raises(InputError, match="the validation split has 1 triples of one label"):
         objective(replace(graph, valid=few))
     with pytest.raises(
         InputError, match="calibration_strategy is near_miss: a search needs strategies that draw without a model"

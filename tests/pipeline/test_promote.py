@@ -124,7 +124,7 @@ def test_corruptions_are_compared_at_the_base_rate_of_the_champion(home: Path, c
     assert first.challenger == "models:/kgcal-mine/1"
     client.set_registered_model_alias("kgcal-mine", "champion", "1")
     pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1))
-    with pytest.raises(InputError, match=r"is for a base rate of 0.5, the newest test sample is weighted to 0.1"):
+    with pytest.raises(InputError, match=r"is for a base rate of 0.5, but the newest test sample is weighted to 0.1"):
         promote.fn()
     [again] = promote.fn(dataset="mine", base_rate=0.5)
     assert "is the champion already" in again.explanation
