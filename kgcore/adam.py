@@ -1,4 +1,4 @@
-"""Adam that updates only the rows of a step."""
+"""Adam that updates only the rows that a step uses."""
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ class RowAdam:
 
     @torch.no_grad()
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update the rows (r,) with their gradient (r, d). No row may occur twice. `step` is t above, from 1."""
+        """Update the rows (r,) with their gradient (r, d). The rows are distinct. `step` is t above, from 1."""
         first = self.first.index_select(0, rows).mul_(self.BETA1).add_(gradient, alpha=1 - self.BETA1)
         second = self.second.index_select(0, rows).mul_(self.BETA2).addcmul_(gradient, gradient, value=1 - self.BETA2)
         self.first.index_copy_(0, rows, first)

@@ -26,7 +26,7 @@ Probabilities: TypeAlias = Floats
 
 
 def as_triples(values: Any) -> Triples:
-    """The values as an (n, 3) int64 array. Raises InputError for another shape."""
+    """The values as an (n, 3) int64 array. Raises InputError if the shape is different."""
     array = np.asarray(values, dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != 3:
         raise InputError(f"triples have shape {array.shape}: it must be (n, 3), columns subject, predicate, object")
@@ -34,7 +34,13 @@ def as_triples(values: Any) -> Triples:
 
 
 def as_floats(name: str, values: Any, length: int | None = None) -> Floats:
-    """The values as a float64 array (n,) of finite numbers. Raises InputError, with `name`, for anything else."""
+    """The values as a float64 array (n,) of finite numbers.
+
+    name    the array's name, for the error message
+    length  required n; None = any
+
+    Raises InputError if the shape is different or a number is not finite.
+    """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or (length is not None and len(array) != length):
         wanted = f"({length},)" if length is not None else "(n,)"
@@ -47,7 +53,7 @@ def as_floats(name: str, values: Any, length: int | None = None) -> Floats:
 
 
 def as_labels(values: Any, length: int | None = None) -> Labels:
-    """The values as 0/1 labels. Raises InputError for anything else."""
+    """The values as labels (n,). Raises InputError if the shape is different or a label is neither 0 nor 1."""
     labels = as_floats("labels", values, length)
     if not np.isin(labels, (0.0, 1.0)).all():
         wrong = labels[~np.isin(labels, (0.0, 1.0))][0]
@@ -56,7 +62,7 @@ def as_labels(values: Any, length: int | None = None) -> Labels:
 
 
 def as_weights(values: Any | None, length: int) -> Weights:
-    """The values as positive weights; None = ones. Raises InputError for a weight that is not above 0."""
+    """The values as positive weights; None = ones. Raises InputError if a weight is not above 0."""
     if values is None:
         return np.ones(length)
     weights = as_floats("weights", values, length)
@@ -66,7 +72,7 @@ def as_weights(values: Any | None, length: int) -> Weights:
 
 
 def as_probabilities(values: Any, length: int | None = None) -> Probabilities:
-    """The values as probabilities. Raises InputError for a value outside [0, 1]: values are never clipped."""
+    """The values as probabilities. Raises InputError if a value is outside [0, 1]: values are never clipped."""
     array = as_floats("probabilities", values, length)
     if len(array) and (array.min() < 0 or array.max() > 1):
         raise InputError(f"probabilities must be in [0, 1]: found {array.min():g} to {array.max():g}")

@@ -25,11 +25,13 @@ class CalibratedModel:
     def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
         """Scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose names are all known.
 
-        names      n rows, columns subject, predicate, object. Score and probability of an unknown name are NaN
-        base_rate  share of positives in (0, 1) for the probabilities; None: the calibrator's own. No new fit:
+        names      n rows, columns subject, predicate, object. A row with an unknown name has score and probability NaN
+        base_rate  share of positives, in (0, 1), that the probabilities assume; None = the calibrator's base rate. The
+                   calibrator is not fitted again: logit q becomes
                    logit q + logit(base_rate) - logit(the calibrator's base rate)
 
-        Raises MismatchError when the calibrator belongs to another model, InputError for a base rate out of range.
+        Raises MismatchError if the calibrator belongs to another model, and InputError if the base rate is out of
+        range.
         """
         calibrator = self.calibrator if base_rate is None else self.calibrator.at(base_rate)
         triples, known = self.graph.number(names)
@@ -39,7 +41,7 @@ class CalibratedModel:
         return scores, probabilities, known
 
     def fitted_on(self, names: pd.DataFrame) -> Bools:
-        """Mask (n,) of the triples in train or valid, which the model or the calibrator was fitted on."""
+        """Mask (n,) of the triples in train or valid: the model or the calibrator was fitted to them."""
         triples, known = self.graph.number(names)
         fitted = np.zeros(len(names), dtype=bool)
         seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples)

@@ -1,4 +1,4 @@
-"""torch.compile where a C++ compiler exists, plain PyTorch otherwise."""
+"""torch.compile if there is a C++ compiler, plain PyTorch otherwise."""
 
 import warnings
 from collections.abc import Callable
@@ -16,12 +16,12 @@ def compile_if_possible(
 ) -> Callable[..., T]:
     """The function, compiled at its first call.
 
-    doing    what the function is part of, for the warning: "training"
-    instead  called if compiling fails; None = the function itself, not compiled
+    doing    the activity that calls the function, for the warning: "training"
+    instead  function to call if compiling fails; None = the function itself, not compiled
 
-    If compiling fails, as it does without a compiler, one KgcalWarning says that `doing` is slower.
+    If compiling fails, for example without a compiler, one KgcalWarning says that `doing` is slower.
     """
-    # isolated: otherwise all functions from the same source share a cache of 8, and the ninth would not be compiled
+    # Without isolate_recompiles all functions from one source share a cache of 8: the ninth is not compiled.
     fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
     failed = False
 
@@ -31,7 +31,7 @@ def compile_if_possible(
             try:
                 result: T = fast(*args)
                 return result
-            except Exception as error:  # PyTorch does not document what it raises for a missing or broken compiler
+            except Exception as error:  # PyTorch does not document its errors for a missing or broken compiler
                 failed = True
                 reason = f"{doing} runs without torch.compile, which is slower: {first_line(error)}"
                 warnings.warn(reason, KgcalWarning, stacklevel=2)

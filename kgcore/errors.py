@@ -1,4 +1,4 @@
-"""The errors that a user can cause. A message is one sentence: what was found, where, and what would be right."""
+"""The errors that a user can cause. A message is one sentence: the wrong value, its place, the right values."""
 
 MOST_FAULTS = 10  # a message lists this many faults in full, and counts the others
 
@@ -8,7 +8,7 @@ class KgcalError(Exception):
 
 
 class KgcalWarning(UserWarning):
-    """A fact that a user should know and that stops nothing."""
+    """A warning that a user should read. The program continues."""
 
 
 class InputError(KgcalError, ValueError):

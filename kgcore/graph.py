@@ -41,7 +41,7 @@ class Split:
 class KnowledgeGraph:
     """Vocabularies and splits. A triple holds positions in `entities` and `predicates`.
 
-    other_facts  true triples (n, 3) outside the splits: corruptions and ranks are filtered by them, too
+    other_facts  true triples (n, 3) outside the splits, which also filter corruptions and ranks
     """
 
     name: str
@@ -94,9 +94,9 @@ class KnowledgeGraph:
         return digest.hexdigest()
 
     def number(self, names: pd.DataFrame) -> tuple[Triples, Bools]:
-        """The numbers (n, 3) of triples of names, and whether the graph has all three names of a triple (n,).
+        """The numbers (n, 3) of named triples, and a mask (n,) of the triples whose three names are all in the graph.
 
-        names  columns subject, predicate, object; the number of an unknown name is -1
+        names  n rows, columns subject, predicate, object; the number of an unknown name is -1
         """
         entities, predicates = pd.Index(self.entities), pd.Index(self.predicates)
         places = {"subject": entities, "predicate": predicates, "object": entities}
@@ -106,15 +106,16 @@ class KnowledgeGraph:
         return triples, known
 
     def names_of(self, triples: Triples) -> pd.DataFrame:
-        """The names of triples of numbers (n, 3): columns subject, predicate, object."""
+        """The names of numbered triples (n, 3): n rows, columns subject, predicate, object."""
         entities, predicates = np.asarray(self.entities, dtype=object), np.asarray(self.predicates, dtype=object)
         columns = {"subject": entities[triples[:, 0]], "predicate": predicates[triples[:, 1]]}
         return pd.DataFrame(columns | {"object": entities[triples[:, 2]]})
 
 
 class TripleIndex:
-    """A set of triples as sorted 64-bit keys: its memory is linear in the triples, and every look-up is vectorised.
+    """A set of triples as sorted 64-bit keys.
 
+    Memory is linear in the number of triples. Every look-up is vectorised.
     The key of a triple is (s R + p) E + o for E entities and R predicates. Raises InputError if E * R * E >= 2^63.
     """
 

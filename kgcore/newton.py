@@ -1,4 +1,4 @@
-"""Newton's method for convex losses of a few parameters, some of which must not be negative."""
+"""Newton's method for convex losses of a few parameters. Some parameters may be bounded below by 0."""
 
 from collections.abc import Callable
 
@@ -22,15 +22,15 @@ def minimise(
 ) -> Floats:
     """The v (m,) that minimises a convex loss, with v_i >= 0 where `bounded`.
 
-    name         of the fitted object, for the error message
-    loss         v -> its value, of order 1: smooth where it is finite, infinite where it is not defined
+    name         the fitted object's name, for the error message
+    loss         v -> value, of order 1; smooth where it is finite, infinite where it is not defined
     derivatives  v -> gradient (m,) and Hessian (m, m)
-    start        (m,) within the bounds, of finite loss
-    bounded      (m,) which parameters must be at least 0
+    start        (m,) a point within the bounds, with a finite loss
+    bounded      (m,) mask of the parameters that must be at least 0
 
-    Projected Newton (Bertsekas 1982): a coordinate at 0 whose gradient is positive takes no part in the Newton step,
-    and the step is halved until the loss of the projected point is lower. The iteration ends where v is within 1e-10 of
-    the projection of v - gradient: by convexity this is a minimum. Raises FitError if it is not reached.
+    Projected Newton (Bertsekas 1982): the Newton step excludes a coordinate at 0 whose gradient is positive. The step
+    is halved until the loss of the projected point is lower. The iteration ends when v is within 1e-10 of the
+    projection of v - gradient: by convexity v is then a minimum. Raises FitError if MAX_STEPS steps do not reach it.
 
     Sigmoid calibrators have their own solver, kgcore/calibration/logistic.py, which satisfies a bound exactly and
     reproduces the mean of the targets.
@@ -54,7 +54,7 @@ def minimise(
             expected = step * gradient[free] @ direction[free] + gradient[bound] @ (v - candidate)[bound]
             value = loss(candidate)
             if value <= current - ARMIJO * expected + ROUNDING * abs(current) or step < 1e-12:
-                break  # ROUNDING allows for the loss's own rounding: next to the minimum a full step is right
+                break  # ROUNDING allows for rounding errors of the loss: near the minimum a full step is right
             step /= 2
         v, current = candidate, value
     raise FitError(

@@ -22,7 +22,7 @@ def filtered_ranks(
     """Filtered ranks (n, 2) of triples (n, 3): among corrupted subjects in column 0, corrupted objects in column 1.
 
     rank = 1 + #{better} + #{equal} / 2 over the corruptions that are not known facts. A tie counts half, so that a
-    constant model has the mean rank of guessing. Bordes et al., NIPS 2013 ("filtered"); paper, section 5.
+    constant model has the mean rank of a random order. Bordes et al., NIPS 2013 ("filtered"); paper, section 5.
 
     known     facts that are left out of the corruptions
     rows      triples per block; None = 256, or 16 for a model without queries. Memory: rows x E scores, and at most

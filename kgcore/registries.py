@@ -1,4 +1,4 @@
-"""The registries: every kind of component that a name can choose, and the package that holds its files.
+"""The registries: each kind of component that a user selects by name, and the package that holds its files.
 
 This module imports no component, so that settings can list and check names before any component is loaded.
 """

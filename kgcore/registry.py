@@ -36,11 +36,11 @@ class Registry(Generic[T]):
         self._components: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that adds a component. Raises ValueError for a name that is already registered."""
+        """Return a decorator that adds a component. Raises ValueError if the name is already registered."""
         return lambda component: self.add(name, component)
 
     def add(self, name: str, component: T) -> T:
-        """Add a component that is a value, and return it. Raises ValueError for a name that is already registered."""
+        """Add a component that is a value, and return it. Raises ValueError if the name is already registered."""
         if name in self._components:
             raise ValueError(f"the {self.kind} {name!r} is registered twice")
         self._components[name] = component
@@ -61,7 +61,7 @@ class Registry(Generic[T]):
         return sorted((self._components.keys() | self._modules().keys()) - self._excluded)
 
     def check(self, name: str) -> str:
-        """Return a known name as it is. Raises InputError with the known names for any other."""
+        """Return the name unchanged. Raises InputError with the known names if the name is unknown."""
         if name not in (known := self.names()):
             raise InputError(f"unknown {self.kind} {name!r}: the known ones are {', '.join(known)}")
         return name
@@ -74,10 +74,10 @@ class Registry(Generic[T]):
         return self._components[name]
 
     def module(self, name: str) -> str:
-        """The dotted name of the module that holds the component; its code is part of a result's fingerprint.
+        """The dotted name of the module that holds the component. Its code is part of a result's fingerprint.
 
-        A class knows its module. A value belongs to the file that registers it or, if it was added at run time, to the
-        module of its class. Raises InputError with the known names if the name is unknown.
+        For a class, this is the module of its definition. For a value, this is the file that registers it or, if it was
+        added at run time, the module of its class. Raises InputError with the known names if the name is unknown.
         """
         self.check(name)
         component = self._components.get(name)
@@ -86,7 +86,7 @@ class Registry(Generic[T]):
         return self._modules().get(name) or type(component).__module__
 
     def options(self, name: str) -> dict[str, str]:
-        """Option -> default of the component's keyword arguments that have one, as text; read without an import.
+        """Option -> default as text, for each keyword argument with a default. Nothing is imported.
 
         Raises InputError with the known names if the name is unknown.
         """
@@ -157,8 +157,8 @@ def _defaults(arguments: ast.arguments) -> dict[str, str]:
 def build(component: Callable[..., U], options: Mapping[str, float | bool], *positional: Any) -> U:
     """component(*positional, **options).
 
-    Raises InputError for an unknown option, for a switch that is neither true nor false, and for a number that is
-    given as true or false. A switch may also be 1 or 0, which earlier versions stored.
+    Raises InputError if an option is unknown, if a switch is neither true nor false, or if a number is given as true or
+    false. A switch may also be 1 or 0, because earlier versions stored these.
     """
     parameters = dict(list(inspect.signature(component).parameters.items())[len(positional) :])
     title = getattr(component, "__name__", str(component))

@@ -39,7 +39,7 @@ class ScoreTable:
         return len(self.scores)
 
     def rows(self, split: str, origin: str | None = None, label: int | None = None) -> Bools:
-        """Mask (n,) of the rows of a split; only those of this origin and this label, if they are given."""
+        """Mask (n,) of the rows of a split. `origin` and `label` restrict the rows if they are given."""
         mask: Bools = self.split == split
         if origin is not None:
             mask = mask & (self.origin == origin)
@@ -52,14 +52,14 @@ class ScoreTable:
         return bool(self.rows(split, LABELLED, 0).any())
 
     def measured(self, split: str) -> Bools:
-        """Mask (n,) of the rows that measure a split: labelled rows, and corruptions if no negative is labelled."""
+        """Mask (n,) of the rows for a split's metrics: labelled rows, and corruptions if no negative is labelled."""
         return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
 
 
 def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:
     """Score the held-out splits and their corruptions (split -> corruptions).
 
-    Raises MismatchError if the sizes of the model's tables are not those of the graph.
+    Raises MismatchError if the model and the graph have different numbers of entities or predicates.
     """
     sizes = (len(trained.embeddings.entities), len(trained.embeddings.predicates))
     if sizes != (len(graph.entities), len(graph.predicates)):

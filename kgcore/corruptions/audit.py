@@ -9,8 +9,8 @@ from kgcore.graph import KnowledgeGraph, Split
 def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, float]:
     """Counts and shares of the corruptions of a split's positives.
 
-    corruptions, dropped  how many there are, and how many were dropped as known facts
-    fallbacks             how many a simpler strategy had to draw, including dropped ones
+    corruptions, dropped  number of corruptions, and number of those dropped as known facts
+    fallbacks             number that a simpler strategy had to draw, including dropped ones
     true_in_train, true_in_valid, true_in_test
                           shares that are facts of that split: together a lower bound of the share that is true. The
                           test split is used for this figure only; nothing is fitted to it or filtered by it.

@@ -25,10 +25,10 @@ SUBJECT, OBJECT = 0, 2
 class Strategy(ABC):
     """Draws the entities that replace a subject or an object. It uses the graph's training split only.
 
-    by_predicate  whether a draw depends on the predicate: positives that share corruptions must then share it, too
-    by_model      whether a draw depends on a model: the strategy must `see` one before it draws
+    by_predicate  whether a draw depends on the predicate; if so, positives that share corruptions have one predicate
+    by_model      whether a draw depends on a model; if so, the strategy must `see` a model before it draws
     tables        the tables that it learns during training, by name, part of every checkpoint; empty in most strategies
-    fallbacks     entities so far that a simpler strategy had to draw, because there was no candidate
+    fallbacks     number of entities so far that a simpler strategy had to draw, because there was no candidate
     """
 
     by_predicate = False
@@ -51,7 +51,7 @@ class Strategy(ABC):
         return drawn
 
     def see(self, model: "TrainedModel") -> None:  # noqa: B027 (most strategies draw without a model)
-        """Take over the model to draw by. Called before every epoch of training, and before held-out corruptions."""
+        """Set the model for the draws. Called before every epoch of training, and before held-out corruptions."""
 
     def start(self, rng: np.random.Generator) -> None:  # noqa: B027 (most strategies have no tables)
         """Initialise the tables. Called once before a training."""
@@ -94,7 +94,7 @@ def corrupt(
     shares  (R,) the probability, by predicate, that a corruption replaces the subject: see `subject_shares`
     known   facts to drop from the corruptions; None = keep all corruptions, as in the paper
 
-    Raises InputError for eta < 1, or if every corruption is a known fact.
+    Raises InputError if eta < 1, or if every corruption is a known fact.
     """
     if eta < 1:
         raise InputError(f"eta is {eta}: it must be at least 1")
@@ -117,7 +117,7 @@ def corrupt_held_out(
     Calibrators are fitted to the validation corruptions: `filtered` drops the facts of train and valid, never those of
     test. The test corruptions serve evaluation only: the facts of all splits are always dropped.
 
-    Raises InputError for unknown sides.
+    Raises InputError if `sides` is unknown.
     """
     known, shares = graph.known if filtered else None, subject_shares(graph, sides)
     made = {"valid": corrupt(graph.valid.positives, eta, strategy, rng, shares, known)}

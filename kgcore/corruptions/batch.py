@@ -13,9 +13,9 @@ from kgcore.registries import STRATEGIES
 class Batch(Strategy):
     """Draws each other entity, subject or object, of the triples of the same draw with equal probability.
 
-    Without another entity the draw is uniform. In training, the triples of a draw are the first positives of a step's
-    chunks; in calibration, the validation positives, so that an entity without a validation triple is never drawn. The
-    published code of the paper draws this way for synthetic isotonic calibration
+    If there is no other entity, the draw is uniform. In training, the triples of a draw are the first positives of a
+    step's chunks. In calibration, they are the validation positives: an entity without a validation triple is never
+    drawn. The published code of the paper draws this way for synthetic isotonic calibration
     (docs/decisions/0001-paper-and-code.md).
     """
 

@@ -13,7 +13,7 @@ from kgcore.graph import KnowledgeGraph
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
-BLOCK = 200_000  # most candidates that are rated at once
+BLOCK = 200_000  # largest number of candidates that are rated at once
 
 
 class Choice(Strategy):
@@ -36,7 +36,7 @@ class Choice(Strategy):
 
     @property
     def model(self) -> "TrainedModel":
-        """The model to draw by. Raises ValueError before one was seen."""
+        """The model that rates candidates. Raises ValueError if no model was seen."""
         if self._seen is None:
             raise ValueError("a model must be seen before corruptions are drawn by it")
         return self._seen

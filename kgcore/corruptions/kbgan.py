@@ -15,14 +15,15 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("kbgan")
 class KBGAN(Strategy):
-    """Picks one of `candidates` uniform corruptions with probability softmax(g(candidate)), g being its own DistMult.
+    """Picks one of `candidates` uniform corruptions with probability softmax(g(candidate)); g is its own DistMult.
 
-    It learns by REINFORCE: the reward of a pick is the model's score of it, the baseline is the mean reward of the
+    It learns by REINFORCE: the reward of a pick is its score by the model, the baseline is the mean reward of the
     draw, and the gradient is (reward - baseline) d log softmax(g)(pick). The predicates of g start at zero, so that an
     untrained generator draws uniformly.
 
-    Cai & Wang, "KBGAN: Adversarial Learning for Knowledge Graph Embeddings", NAACL 2018, algorithm 1, with its sizes.
-    Its baseline is the mean reward of the last epoch. Memory of a draw: n x count x candidates x k numbers.
+    Cai & Wang, "KBGAN: Adversarial Learning for Knowledge Graph Embeddings", NAACL 2018, algorithm 1. The default sizes
+    are those of the publication, where the baseline is the mean reward of the last epoch.
+    Memory of a draw: n x count x candidates x k numbers.
     """
 
     by_predicate = True
@@ -33,7 +34,7 @@ class KBGAN(Strategy):
         self._uniform, self._candidates, self._scorer = Uniform(graph), candidates, DistMult(k)
         sizes = {"entities": len(graph.entities), "predicates": len(graph.predicates)}
         self.tables = {name: RowAdam(torch.zeros(rows, k)) for name, rows in sizes.items()}
-        self._drawn: dict[int, tuple[Triples, Ints, Ints]] = {}  # by column: triples, candidates, picks
+        self._drawn: dict[int, tuple[Triples, Ints, Ints]] = {}  # column -> triples, candidates, picks
 
     def start(self, rng: np.random.Generator) -> None:
         entities = self.tables["entities"].table

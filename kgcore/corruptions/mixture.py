@@ -28,12 +28,12 @@ class Mixture(Strategy):
         self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
         self.by_predicate = any(part.by_predicate for part in self._parts)
         self.by_model = any(part.by_model for part in self._parts)
-        self._counted: dict[int, list[int]] = {}  # by column: how many entities each part drew last
+        self._counted: dict[int, list[int]] = {}  # column -> number of entities that each part drew last
         named = zip(shares, self._parts, strict=True)
         self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}
 
     def _counts(self, count: int, rng: np.random.Generator) -> list[int]:
-        """How many of `count` entities each part draws."""
+        """The number of entities, out of `count`, that each part draws."""
         if len(self._parts) == 1:
             return [count]
         ends = np.floor(self._ends * count + rng.random() + 1e-9).astype(int).clip(max=count)

@@ -1,4 +1,4 @@
-"""Near misses: corruptions that a model scores high."""
+"""Near misses: corruptions with high scores by a model."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class NearMiss(Choice):
 
     Zhang et al., "Optimizing Top-N Collaborative Filtering via Dynamic Negative Item Sampling", SIGIR 2013; Kotnis &
     Nastase 2017, near-miss sampling. In an incomplete graph, no other strategy draws as many true triples: read the
-    audit before a calibrator is fitted to them.
+    audit before you fit a calibrator to these corruptions.
     """
 
     def __init__(self, graph: KnowledgeGraph, candidates: int = 20) -> None:

@@ -13,8 +13,8 @@ from kgcore.registries import STRATEGIES
 class Nearest(Choice):
     """Keeps, of 20 uniform corruptions, the entity nearest to the true one, by Euclidean distance of the embeddings.
 
-    Kotnis & Nastase 2017, nearest-neighbour sampling, with exact neighbours in a model that is trained before. A sample
-    needs no search over all entities, and works during training.
+    Kotnis & Nastase 2017, nearest-neighbour sampling; they use exact neighbours in a model that is trained before. A
+    sample of candidates needs no search over all entities, and works during training.
     """
 
     def __init__(self, graph: KnowledgeGraph, candidates: int = 20) -> None:

@@ -11,7 +11,9 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("relational")
 class Relational(Strategy):
-    """Draws an entity that training has on that side of another predicate and not of this one. `typed` never draws it.
+    """Draws an entity that in training occurs on that side of another predicate, and never on that side of this one.
+
+    `typed` never draws such an entity.
 
     It draws one of the distinct (other predicate, entity) pairs of that side: the probability of an entity is
     proportional to the number of its other predicates. If ten attempts fail, the draw is uniform. These corruptions are
@@ -45,7 +47,7 @@ class Relational(Strategy):
         return entities
 
     def _offer(self, triples: Triples, column: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
-        """Draw an entity (n,) of other predicates for each triple. The second array (n,) tells which may be used."""
+        """Draw an entity (n,) of other predicates for each triple. The second array (n,) is the mask of valid ones."""
         seen, predicates = self._seen[column], triples[:, 1]
         first, beyond = (np.searchsorted(seen, p * self.num_entities) for p in (predicates, predicates + 1))
         others = len(seen) - (beyond - first)

@@ -1,4 +1,4 @@
-"""Which side of a triple a corruption replaces."""
+"""The side of a triple that a corruption replaces."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
                      a predicate without training triples. Wang et al., "Knowledge Graph Embedding by Translating on
                      Hyperplanes", AAAI 2014, section 4.
 
-    Raises InputError for other sides.
+    Raises InputError if `sides` has another value.
     """
     if (share := object_share(sides)) is not None:
         return np.full(len(graph.predicates), 1 - share)

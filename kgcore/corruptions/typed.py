@@ -13,8 +13,8 @@ from kgcore.registries import STRATEGIES
 class Typed(Strategy):
     """Draws each other entity of the predicate's observed domain or range with equal probability.
 
-    The observed domain (range) are the subjects (objects) that the predicate has in training. Without another entity
-    the draw is uniform.
+    The observed domain (range) is the set of subjects (objects) of the predicate in training. If there is no other
+    entity, the draw is uniform.
 
     Krompass et al., "Type-Constrained Representation Learning in Knowledge Graphs", ISWC 2015 (local closed world).
     Memory: one number per side and distinct (predicate, entity) pair.

@@ -12,7 +12,7 @@ from kgcore.registries import LOSSES
 class SelfAdversarial(Loss):
     """L = - sum_{+} [ log sigmoid(margin + f(t+)) + sum_{-} p(t-) log sigmoid(-f(t-) - margin) ].
 
-    p(t-) is the softmax of alpha f(t-) over the positive's corruptions, and counts as a constant: it has no gradient.
+    p(t-) is the softmax of alpha f(t-) over the corruptions of the positive. It is a constant without a gradient.
 
     Sun et al., "RotatE", ICLR 2019, equations 4 and 5; paper, section 3.
 

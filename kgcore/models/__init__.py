@@ -1,5 +1,5 @@
 """Scoring functions, one file each. base.py is the contract, comparators.py has dot products and distances.
 
-trained.py is a scoring function with its trained tables, cohort.py the cohort term of its scores, and inverse.py the
-score of a model with inverse predicates. How a model is trained is not decided here.
+trained.py has a scoring function with its trained tables, cohort.py the cohort term of its scores, and inverse.py the
+score of a model with inverse predicates. The package does not train models.
 """

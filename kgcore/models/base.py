@@ -4,14 +4,13 @@ A model maps two parts of a triple to a point, the query, and compares the point
 
     score(s, p, o) = compare(object_query(s, p), o) = compare(subject_query(p, o), s)
 
-Both queries give the same score. Training against shared corruptions, scoring, and ranking against every entity are
-then the same two lines, and a model that compares by dot product becomes a matrix product. A `QueryModel` factors this
-way. A function that does not is a `Model` that implements `score`.
+Both queries give the same score. The same two lines then serve for training against shared corruptions, for scoring,
+and for ranking against every entity. With a dot product as the comparison they are a matrix product. A `QueryModel` is
+a scoring function of this form. Any other scoring function is a `Model` that implements `score`.
 
-A model takes embeddings that were gathered already, never ids, and broadcasts over leading dimensions. `Embeddings`
-holds the tables. Numbers that all triples share, such as the filters of a convolution, come through `bound`. A
-`GraphModel` encodes its embeddings from the training graph. Training keeps the encoded tables, so that scoring and
-ranking need no encoder.
+A model takes gathered embeddings, never ids, and broadcasts over leading dimensions. `Embeddings` holds the tables.
+`bound` sets the numbers that all triples share, such as the filters of a convolution. A `GraphModel` encodes its
+embeddings from the training graph. Training keeps the encoded tables, so that scoring and ranking need no encoder.
 """
 
 from abc import ABC, abstractmethod
@@ -27,15 +26,15 @@ from torch import Tensor
 from kgcore.arrays import Floats
 from kgcore.models.comparators import Comparator
 
-LARGEST_BLOCK = 2**25  # most numbers in each of the few tensors of a block of scores
+LARGEST_BLOCK = 2**25  # largest number of elements in each of the few tensors of a block of scores
 
 
 class Model(ABC):
     """A scoring function with embedding size k. Its keyword arguments after k are its options, with their defaults.
 
     shared           numbers that all triples share, by name; empty in most models
-    by_queries       whether all candidates are compared with one query, so that large blocks of triples pay off
-    can_drop         whether training may use dropout: not where zero is a meaningful value of an embedding
+    by_queries       whether all candidates are compared with one query; large blocks of triples are then efficient
+    can_drop         whether training may use dropout; false if zero is a meaningful value of an embedding
     scale            embeddings start uniform in [-scale, scale]
     predicate_scale  the same for predicates; None = `scale`
     """

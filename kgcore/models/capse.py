@@ -1,4 +1,4 @@
-"""CapsE: ConvKB's feature maps form capsules, and the length of the capsule that they are routed to is the score."""
+"""CapsE: ConvKB's feature maps form capsules, routed to one capsule whose length is the score."""
 
 import math
 from collections.abc import Mapping
@@ -64,7 +64,9 @@ class CapsE(Model):
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         first, weights = feature_maps(self.shared, subjects, predicates, objects), self.shared["votes"]
-        capsule = first.flatten(-2) @ weights.flatten(0, 1) / self.k  # the mean of the votes, without forming them
+        capsule = (
+            first.flatten(-2) @ weights.flatten(0, 1) / self.k
+        )  # the mean of the votes, computed without the single votes
         if self.routings > 1:
             votes = torch.einsum("...fi,fid->...id", first, weights)
             agreement = torch.zeros_like(votes[..., :1])

@@ -26,12 +26,12 @@ class Cohort:
 
     Rosenberg et al., "The Use of Cohort Normalized Scores for Speaker Verification", ICSLP 1992. Conneau et al., "Word
     Translation Without Parallel Data", ICLR 2018, equation 3, subtract half of the mean similarity of the nearest
-    neighbours, against hubs.
+    neighbours, to reduce the scores of hubs.
 
-    weight       of the level, from 0 to 1
+    weight       weight of the level, from 0 to 1
     temperature  T, above 0, in units of the score
     members      (n,) the entities of all cohorts, one cohort after the other
-    starts       (R + 1,) the position in `members` where the cohort of each predicate starts, and n
+    starts       (R + 1,) the position in `members` where the cohort of each predicate starts, then n
     """
 
     weight: float

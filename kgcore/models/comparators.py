@@ -1,4 +1,4 @@
-"""Comparators: how a query and an entity become a score."""
+"""Comparators: functions that score a query and an entity."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from torch.nn.functional import pad
 from kgcore.compiling import compile_if_possible
 from kgcore.models.options import check_norm
 
-TILE_QUERIES, TILE_ENTITIES = 256, 2048  # compared at once by L1, outside training
-TILED_FROM = 2**22  # as many comparisons at once repay compiling: ranking among many entities has them
+TILE_QUERIES, TILE_ENTITIES = 256, 2048  # numbers of rows in one L1 tile, outside training
+TILED_FROM = 2**22  # from this number of comparisons at once, as in ranking, compiling saves time
 
 
 class Comparator(ABC):
@@ -46,7 +46,7 @@ class DotProduct(Comparator):
 
 
 class NegativeDistance(Comparator):
-    """-||q - e||_n, for n = 1 or 2. Raises InputError for another norm."""
+    """-||q - e||_n, for n = 1 or 2. Raises InputError if n is neither 1 nor 2."""
 
     broadcasts = False
 
@@ -58,7 +58,7 @@ class NegativeDistance(Comparator):
         return -difference.abs().sum(-1) if self.norm == 1 else -difference.square().sum(-1).add(1e-12).sqrt()
 
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
-        if torch.compiler.is_dynamo_compiling():  # inductor fuses the formula itself into one pass
+        if torch.compiler.is_dynamo_compiling():  # inductor fuses the formula into one pass
             return super().outer(queries, entities)
         many = queries.dim() == 2 and len(queries) * len(entities) >= TILED_FROM
         if self.norm == 1 and many and not torch.is_grad_enabled() and queries.device.type == "cpu":

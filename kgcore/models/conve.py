@@ -1,4 +1,4 @@
-"""ConvE: a 2D convolution of the image of subject and predicate gives the point to compare objects with."""
+"""ConvE: a 2D convolution of the image of subject and predicate gives the point that is compared with objects."""
 
 import math
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ class ConvE(Model):
     bias.
     Embeddings: (k,) real for entities and predicates; shared: the filters F, the projection W and their biases. Range:
     all reals.
-    Corrupted objects are compared with one query. Corrupted subjects each need a convolution: to avoid this cost, train
-    with inverse relations, as the authors did, or corrupt only objects.
+    All corrupted objects are compared with one query. Each corrupted subject needs a convolution: to avoid this cost,
+    train with inverse relations, as the authors did, or corrupt only objects.
 
     filters  number of filters
-    kernel   height and width of a filter; by default 3, or the shorter side of the image where that is less
+    kernel   height and width of a filter; by default 3, or the shorter side of the image if that is less
     height   rows of an embedding's image, a divisor of k; by default the largest divisor that is at most sqrt(k)
     """
 

@@ -14,7 +14,7 @@ from kgcore.registries import MODELS
 
 
 def feature_maps(shared: Mapping[str, Tensor], subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-    """relu(a_f s_i + b_f r_i + c_f o_i + d_f): three times (..., k) -> (..., filters, k).
+    """Feature maps relu(a_f s_i + b_f r_i + c_f o_i + d_f): (..., k), (..., k), (..., k) -> (..., filters, k).
 
     shared  "filters" (filters, 3) and their "bias" (filters,)
     """

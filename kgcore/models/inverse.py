@@ -17,7 +17,7 @@ class BothWays(Model):
     Lacroix et al., "Canonical Tensor Decomposition for Knowledge Base Completion", ICML 2018, section 4.1, learn p for
     the objects and p' for the subjects, so that a triple has two scores. Their mean is one score per triple, as in
     SimplE (Kazemi & Poole, NeurIPS 2018).
-    Embeddings: entities as in f; predicates the embedding of p in f, then that of p'. Range: as in f.
+    Embeddings: entities as in f; predicates have the embedding of p in f, then that of p'. Range: as in f.
     """
 
     def __init__(self, model: Model) -> None:

@@ -28,7 +28,7 @@ def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tens
         of_o,
         of_s,
         of_p,
-    ) = (  # W [o; s; p] is a sum of three: each is computed for the rows of a table, not for every triple
+    ) = (  # W [o; s; p] is a sum of three terms: each is computed per row of a table, not per triple
         torch.einsum("ni,hik->nhk", table, part)
         for table, part in zip((entities, entities, predicates), parts, strict=True)
     )

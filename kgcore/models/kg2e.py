@@ -34,7 +34,7 @@ class KG2E(Model):
     likelihood  whether the score is the logarithm of the expected likelihood; false = the negative divergence
     """
 
-    can_drop = False  # half of the numbers are variances, of which zero is an ordinary value
+    can_drop = False  # half of the numbers give variances, and zero is an ordinary number there
 
     def __init__(self, k: int, likelihood: bool = False) -> None:
         super().__init__(k)

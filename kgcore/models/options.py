@@ -19,14 +19,14 @@ CHOSEN_FROM_K: Final = Chosen.CHOSEN_FROM_K
 
 
 def whole(name: str, value: float, at_least: int = 1) -> int:
-    """A count as an int. Raises InputError for a value that is not a whole number, or is below `at_least`."""
+    """A count as an int. Raises InputError if the value is not a whole number, or is below `at_least`."""
     if not float(value).is_integer() or value < at_least:
         raise InputError(f"{name} is {value:g}: it must be a whole number of at least {at_least}")
     return int(value)
 
 
 def check_norm(norm: float) -> float:
-    """The n of an n-norm. Raises InputError unless it is 1 or 2."""
+    """The n of an n-norm. Raises InputError if n is neither 1 nor 2."""
     if norm not in (1, 2):
         raise InputError(f"norm is {norm:g}: it must be 1 or 2")
     return float(norm)

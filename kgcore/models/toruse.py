@@ -11,7 +11,7 @@ from kgcore.registries import MODELS
 class TorusDistance(Comparator):
     """-sum_i (2 d_i)^n, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1, and n = 1 or 2.
 
-    Raises InputError for another norm.
+    Raises InputError if n is neither 1 nor 2.
     """
 
     def __init__(self, norm: float) -> None:

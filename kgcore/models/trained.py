@@ -35,7 +35,7 @@ class TrainedModel:
 
     @property
     def model(self) -> Model:
-        """The scoring function itself. Raises InputError for an unknown name or option."""
+        """The scoring function itself. Raises InputError if the name or an option is unknown."""
         model = build(MODELS.get(self.name), self.options, self.k)
         return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
 
@@ -48,7 +48,7 @@ class TrainedModel:
 
         A calibrator stores the fingerprint of the model that it was fitted to.
         """
-        inverse = ("inverse",) if self.inverse else ()  # nothing is added without inverses: older fingerprints stay
+        inverse = ("inverse",) if self.inverse else ()  # without inverses, fingerprints equal older ones
         digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()), *inverse)).encode())
         shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
         for table in (self.embeddings.entities, self.embeddings.predicates, *shared):

@@ -1,4 +1,4 @@
-"""The steps of an epoch: their positives, and how many of these share their corruptions."""
+"""The steps of an epoch: the positives of each step, in chunks that share corruptions."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ from kgcore.arrays import Ints, Triples
 class Batches:
     """Cuts the shuffled positives into steps of `size`, and each step into chunks of `chunk` that share corruptions.
 
-    Where corruptions depend on the predicate (`by_predicate`), all positives of a chunk have one predicate: the
-    positives of a predicate fill as many chunks as they can. The remaining ones form steps in which every positive
-    draws its own corruptions.
+    If corruptions depend on the predicate (`by_predicate`), all positives of a chunk have the same predicate. The
+    positives of a predicate fill as many chunks as possible. In the steps of the remaining positives, every positive
+    has its own corruptions.
 
-    predicates  (n,) of the positives
+    predicates  (n,) the predicates of the positives
     """
 
     predicates: Ints
@@ -50,7 +50,7 @@ class Batches:
 def fill_last_chunk(positives: Triples, chunk: int) -> tuple[Triples, int]:
     """The positives (b, 3) in whole chunks, and the chunk size, which is at most b.
 
-    Copies of the last positive fill up a short last chunk; the caller leaves out their loss.
+    Copies of the last positive fill a short last chunk. The caller leaves out the loss of these copies.
     """
     chunk = min(chunk, len(positives))
     missing = -len(positives) % chunk

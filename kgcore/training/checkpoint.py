@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a training needs to continue to the same bits as without an interruption."""
+"""Checkpoints: the state that continues an interrupted training to the same bits as an uninterrupted one."""
 
 import json
 import os

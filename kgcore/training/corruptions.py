@@ -1,4 +1,4 @@
-"""The corruptions of a step: which entities replace which, and which corruptions do not count."""
+"""The corruptions of a step: the replacing entities, and the mask of the corruptions that do not count."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class SharedCorruptions:
 
     subjects  (b / c, m) entities that replace the subjects of a chunk
     objects   (b / c, n) entities that replace the objects of a chunk
-    left_out  (b, n + m) the corruptions that do not count for a positive, objects first, as in the scores: its own
-              entity, what is drawn beyond eta, and known facts where they are filtered
+    left_out  (b, n + m) mask of the corruptions that do not count for a positive, objects first, as in the scores: the
+              positive's own entity, draws beyond eta, and known facts if these are filtered
     """
 
     subjects: Ints
@@ -31,8 +31,8 @@ class SharedCorruptions:
 class StepCorruptions:
     """Draws eta corruptions for each chunk of positives, which share them.
 
-    With inverse predicates only objects are replaced: for a predicate as many as fall to the object side, for its
-    inverse as many as fall to the subject side, and at least one.
+    With inverse predicates only objects are replaced. Their number is the share of the object side for a predicate, the
+    share of the subject side for its inverse, and at least one.
 
     by_predicate  whether all positives of a chunk must have the same predicate
     """
@@ -71,10 +71,10 @@ class StepCorruptions:
         return SharedCorruptions(subjects, objects, left_out)
 
     def _on_subject(self, leaders: Triples) -> Ints:
-        """How many of the eta corruptions of each chunk replace the subject.
+        """The number of the eta corruptions that replace the subject, for each chunk.
 
-        Where this is not a whole number, its fraction is the probability of one more: drawn once for the step, or for
-        each chunk where the predicates' shares differ.
+        If this is not a whole number, its fraction is the probability of one more. The random draw is made once for the
+        step, or once for each chunk if the shares of the predicates differ.
         """
         if self._shares is None:
             on_object = int(np.floor(self._eta * self._object_share + self._rng.random()))
@@ -86,16 +86,16 @@ class StepCorruptions:
     def _largest_counts(self, on_subject: Ints) -> tuple[int, int]:
         """The largest numbers of subjects and of objects that a chunk can need.
 
-        Where shares differ, every step draws as many for every chunk: its arrays then have one shape, which is compiled
-        once. What a chunk does not need is left out.
+        If shares differ, every step draws these numbers for every chunk. All arrays then have one shape, which is
+        compiled once. Draws that a chunk does not need are left out.
         """
         possible = on_subject if self._shares is None else self._eta * self._shares
         return int(np.ceil(possible.max())), self._eta - int(np.floor(possible.min()))
 
     def _left_out(self, batch: Triples, chunk: int, column: int, drawn: Ints, counts: Ints) -> Bools:
-        """(b, n): which of the entities (b / chunk, n) drawn for a column do not count for a positive.
+        """Mask (b, n) of the entities (b / chunk, n) drawn for a column that do not count for a positive.
 
-        counts  (b / chunk,) how many of them each chunk needs
+        counts  (b / chunk,) the number of drawn entities that each chunk needs
         """
         unneeded = np.arange(drawn.shape[1]) >= counts[:, None]
         own = batch[:, column].reshape(-1, chunk, 1) == drawn[:, None, :]

@@ -23,7 +23,7 @@ class Training:
     """A finished training.
 
     losses      mean loss of a positive in each epoch
-    resumed_at  epochs that a checkpoint had done already, 0 = trained from the start
+    resumed_at  number of epochs in the checkpoint that training resumed from, 0 = trained from the start
     """
 
     model: TrainedModel
@@ -46,11 +46,11 @@ def train(
 
     checkpoint          file to resume from, and to write at most every `checkpoint_seconds` seconds
     on_epoch(epoch, l)  called after every epoch, from 1, with the mean loss of a positive
-    compiled            whether to compile the loss of the gathered rows; None = where the number of steps repays it
+    compiled            whether to compile the loss of the gathered rows; None = if the number of steps repays it
     on_model(epoch, m)  called after each of `model_epochs` with the current model; later epochs change its tables
 
-    An exception from a callback ends the training. Raises FitError when the loss is not a finite number, and InputError
-    for options that do not exist, or for dropout with a model that does not support it.
+    An exception from a callback ends the training. Raises FitError if the loss is not a finite number. Raises
+    InputError if an option does not exist, or if dropout is set for a model that does not support it.
     """
     model, loss = built(config)
     cohort = cohort_of(graph, config)

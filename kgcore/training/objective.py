@@ -1,6 +1,6 @@
-"""The objective of a step: scores, loss and penalty of embeddings that were gathered already.
+"""The objective of a step: scores, loss and penalty of gathered embeddings.
 
-Nothing here knows ids, tables or a generator, so torch.compile can take all of it at once.
+The module uses no ids, no tables and no generator, so torch.compile can compile all of it at once.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Gathered(NamedTuple):
 class StepLosses(NamedTuple):
     """The sums over a step's positives, both scalars, and the rewards for a strategy that learns.
 
-    rewards  (b / c, n + m) mean score of each corruption over the positives of its chunk, objects first; None where the
+    rewards  (b / c, n + m) mean score of each corruption over the positives of its chunk, objects first; None if the
              strategy does not learn
     """
 
@@ -60,7 +60,7 @@ class Objective:
     def evaluate(
         self, shared: Mapping[str, Tensor], rows: Gathered, left_out: Tensor, chunk: int, count: int
     ) -> StepLosses:
-        """The loss and the penalty of the first `count` positives; the others only fill up the last chunk.
+        """The loss and the penalty of the first `count` positives; the others only fill the last chunk.
 
         shared    the model's shared numbers
         left_out  (b, n + m) bool: corruptions that do not count for a positive, objects first
@@ -89,7 +89,7 @@ class Objective:
         return sides
 
     def _sum_losses(self, positives: Tensor, corrupted: Tensor, widths: list[int]) -> Tensor:
-        """The loss of the positives (count,) against their corruptions (count, n + m), or against each side's alone."""
+        """The loss of the positives (count,) against their corruptions (count, n + m), or each side separately."""
         sides = torch.split(corrupted, widths, -1) if self._sides_apart else [corrupted]
         return torch.stack([self._loss(positives, side) for side in sides]).sum()
 
@@ -102,9 +102,11 @@ class Objective:
 
 
 def mean_scores(corrupted: Tensor, left_out: Tensor, chunk: int) -> Tensor:
-    """(b, n) -> (b / chunk, n): the mean score of each corruption over the positives that it counts for, 0 without any.
+    """(b, n) -> (b / chunk, n): the mean score of each corruption over the positives that it counts for.
 
-    left_out  (b, n) bool: where a corruption does not count
+    The mean is 0 if it counts for no positive.
+
+    left_out  (b, n) bool: mask of the corruptions that do not count
     """
     counts = ~left_out
     scores, counted = (part.view(-1, chunk, left_out.shape[1]) for part in (corrupted.masked_fill(left_out, 0), counts))

@@ -1,4 +1,4 @@
-"""What the settings of a training determine before its first step."""
+"""The model, the loss, the cohort and the batch size that follow from the settings of a training."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from kgcore.registry import build
 def built(config: TrainConfig) -> tuple[Model, Loss]:
     """The scoring function and the loss.
 
-    Raises InputError for options that they do not have, and for dropout with a model that does not support it.
+    Raises InputError if an option does not exist, or if dropout is set for a model that does not support it.
     """
     model = build(MODELS.get(config.model), config.model_options, config.k)
     if config.dropout and not model.can_drop:
@@ -29,7 +29,7 @@ def built(config: TrainConfig) -> tuple[Model, Loss]:
 def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
     """The cohort that normalises the model's scores, or None without a cohort weight.
 
-    It is drawn by the training seed, but not by the training generator: training is the same with and without it.
+    It has its own generator with the training seed, so that training is the same with and without a cohort.
     """
     if not config.cohort_weight:
         return None
@@ -40,7 +40,7 @@ def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
 def batch_size(config: TrainConfig, by_predicate: bool) -> int:
     """Positives per step.
 
-    Where corruptions depend on the predicate this is a multiple of the chunk size, so that no chunk is cut in two.
+    If corruptions depend on the predicate, this is a multiple of the chunk size, so that no chunk is cut in two.
     """
     if not by_predicate or config.batch_size < config.chunk_size:
         return config.batch_size

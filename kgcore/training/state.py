@@ -1,7 +1,7 @@
 """The state of a training: its tables, its generator and its losses, and one epoch that changes them.
 
-All randomness is one NumPy generator on the CPU, so a training is the same on every device up to rounding. A checkpoint
-of the tables, their moments and the generator continues a training; on a CPU to the bit.
+All random numbers come from one NumPy generator on the CPU, so a training is the same on every device up to rounding. A
+training continues from a checkpoint of the tables, their moments and the generator; on a CPU, to the same bits.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ class TrainingState:
     """The tables, the generator, the corruption strategy and the losses so far.
 
     graph     the triples to train on, with inverse predicates if the settings ask for them
-    compiled  whether to compile the objective; None = where the number of steps repays it
+    compiled  whether to compile the objective; None = if the number of steps repays it
     """
 
     def __init__(
@@ -73,7 +73,10 @@ class TrainingState:
         return self.losses[-1]
 
     def _learning_rate(self, number: int) -> float:
-        """Adam's step size in a step, from 1: it falls linearly from the learning rate to `learning_rate_end` of it."""
+        """Adam's step size in step `number`, from 1.
+
+        It falls linearly from the learning rate to `learning_rate_end` times the learning rate.
+        """
         fallen = (1 - self._config.learning_rate_end) * (number - 1) / self._steps
         return self._config.learning_rate * (1 - fallen)
 
@@ -89,12 +92,12 @@ class TrainingState:
         return TrainedModel(config.model, config.k, folded(embeddings) if inverse else embeddings, options, inverse)
 
     def _all_tables(self) -> dict[str, RowAdam]:
-        """All tables by name: the model's, and what the corruption strategy learns."""
+        """All tables by name: those of the model and those that the corruption strategy learns."""
         learnt = {f"corruptions.{name}": table for name, table in self._strategy.tables.items()}
         return self.tables.by_name() | learnt
 
     def save(self) -> Checkpoint:
-        """The state between two epochs."""
+        """A checkpoint of the state between two epochs."""
         tensors = {
             f"{name}.{part}": getattr(table, part)
             for name, table in self._all_tables().items()
@@ -103,7 +106,7 @@ class TrainingState:
         return Checkpoint(tensors, {"losses": self.losses, "generator": self.rng.bit_generator.state})
 
     def load(self, checkpoint: Checkpoint | None) -> int:
-        """Continue from a checkpoint. Returns the number of epochs that it has done, 0 without a checkpoint."""
+        """Continue from a checkpoint. Returns the number of its epochs, 0 without a checkpoint."""
         if checkpoint is None:
             return 0
         tables = self._all_tables()

@@ -1,8 +1,8 @@
-"""One training step: draw the corruptions, gather the rows, take the loss and its gradient, update the rows.
+"""One training step: draw the corruptions, gather the rows, compute the loss and its gradient, update the rows.
 
 A step works on b positives in chunks of c that share their corruptions. It gathers the distinct embeddings that it
-needs into a small table, takes the gradient with respect to that table, and gives it to an Adam that updates only those
-rows. Where the model encodes, these are all rows, and the gradient runs through the encoding.
+needs into a small table and computes the gradient with respect to that table. Adam then updates only these rows. If the
+model encodes, these are all rows, and the gradient passes through the encoding.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class Batch:
     """The positives of a step and their corruptions.
 
     positives    (b, 3) in whole chunks
-    count        how many of them are positives of this step: the others repeat the last and fill up the last chunk
-    chunk        positives that share their corruptions
-    corruptions  the replacements of subjects and objects, and which of them do not count
+    count        number of positives of this step: the other rows repeat the last positive and fill the last chunk
+    chunk        number of positives that share their corruptions
+    corruptions  the replacements of subjects and objects, and the mask of those that do not count
     """
 
     positives: Triples
@@ -39,10 +39,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Leaves:
-    """The rows that a step differentiates, and where in them its embeddings are.
+    """The rows that a step differentiates, and the places of its embeddings among these rows.
 
     entity_places     (2 b + corruptions,) of subjects, objects, replacements of subjects, replacements of objects
-    predicate_places  (b,)
+    predicate_places  (b,) of predicates
     """
 
     entities: Leaf
@@ -65,8 +65,8 @@ class Step:
 
     dropout_share  share of an entity's numbers that a step sets to 0
     rng            draws the dropout, after the corruptions
-    compiled_for   the (positives, chunk) of a batch that compiled code evaluates; batches of another shape, and all
-                   batches if it is None, run without it
+    compiled_for   (positives, chunk) of the batches that compiled code evaluates. All other batches run uncompiled; if
+                   it is None, all batches run uncompiled
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Step:
     def run(self, positives: Triples, chunk: int, number: int, learning_rate: float) -> Tensor:
         """Update the tables by the positives (b, 3) in chunks of `chunk`; returns their loss before the update.
 
-        number  of the step, from 1
+        number  number of the step, from 1
         """
         batch = self._draw(positives, chunk)
         leaves = self._take(batch)
@@ -114,7 +114,7 @@ class Step:
         return Leaves(entities, predicates, tables.take_shared(), entity_places, predicate_places)
 
     def _gather(self, batch: Batch, leaves: Leaves) -> Gathered:
-        """The embeddings of positives and corruptions: encoded, and thinned by dropout."""
+        """The embeddings of positives and corruptions: encoded, and after dropout."""
         entities, predicates = self._tables.encode(
             leaves.shared_values(), leaves.entities.values, leaves.predicates.values
         )
@@ -131,14 +131,14 @@ class Step:
         return Gathered(s, o, p, corrupted_s, corrupted_o, undropped)
 
     def _evaluate(self, batch: Batch, leaves: Leaves, rows: Gathered) -> StepLosses:
-        """The losses of the batch, by compiled code where the batch has the shape that it was compiled for."""
+        """The losses of the batch. Compiled code computes them if it was compiled for the shape of the batch."""
         left_out = torch.from_numpy(batch.corruptions.left_out).to(self._device)
         fits = (batch.count, batch.chunk) == self._compiled_for
         evaluate = self._compiled if fits else self._objective.evaluate
         return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count)
 
     def _teach(self, batch: Batch, rewards: Floats, number: int) -> None:
-        """Give the strategy the rewards of what it drew for each side."""
+        """Give the strategy the rewards of the entities that it drew for each side."""
         of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
         self._corruptions.strategy.learn(OBJECT, of_objects, number)
         self._corruptions.strategy.learn(SUBJECT, of_subjects, number)

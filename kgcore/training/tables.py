@@ -17,8 +17,8 @@ from kgcore.models.base import Embeddings, GraphModel, Model
 class Leaf:
     """Rows of a table that a step differentiates and updates.
 
-    numbers  (r,) which rows of the table; no row twice
-    values   (r, d) their numbers, a leaf of the gradient
+    numbers  (r,) positions of the rows in the table, all distinct
+    values   (r, d) values of these rows, a leaf of the gradient
     """
 
     table: RowAdam
@@ -33,7 +33,7 @@ class Leaf:
 class Tables:
     """The embeddings of entities and predicates and the model's shared numbers, each table with its Adam moments.
 
-    Embeddings start uniform in [-scale, scale] times `initial_scale`, the scale being the model's.
+    Embeddings start uniform in [-scale, scale] times `initial_scale`. The model defines `scale`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Tables:
     def take(self, table: RowAdam, ids: Ints) -> tuple[Leaf, Tensor]:
         """The rows of `table` that a step needs for the ids (n,), and the place (n,) of each id among these rows.
 
-        These are the distinct ids, sorted. Where the model encodes, they are all rows: the encoding depends on each.
+        These rows are the distinct ids, sorted. If the model encodes, they are all rows: the encoding depends on each.
         """
         wanted = torch.from_numpy(ids).to(self._device)
         if self._encoder:
@@ -79,7 +79,7 @@ class Tables:
         }
 
     def encode(self, shared: Mapping[str, Tensor], entities: Tensor, predicates: Tensor) -> tuple[Tensor, Tensor]:
-        """The embeddings that the model scores: the given ones, or their encoding where the model encodes."""
+        """The embeddings that the model scores: the given ones, or their encoding if the model encodes."""
         if self._encoder is None or self._facts is None:
             return entities, predicates
         return self._encoder.bound(shared).encode(entities, predicates, self._facts)
