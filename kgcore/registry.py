@@ -76,8 +76,8 @@ class Registry(Generic[T]):
     def module(self, name: str) -> str:
         """The dotted name of the module that holds the component. Its code is part of a result's fingerprint.
 
-        For a class, this is the module of its definition. For a value, this is the file that registers it or, if it was
-        added at run time, the module of its class. Raises InputError with the known names if the name is unknown.
+        For a class, this is the module of its definition. For a value, this is the module that registers it or, if it
+        was added at run time, the module of its class. Raises InputError with the known names if the name is unknown.
         """
         self.check(name)
         component = self._components.get(name)

@@ -64,9 +64,7 @@ class CapsE(Model):
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         first, weights = feature_maps(self.shared, subjects, predicates, objects), self.shared["votes"]
-        capsule = (
-            first.flatten(-2) @ weights.flatten(0, 1) / self.k
-        )  # the mean of the votes, computed without the single votes
+        capsule = first.flatten(-2) @ weights.flatten(0, 1) / self.k  # the mean of the votes, without storing them
         if self.routings > 1:
             votes = torch.einsum("...fi,fid->...id", first, weights)
             agreement = torch.zeros_like(votes[..., :1])
