@@ -49,7 +49,7 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
 
 
 def corruption_settings(corrupt: CorruptConfig, negatives: str) -> CorruptionSettings | None:
-    """What a calibrator on these negatives records about its corruptions; None unless they are synthetic."""
+    """The corruption settings that a calibrator on these negatives records; None unless they are synthetic."""
     if negatives != "synthetic":
         return None
     return CorruptionSettings(

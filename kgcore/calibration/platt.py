@@ -44,7 +44,7 @@ class Platt(Calibrator):
 
 
 def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
-    """(a, b) of Platt scaling, a >= 0, for a calibrator that the warning calls `name`.
+    """Fit (a, b) of Platt scaling, a >= 0. `name` is the calibrator's name in the warning.
 
     If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError when the fit does
     not converge.
