@@ -18,7 +18,7 @@ class Calibrator(ABC):
     @classmethod
     @abstractmethod
     def fit(cls, sample: CalibrationSample) -> Self:
-        """Fit a calibrator to the sample. Raises FitError when the fit does not converge."""
+        """Fit a calibrator to the sample. Raises FitError if the fit does not converge."""
 
     @abstractmethod
     def predict(self, scores: Scores) -> Probabilities:

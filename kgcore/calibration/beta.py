@@ -24,7 +24,7 @@ class Beta(Calibrator):
     a, b and c minimise the weighted log loss within their bounds against the smoothed targets of `Platt`. The paper
     uses the targets 0 and 1, for which no best curve exists if the scores separate the labels. A sample with two
     distinct scores keeps a = b = 1, c = 0. If the scores rank positives below negatives, q is the constant base rate,
-    and a KgcalWarning is given. Raises FitError when the fit does not converge.
+    and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
     def __init__(self, a: float, b: float, c: float, slope: float, intercept: float) -> None:

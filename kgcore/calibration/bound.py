@@ -37,7 +37,7 @@ class BoundCalibrator:
     dataset      fingerprint of the graph it was fitted on
     calibrator   the fitted map
     fitted_at    share of positives, by weight, in the sample it was fitted on; None: equal to base_rate
-    corruptions  settings of its synthetic negatives; its probabilities are valid only for false triples of this kind.
+    corruptions  how its synthetic negatives were drawn; its probabilities are valid for false triples of this kind.
                  None for other negatives.
     """
 
@@ -61,7 +61,7 @@ class BoundCalibrator:
         model       fingerprint of the model that gave the scores
         predicates  (n,) the predicates of the triples; needed where each predicate has its own map
 
-        Raises MismatchError when the scores come from another model, InputError when needed predicates are missing.
+        Raises MismatchError if the scores come from another model, InputError if needed predicates are missing.
         """
         if model != self.model:
             raise MismatchError(

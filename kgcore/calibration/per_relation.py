@@ -36,7 +36,7 @@ class PerRelation(Calibrator):
     scores, probabilities  (m,) of g, as in `Isotonic`
     relations              predicate's position in the vocabulary -> (a_r, b_r)
 
-    Raises FitError when a fit does not converge.
+    Raises FitError if a fit does not converge.
     """
 
     by_predicate = True

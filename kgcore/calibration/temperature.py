@@ -24,7 +24,7 @@ class Temperature(Calibrator):
     inverse  1 / T, at least 0. If no finite T has a lower loss than the constant 1/2, it is 0 and q = 1/2
 
     If the sign of the score separates the labels, the loss keeps falling as T falls to 0. T then minimises the loss
-    against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError when the fit does not
+    against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError if the fit does not
     converge.
     """
 

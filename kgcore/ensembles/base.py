@@ -32,7 +32,7 @@ class Pool(ABC):
         labels   (n,) 0/1
         weights  (n,) sample weights, positive, of any scale
 
-        Raises InputError for shapes or values out of range, FitError when the fit does not converge.
+        Raises InputError for shapes or values out of range, FitError if the fit does not converge.
         """
 
     @abstractmethod

@@ -60,7 +60,7 @@ class Ensemble:
         models      for each member the fingerprint of the model that gave these scores
         predicates  (n,) the predicates of the triples; needed where a member has a map for each predicate
 
-        Raises MismatchError when a fingerprint is not that of the member's model, InputError when needed predicates
+        Raises MismatchError if a fingerprint is not that of the member's model, InputError if needed predicates
         are missing.
         """
         pairs = zip(self.members, scores, models, strict=True)

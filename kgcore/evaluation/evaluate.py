@@ -39,7 +39,7 @@ class Measured:
 
 
 def with_ends(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """The metrics, with the ends of their intervals, as `Measured.with_ends`."""
+    """The metrics, and the interval ends that MLflow shows, as `Measured.with_ends`."""
     shown = [name for name, metric in every_metric().items() if metric.with_ends and name in metrics]
     ends: dict[str, float] = {}
     for name in shown:

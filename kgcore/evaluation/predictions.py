@@ -48,8 +48,7 @@ class RelationDecisions:
 class Predictions:
     """The judged test rows (n) with every calibrator's probabilities and the accuracies of the decisions.
 
-    weights                ones if negatives are labelled; otherwise the share of positives, by weight, is the stated
-                           base rate
+    weights                ones if negatives are labelled; otherwise scaled to the stated base rate
     probabilities          calibrator label -> (n,)
     accuracies             calibrator label -> accuracy of q > tau
     accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
@@ -137,7 +136,7 @@ def _by_relation(
     rules: Mapping[str, RelationThresholds],
     decisions: Mapping[str, Bools],
 ) -> list[RelationDecisions]:
-    """The decisions of the rules (n,) for each predicate of the test rows."""
+    """The thresholds of the rules, and the accuracy of their decisions (n,), for each predicate of the test rows."""
     relations = []
     for predicate in np.unique(predicates).tolist():
         own = predicates == predicate

@@ -7,7 +7,7 @@ from kgcore.metrics.tally import Tally
 
 
 def equal_width_bins(probabilities: Probabilities, bins: int) -> Ints:
-    """The number of the bin of each probability (n,), of `bins` equally wide bins (lower, upper]; the first includes 0."""
+    """Bin numbers (n,) of probabilities (n,), for `bins` equally wide bins (lower, upper]; the first bin includes 0."""
     return np.clip(np.ceil(probabilities * bins).astype(np.int64) - 1, 0, bins - 1)
 
 

@@ -39,8 +39,8 @@ def bootstrap(
 
     A replicate draws n rows with replacement. The standard error is the standard deviation over replicates (Efron &
     Tibshirani 1993, chapter 6). The interval is the normal one. Its ends are stable at the high levels that many
-    comparisons need; there are too few replicates for percentiles at these levels. Rows are treated as independent; if
-    they are corruptions that share a positive, the interval is somewhat too narrow.
+    comparisons need; there are too few replicates for percentiles at these levels.
+    Rows are treated as independent; if they are corruptions that share a positive, the interval is somewhat too narrow.
     """
     drawn = [figure(rng.integers(0, n, n)) for _ in range(replicates)]
     return estimate(figure(np.arange(n)), drawn, level)

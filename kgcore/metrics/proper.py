@@ -1,4 +1,4 @@
-"""Proper scores: only the true probabilities have the lowest expected value."""
+"""Proper scores: only the true probabilities have the lowest expected score."""
 
 import numpy as np
 

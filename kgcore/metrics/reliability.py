@@ -1,4 +1,4 @@
-"""Reliability: whether 70 % of the triples with probability 0.7 are true."""
+"""Reliability: whether, for example, 70 % of the triples with probability 0.7 are true."""
 
 from dataclasses import dataclass
 
