@@ -38,7 +38,7 @@ class CentredIsotonic(Isotonic):
         weights = np.add.reduceat(groups.weights, starts)
         centres = np.add.reduceat(groups.weights * groups.scores, starts) / weights
         lasts = np.r_[starts[1:], len(groups.scores)] - 1
-        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])  # clip: rounding error only
+        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])  # rounding: stay inside the block
         return cls(centres.tolist(), positive_share(np.add.reduceat(groups.positives, starts), weights).tolist())
 
     def predict(self, scores: Scores) -> Probabilities:
