@@ -1,4 +1,4 @@
-"""The audit of a calibration sample: how hard its negatives are, and how much its weights cost."""
+"""The audit of a calibration sample: the overlap of its scores, and its effective sample size."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +16,8 @@ class ScoreAudit:
                            scores every positive above every negative. 0.5: it cannot separate them. If synthetic
                            negatives overlap far less than labelled negatives, they are easier than real mistakes, and
                            the probabilities are too confident.
-    effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965): how many equally weighted rows the weights are worth
+    effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965): the number of equally weighted rows with the same
+                           information
     """
 
     overlap: float

@@ -18,7 +18,7 @@ class Calibrator(ABC):
     @classmethod
     @abstractmethod
     def fit(cls, sample: CalibrationSample) -> Self:
-        """Fit a calibrator to the sample. Raises FitError when the fit does not converge."""
+        """Fit a calibrator to the sample. Raises FitError if the fit does not converge."""
 
     @abstractmethod
     def predict(self, scores: Scores) -> Probabilities:
@@ -27,15 +27,15 @@ class Calibrator(ABC):
     def predict_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
         """Map scores (n,) of triples to probabilities (n,) in [0, 1].
 
-        predicates  (n,) the predicates of the triples; None: not known, and every triple gets the shared map
+        predicates  (n,) the predicates of the triples; None: unknown; every triple then gets the shared map
         """
         return self.predict(scores)
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """The fitted parameters as JSON holds them: numbers, lists and dictionaries."""
+        """The fitted parameters as JSON values: numbers, lists and dictionaries."""
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        """Build the calibrator whose `parameters()` these are."""
+        """Build the calibrator from the result of `parameters()`."""
         return cls(**parameters)

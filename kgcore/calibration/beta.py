@@ -17,14 +17,14 @@ from kgcore.registries import CALIBRATORS
 class Beta(Calibrator):
     """q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept).
 
-    Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The input of the paper is a probability; here Platt scaling
-    gives p from the score, so a = b = 1, c = 0 is Platt scaling itself. As a function of logit p, logit q has the slope
-    a (1 - p) + b p: a for small p, b for large p.
+    Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The input of the paper is a probability; here p is the output
+    of Platt scaling, so q = p if a = b = 1, c = 0. As a function of logit p, logit q has the slope a (1 - p) + b p: a
+    for small p, b for large p.
 
     a, b and c minimise the weighted log loss within their bounds against the smoothed targets of `Platt`. The paper
     uses the targets 0 and 1, for which no best curve exists if the scores separate the labels. A sample with two
     distinct scores keeps a = b = 1, c = 0. If the scores rank positives below negatives, q is the constant base rate,
-    and a KgcalWarning is given. Raises FitError when the fit does not converge.
+    and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
     def __init__(self, a: float, b: float, c: float, slope: float, intercept: float) -> None:

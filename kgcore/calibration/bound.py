@@ -18,7 +18,7 @@ class CorruptionSettings:
 
     strategy  corruption strategy -> its share, each above 0
     sides     the replaced side: subject, object, both, bernoulli or object=SHARE
-    filtered  whether known facts were left out
+    filtered  whether known facts were excluded
     """
 
     strategy: dict[str, float]
@@ -37,8 +37,8 @@ class BoundCalibrator:
     dataset      fingerprint of the graph it was fitted on
     calibrator   the fitted map
     fitted_at    share of positives, by weight, in the sample it was fitted on; None: equal to base_rate
-    corruptions  how its synthetic negatives were drawn; its probabilities are valid against triples that are false in
-                 that way. None for other negatives.
+    corruptions  how its synthetic negatives were drawn; its probabilities are valid for false triples of this kind.
+                 None for other negatives.
     """
 
     name: str
@@ -52,7 +52,7 @@ class BoundCalibrator:
 
     @property
     def label(self) -> str:
-        """Its name in tables and metrics: `ground_truth.platt`; for a baseline only `uncalibrated`."""
+        """The name in tables and metrics, such as `ground_truth.platt`; a baseline has no prefix: `uncalibrated`."""
         return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
@@ -61,7 +61,7 @@ class BoundCalibrator:
         model       fingerprint of the model that gave the scores
         predicates  (n,) the predicates of the triples; needed where each predicate has its own map
 
-        Raises MismatchError when the scores come from another model, InputError when needed predicates are missing.
+        Raises MismatchError if the scores come from another model, InputError if needed predicates are missing.
         """
         if model != self.model:
             raise MismatchError(
@@ -78,7 +78,7 @@ class BoundCalibrator:
     def at(self, base_rate: float) -> Self:
         """The same calibrator for another base rate in (0, 1), without a new fit: `shift` moves its log-odds.
 
-        The shift always starts at the base rate of the fit, so moving away and back gives the same calibrator. A
+        The shift always starts at the base rate of the fit, so a shift and its reverse give the same calibrator. A
         baseline is shifted in the same way. Raises InputError for a base rate out of range.
         """
         check_base_rate("base_rate", base_rate)
@@ -121,5 +121,5 @@ class BoundCalibrator:
 
 
 def stored_class(name: str) -> type[Calibrator]:
-    """The calibrator or baseline with the name that a file holds. Raises InputError for an unknown name."""
+    """The class of the calibrator or baseline with this registered name. Raises InputError for an unknown name."""
     return BASELINES.get(name) if name in BASELINES.names() else CALIBRATORS.get(name)

@@ -18,8 +18,8 @@ class CentredIsotonic(Isotonic):
     Oron & Flournoy, "Centered Isotonic Regression", Statistics in Biopharmaceutical Research 2017. The curve is
     strictly increasing between the first and the last centre.
 
-    Outside the centres the curve of the paper is constant, which would tie a third of all triples or more. Here it
-    continues with the slope s that it has at the centre, and approaches 0 and 1 without reaching them:
+    Outside the centres the curve of the paper is constant, and a third of all triples or more would have tied
+    probabilities. Here the curve keeps its slope s at the centre, and approaches 0 and 1 without reaching them:
 
         q = q1 exp(s (f - f1) / q1) below the first centre (f1, q1),
         1 - q = (1 - qm) exp(-s (f - fm) / (1 - qm)) above the last (fm, qm).
@@ -38,7 +38,7 @@ class CentredIsotonic(Isotonic):
         weights = np.add.reduceat(groups.weights, starts)
         centres = np.add.reduceat(groups.weights * groups.scores, starts) / weights
         lasts = np.r_[starts[1:], len(groups.scores)] - 1
-        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])  # against rounding: inside the block
+        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])  # rounding: stay inside the block
         return cls(centres.tolist(), positive_share(np.add.reduceat(groups.positives, starts), weights).tolist())
 
     def predict(self, scores: Scores) -> Probabilities:

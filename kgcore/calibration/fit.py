@@ -33,7 +33,7 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
 
     corrupt  the settings that the table's corruptions were drawn with; synthetic calibrators record them
 
-    The base_rate baseline predicts the base rate of the configuration. Raises FitError when a fit does not converge.
+    The base_rate baseline predicts the base rate of the configuration. Raises FitError if a fit does not converge.
     """
 
     def bind(name: str, negatives: str, base_rate: float, fitted: Calibrator) -> BoundCalibrator:
@@ -49,7 +49,7 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
 
 
 def corruption_settings(corrupt: CorruptConfig, negatives: str) -> CorruptionSettings | None:
-    """What a calibrator on these negatives records about its corruptions; None unless they are synthetic."""
+    """The corruption settings that a calibrator on these negatives records; None unless they are synthetic."""
     if negatives != "synthetic":
         return None
     return CorruptionSettings(

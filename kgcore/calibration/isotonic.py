@@ -16,11 +16,11 @@ class Isotonic(Calibrator):
     """q minimises sum_i w_i (q(f_i) - y_i)^2 over all non-decreasing q.
 
     Zadrozny & Elkan, KDD 2002; paper, section 4. The solution is found by pool adjacent violators on the distinct
-    scores, equal scores being grouped first. It is flat on blocks of scores. The curve is linear between
-    neighbouring blocks, and constant below the first and above the last score of the sample.
+    scores, after equal scores are grouped. It is flat on blocks of scores. The curve is linear between neighbouring
+    blocks, and constant below the first and above the last score of the sample.
 
     scores         (m,) increasing: the first and the last score of each block
-    probabilities  (m,) non-decreasing, in [0, 1]: the levels there
+    probabilities  (m,) non-decreasing, in [0, 1]: the level at each of these scores
     """
 
     def __init__(self, scores: list[float], probabilities: list[float]) -> None:

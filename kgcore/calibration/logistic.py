@@ -15,9 +15,9 @@ def smoothed_targets(labels: Labels) -> Probabilities:
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 
-    with N+ positives and N- negatives. Platt 1999. The smoothing represents prior observations, which weights do not
-    multiply, so the counts are unweighted. It gives the loss of a sigmoid a minimum even where scores separate the
-    labels.
+    with N+ positives and N- negatives. Platt 1999. The counts are unweighted, because the smoothing represents prior
+    observations, and weights do not multiply those. With these targets the loss of a sigmoid has a minimum even if the
+    scores separate the labels.
     """
     positives, negatives = (labels == 1).sum(), (labels == 0).sum()
     targets: Probabilities = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))

@@ -6,7 +6,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 
-LEVEL_TOLERANCE = 1e-12  # levels nearer than this are one level, so rounding splits no block
+LEVEL_TOLERANCE = 1e-12  # levels closer than this are equal, so rounding splits no block
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ def block_starts(means: Probabilities, weights: Weights) -> Ints:
     """Start indices (b,) of the blocks of isotonic regression; the first is 0.
 
     Isotonic regression is the non-decreasing curve that minimises sum_i weights_i (curve_i - means_i)^2, for means (m,)
-    in [0, 1] in the order of the scores, and weights (m,). Neighbouring blocks with levels less than 1e-12 apart are
-    one block.
+    in [0, 1] in the order of the scores, and weights (m,). Neighbouring blocks are merged if their levels differ by
+    less than 1e-12.
     """
-    from sklearn.isotonic import isotonic_regression  # loads in a second: only when needed
+    from sklearn.isotonic import isotonic_regression  # slow import (one second): only when needed
 
     curve = isotonic_regression(means, sample_weight=weights, y_min=0.0, y_max=1.0)
     starts: Ints = np.r_[0, np.flatnonzero(np.diff(curve) > LEVEL_TOLERANCE) + 1]

@@ -1,4 +1,4 @@
-"""Calibration by relation: each relation moves away from a shared map as far as its own triples support."""
+"""Calibration by relation: a shared map, and a regularised slope and offset for each relation."""
 
 from typing import Any, Self
 
@@ -26,8 +26,8 @@ class PerRelation(Calibrator):
 
     where v are the effective weights, which count observations, and d = logit(share of positives under v) -
     logit(base rate). Because of d, the number of negatives drawn does not matter. The prior with standard deviation
-    tau = 0.5 keeps a relation with few triples near g: with about sixteen triples an offset reaches half of the size it
-    would have without the prior.
+    tau = 0.5 keeps a relation with few triples near g: with about sixteen triples an offset is half as large as without
+    the prior.
 
     This is a hierarchical model with a fixed hyper-parameter (Gelman & Hill 2007, chapter 14), applied to calibration
     in the large and to the calibration slope (Cox 1958). q is non-decreasing in the score within a relation, but not
@@ -36,7 +36,7 @@ class PerRelation(Calibrator):
     scores, probabilities  (m,) of g, as in `Isotonic`
     relations              predicate's position in the vocabulary -> (a_r, b_r)
 
-    Raises FitError when a fit does not converge.
+    Raises FitError if a fit does not converge.
     """
 
     by_predicate = True
@@ -78,7 +78,7 @@ class PerRelation(Calibrator):
 
 
 def _fit_relation(z: Floats, offset: float, labels: Labels, weights: Weights) -> tuple[float, float]:
-    """(a_r, b_r) of one relation from the rows (n,) it has; `offset` is d."""
+    """Fit (a_r, b_r) of one relation to its rows (n,); `offset` is d."""
     design, scale = np.stack([z, np.ones_like(z)]), 1 + float(weights.sum())
     prior = np.array([1.0, 0.0])  # mode of the prior, for the slope 1 + a >= 0 and the offset b
 

@@ -25,7 +25,7 @@ class Platt(Calibrator):
     Platt 1999, "Probabilistic Outputs for Support Vector Machines"; paper, section 4, equations 3 and 4. The fit is
     Newton's method in float64 on standardised scores. It ends when the gradient is 0; there the weighted mean of q
     equals the weighted mean of the targets. If the scores rank positives below negatives, a = 0, q is the constant base
-    rate, and a KgcalWarning is given. Raises FitError when the fit does not converge.
+    rate, and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
     def __init__(self, a: float, b: float) -> None:
@@ -44,9 +44,9 @@ class Platt(Calibrator):
 
 
 def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
-    """(a, b) of Platt scaling, a >= 0, for a calibrator that the warning calls `name`.
+    """Fit (a, b) of Platt scaling, a >= 0. `name` is the calibrator's name in the warning.
 
-    If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError when the fit does
+    If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError if the fit does
     not converge.
     """
     targets = smoothed_targets(sample.labels)
@@ -65,7 +65,7 @@ def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
 def fit_sigmoid(x: Floats, targets: Floats, weights: Weights) -> tuple[float, float]:
     """(a, b) that minimise sum_i w_i [log(1 + exp(z_i)) - t_i z_i], z = a x + b.
 
-    x (n,) of order 1, targets t (n,) in (0, 1), weights w (n,) positive. Raises FitError when the weighted mean of the
+    x (n,) of order 1, targets t (n,) in (0, 1), weights w (n,) positive. Raises FitError if the weighted mean of the
     probabilities does not reach that of the targets within 1e-10.
     """
     start = np.array([0.0, logit(np.average(targets, weights=weights))])

@@ -18,7 +18,7 @@ class CalibrationSample:
     weights     (n,) positive; they are scaled to mean 1
     predicates  (n,) positions in the graph's vocabulary; None: not known
 
-    Raises InputError for arrays of different lengths or with values out of range, FitError when a label is missing.
+    Raises InputError for arrays of different lengths or with values out of range, FitError if a label is missing.
     """
 
     scores: Scores
@@ -67,15 +67,15 @@ def synthetic_sample(
     """A sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
 
     With P positives and N corruptions, w+ = N / P and w- = 1 / alpha - 1, so that
-    sum(w+) / (sum(w+) + sum(w-)) = alpha, whatever eta is.
+    sum(w+) / (sum(w+) + sum(w-)) = alpha, for every eta.
 
     positives    (P,) scores
-    corruptions  (N,) scores; the corruptions are taken for negatives
+    corruptions  (N,) scores; the corruptions are used as negatives
     base_rate    alpha, in (0, 1)
     weighted     False: every weight is 1 and the base rate is not used
     predicates   (P,) of the positives and (N,) of the corruptions; None: not known
 
-    Raises InputError for a base rate outside (0, 1), FitError when positives or corruptions are missing.
+    Raises InputError for a base rate outside (0, 1), FitError if positives or corruptions are missing.
     """
     labels = np.r_[np.ones(len(positives)), np.zeros(len(corruptions))]
     weights = base_rate_weights(labels, base_rate) if weighted else np.ones(len(labels))
@@ -84,10 +84,10 @@ def synthetic_sample(
 
 
 def base_rate_weights(labels: Labels, base_rate: float) -> Weights:
-    """Weights (n,) that make the base rate the share of positives among labels (n,).
+    """Weights (n,) of labels (n,) 0/1 for which the share of positives, by weight, is the base rate.
 
     w+ = N / P and w- = 1 / alpha - 1 for P positives, N negatives and the base rate alpha in (0, 1), scaled to mean 1.
-    Raises InputError for a base rate outside (0, 1), FitError when a label is missing.
+    Raises InputError for a base rate outside (0, 1), FitError if a label is missing.
     """
     check_base_rate("base_rate", base_rate)
     positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())

@@ -26,6 +26,6 @@ def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) 
 
 
 def check_base_rate(name: str, base_rate: float) -> None:
-    """Raise InputError for a base rate outside (0, 1). The message calls it `name`."""
+    """Raise InputError if the base rate is outside (0, 1). `name` is its name in the message."""
     if not 0 < base_rate < 1:
         raise InputError(f"{name} is {base_rate:g}: it must be above 0 and below 1")

@@ -16,11 +16,11 @@ from kgcore.registries import CALIBRATORS
 class SmoothedIsotonic(Isotonic):
     """Isotonic regression with one prior row in each block, so no probability is 0 or 1 and the log loss stays finite:
 
-        q = (m + r) / (n + 1) for a block of n rows with m positives, r the share of positives in the sample,
+        q = (m + r) / (n + 1) for a block of n rows with m positives, r the share of positives in the sample.
 
-    which `shift` then moves to the base rate of the sample. With weights, n, m and r are from effective counts. The
-    prior row may put neighbouring blocks out of order; they are merged together with their prior rows. The curve
-    between and outside the blocks is that of `Isotonic`.
+    `shift` then moves q to the base rate of the sample. With weights, n, m and r are from effective counts. If the
+    prior rows make q fall from one block to the next, these blocks are merged, together with their prior rows. The
+    curve between and outside the blocks is that of `Isotonic`.
 
     The prior is the m-estimate of Cestnik, ECAI 1990, with m = 1. Synthetic weights and the shift commute: a prior row
     of mean weight at the weighted base rate in each block gives the same result. A weighted row is one observation:

@@ -18,13 +18,13 @@ class Temperature(Calibrator):
 
     T = 1 is the uncalibrated score, so the log loss on the sample is never above the uncalibrated one. The ranking and
     the decisions at 0.5 do not change. A score of 0 always has probability 1/2, whatever the base rate, so the mean
-    probability matches the base rate only by chance. If all scores of a model have one sign, as distances have, q
-    never crosses 1/2. Use it for scores that are log-odds already, and Platt scaling for others.
+    probability matches the base rate only by chance. If all scores of a model have one sign, as distances do, q never
+    crosses 1/2. Use it for scores that are log-odds already, and Platt scaling for others.
 
-    inverse  1 / T, at least 0. It is 0, and q = 1/2, when no finite T has a lower loss than q = 1/2
+    inverse  1 / T, at least 0. If no finite T has a lower loss than the constant 1/2, it is 0 and q = 1/2
 
     If the sign of the score separates the labels, the loss keeps falling as T falls to 0. T then minimises the loss
-    against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError when the fit does not
+    against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError if the fit does not
     converge.
     """
 

@@ -21,7 +21,7 @@ class VennAbers(Calibrator):
     exactly, in samples of any size. q merges them by minimax under log loss, and is never 0 or 1 within the
     sample. Both are computed once for every position in the sample, so a prediction is two binary searches.
 
-    Rows are exchangeable as they were drawn, so the fit ignores weights, and `shift` moves p0 and p1 to the base rate
+    Only unweighted rows are exchangeable, so the fit ignores weights, and `shift` moves p0 and p1 to the base rate
     of the sample. This is exact if all rows of a label have the same weight, as in ground-truth and synthetic samples.
     Other weights matter only through the base rate that they give.
 
@@ -56,7 +56,7 @@ class VennAbers(Calibrator):
     def interval(self, scores: Scores) -> tuple[Probabilities, Probabilities]:
         """p0 (n,) and p1 (n,) of scores (n,), 0 <= p0 <= p1 <= 1.
 
-        The interval is wide where one more labelled triple changes the probability much.
+        The interval is wide where one more labelled triple strongly changes the probability.
         """
         p0 = np.r_[0.0, self.lower][np.searchsorted(self.lower_scores, scores, side="right")]
         p1 = np.r_[self.upper, 1.0][np.searchsorted(self.upper_scores, scores, side="left")]

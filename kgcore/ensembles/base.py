@@ -32,7 +32,7 @@ class Pool(ABC):
         labels   (n,) 0/1
         weights  (n,) sample weights, positive, of any scale
 
-        Raises InputError for shapes or values out of range, FitError when the fit does not converge.
+        Raises InputError for shapes or values out of range, FitError if the fit does not converge.
         """
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Pool(ABC):
         return self.weights / total if total > 0 else np.full(len(self.weights), 1 / len(self.weights))
 
     def parameters(self) -> dict[str, Any]:
-        """The arguments that build the same pool, as JSON holds them."""
+        """The constructor arguments of the pool, as JSON values."""
         return {"weights": self.weights.tolist()}
 
 

@@ -31,8 +31,8 @@ def disagreement(members: Floats, shares: Floats) -> Floats:
     The first term is the total uncertainty of the mixture. The second is the uncertainty that remains when the member
     is known. I is 0 where all members with a share above 0 agree.
 
-    The Jensen-Shannon divergence of the members (Lin 1991); Houlsby et al. 2011 (BALD); for ensembles Lakshminarayanan
-    et al. 2017. Raises InputError for values out of range.
+    I is the Jensen-Shannon divergence of the members (Lin 1991); Houlsby et al. 2011 (BALD); for ensembles
+    Lakshminarayanan et al. 2017. Raises InputError for values out of range.
     """
     q = np.asarray(members, dtype=np.float64)
     if q.ndim != 2 or q.shape[1] != len(shares):

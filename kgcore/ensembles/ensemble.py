@@ -1,4 +1,4 @@
-"""An ensemble: calibrated models, the pool of their probabilities, the calibration of the pool; and its file format."""
+"""An ensemble of calibrated models: the members, the pool, the calibrator of the pool, and the file format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Ensemble:
     name          registered name of the pool
     pool          the fitted pool
     recalibrator  registered name of the calibrator of the pooled log-odds
-    recalibrated  that calibrator, fitted
+    recalibrated  the fitted calibrator of the pooled log-odds
     """
 
     members: tuple[BoundCalibrator, ...]
@@ -60,7 +60,7 @@ class Ensemble:
         models      for each member the fingerprint of the model that gave these scores
         predicates  (n,) the predicates of the triples; needed where a member has a map for each predicate
 
-        Raises MismatchError when a fingerprint is not that of the member's model, InputError when needed predicates
+        Raises MismatchError if a fingerprint is not that of the member's model, InputError if needed predicates
         are missing.
         """
         pairs = zip(self.members, scores, models, strict=True)

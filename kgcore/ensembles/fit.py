@@ -27,7 +27,7 @@ def fit_ensembles(
     """Fit every pool of the configuration on each kind of negatives.
 
     tables     (m) the score table of each member, all of the same rows
-    source     (c,) the validation positive of each of the c validation corruptions, from 0 in the order of the table
+    source     (c,) position of the validation positive of each validation corruption, from 0, in the order of the table
     corrupt    the settings that the corruptions were drawn with; the members' synthetic calibrators record them
     calibrate  the base rate, and whether corruptions are weighted to it
     rng        draws the folds
@@ -38,11 +38,11 @@ def fit_ensembles(
     The weights of the pool and its calibration are learned on these probabilities. The members of the result are then
     calibrated on all validation rows.
 
-    A pool cannot recover from a member's 0 or 1, so probabilities are clipped to [1 / (N- + 2), (N+ + 1) / (N+ + 2)],
-    Platt's smoothed targets for N+ positives and N- negatives.
+    A pool cannot correct a member's probability of 0 or 1, so probabilities are clipped to Platt's smoothed targets
+    [1 / (N- + 2), (N+ + 1) / (N+ + 2)] for N+ positives and N- negatives.
 
-    Raises InputError for fewer than two tables or two of one model, MismatchError when the tables or `source` do not
-    belong together, FitError when a fit does not converge.
+    Raises InputError for fewer than two tables or two of one model, MismatchError if the tables or `source` do not
+    belong together, FitError if a fit does not converge.
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
@@ -55,7 +55,7 @@ def fit_ensembles(
 
 
 def check_same_rows(tables: Sequence[ScoreTable]) -> None:
-    """Raise InputError for fewer than two tables or two of one model, MismatchError when their rows differ."""
+    """Raise InputError for fewer than two tables or two of one model, MismatchError if their rows differ."""
     if len(tables) < 2:
         raise InputError(f"an ensemble needs at least two members: {len(tables)} given")
     first, models = tables[0], [table.model for table in tables]

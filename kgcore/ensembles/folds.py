@@ -35,7 +35,7 @@ def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: 
 
     fold  (n,) the fold of each row
 
-    Raises FitError where the rows outside a fold have one label only, or a fit does not converge.
+    Raises FitError if the rows outside a fold have one label only, or a fit does not converge.
     """
     q = np.empty(same_length(scores=sample.scores, fold=fold))
     for number in np.unique(fold):

@@ -51,5 +51,5 @@ class Linear(Pool):
         q = as_members(members)
         pooled: Floats = logit(
             np.clip(q @ self.weights, q.min(axis=1), q.max(axis=1))
-        )  # against rounding: between the members
+        )  # rounding must not move q out of the members' range
         return pooled

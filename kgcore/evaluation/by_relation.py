@@ -26,7 +26,7 @@ class RelationReliability:
     """The reliability of every calibrator on one relation.
 
     predicate    number of the relation
-    triples      how many of its triples were judged
+    triples      number of its judged triples
     observed     weighted share of true triples
     low, high    its 95 % Wilson interval, with the effective count
     calibrators  label -> fit; a predicted share outside the interval shows that the calibrator is wrong about the

@@ -16,7 +16,7 @@ from kgcore.metrics.catalogue import every_metric
 from kgcore.metrics.reliability import Reliability, diagram
 from kgcore.metrics.tally import SortedRows
 
-FINEST = 4096  # resamplings merge neighbouring probabilities into at most so many groups
+FINEST = 4096  # resamplings merge neighbouring probabilities into at most this many groups
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Measured:
 
 
 def with_ends(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """As `Measured.with_ends`."""
+    """The metrics, and the interval ends that MLflow shows, as `Measured.with_ends`."""
     shown = [name for name, metric in every_metric().items() if metric.with_ends and name in metrics]
     ends: dict[str, float] = {}
     for name in shown:
@@ -60,7 +60,7 @@ def evaluate(
     tau           decision threshold of the accuracy
     source        (m,) the number of the positive from which each of the m negatives was made, if they are corruptions;
                   None: unknown
-    on_replicate  is called with the number of resamplings done
+    on_replicate  function that is called with the number of finished resamplings
 
     Intervals are normal ones: their standard error is the standard deviation over `bootstrap_replicates` resamplings of
     the rows, which are the same for every calibrator. A positive is drawn together with its corruptions, which keeps
@@ -104,7 +104,7 @@ def _measure(
 
 
 def _clusters(predictions: Predictions, source: Ints) -> Ints:
-    """The number of the positive that each row is, or was made from (n,)."""
+    """The number (n,) of each row's positive: the row itself, or the positive that its corruption was made from."""
     positive = predictions.labels == 1
     if len(source) != (~positive).sum() or (len(source) and source.max() >= positive.sum()):
         raise MismatchError(

@@ -27,7 +27,7 @@ class RelationDecisions:
     """The decisions of per-relation thresholds about one relation's test triples.
 
     predicate  number of the relation
-    triples    how many of its triples were judged
+    triples    number of its judged triples
     learned    the threshold with the best validation accuracy
     median     the median validation score
     """
@@ -48,7 +48,7 @@ class RelationDecisions:
 class Predictions:
     """The judged test rows (n) with every calibrator's probabilities and the accuracies of the decisions.
 
-    weights                ones if negatives are labelled; else such that positives have the stated base rate
+    weights                ones if negatives are labelled; otherwise scaled to the stated base rate
     probabilities          calibrator label -> (n,)
     accuracies             calibrator label -> accuracy of q > tau
     accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
@@ -72,7 +72,7 @@ class Predictions:
         return float(np.average(self.labels, weights=self.weights))
 
     def notes(self, stated: float) -> list[str]:
-        """Sentences that a reader of the results must know, given the stated base rate."""
+        """Notes that a reader of the results needs, given the stated base rate; one sentence each."""
         positives = int(self.labels.sum())
         negatives = len(self.labels) - positives
         if self.synthetic_negatives:
@@ -136,7 +136,7 @@ def _by_relation(
     rules: Mapping[str, RelationThresholds],
     decisions: Mapping[str, Bools],
 ) -> list[RelationDecisions]:
-    """What the rules decide (n,) about each predicate of the test rows."""
+    """The thresholds of the rules, and the accuracy of their decisions (n,), for each predicate of the test rows."""
     relations = []
     for predicate in np.unique(predicates).tolist():
         own = predicates == predicate

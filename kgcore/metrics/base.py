@@ -1,4 +1,4 @@
-"""The contract of a metric: what it states about itself, and what evaluation passes to it."""
+"""The contract of a metric: its description, and the sample that evaluation passes to it."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ NOT_NEGATIVE: Final = (0.0, math.inf)
 
 
 class _Shared:
-    """Keeps what was computed from an object, so that metrics share computations."""
+    """A cache of results computed from an object, so that metrics share computations."""
 
     def __init__(self) -> None:
         self._results: dict[Callable[..., Any], Any] = {}
@@ -31,7 +31,7 @@ class _Shared:
 
 
 class Sample(_Shared):
-    """The judged triples of one calibrator, and the settings: all that resampling does not change.
+    """The judged triples of one calibrator, and the settings: the inputs that resampling does not change.
 
     rows  the triples' probabilities, labels and weights (n,); rows.q (g,) are the distinct probabilities
     bins  number of bins of the binned calibration errors
@@ -50,7 +50,7 @@ class Sample(_Shared):
 class Draw(_Shared):
     """A resampling of a sample: the argument of every metric.
 
-    sample  what all resamplings have in common
+    sample  the sample that is resampled
     tally   the drawn triples by distinct probability; tally.q is sample.rows.q
     """
 
@@ -66,15 +66,15 @@ class Metric:
     title      name for people, such as "Brier score"
     family     where it is shown: headline (the first table), calibration, discrimination, sharpness, uncertainty
     best       which value is better: the lowest, the highest, or neither
-    figure     the value on a draw; NaN where it is not defined. It calls draw.once(f) for what metrics share on a draw,
-               and draw.sample.once(f) for what resampling does not change
+    figure     the value on a draw; NaN where it is not defined. It calls draw.once(f) for a result that metrics share
+               on a draw, and draw.sample.once(f) for a result that resampling does not change
     exact      the value on all rows of a sample, if it is computed from rows; None: `figure` of the draw of all rows
     range      lowest and highest possible value; intervals are cut off there
-    heading    heading of its column on the report's page, if it is not the title
-    leading    whether it represents its family where only few metrics have room
+    heading    heading of its column on the report's page, if it differs from the title
+    leading    whether it represents its family in views with room for few metrics only
     with_ends  whether MLflow shows the ends of its interval beside the value
     order      position in artifacts; new metrics follow the older ones, in the order of their names
-    column     position among the columns of its family's table, likewise
+    column     position among the columns of its family's table; new metrics follow in the same way
     """
 
     title: str

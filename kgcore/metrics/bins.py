@@ -7,7 +7,7 @@ from kgcore.metrics.tally import Tally
 
 
 def equal_width_bins(probabilities: Probabilities, bins: int) -> Ints:
-    """The number of the bin of each probability (n,), of `bins` equally wide bins (lower, upper]; the first has 0."""
+    """Bin numbers (n,) of probabilities (n,), for `bins` equally wide bins (lower, upper]; the first bin includes 0."""
     return np.clip(np.ceil(probabilities * bins).astype(np.int64) - 1, 0, bins - 1)
 
 
@@ -23,7 +23,7 @@ def equal_mass_bins(t: Tally, bins: int) -> Ints:
 
 
 def bin_starts(place: Ints) -> Ints:
-    """The positions (m,) at which the bins start, given the number of each entry's bin (g,), which never falls."""
+    """The positions (m,) at which the bins start, given each entry's bin number (g,), non-decreasing."""
     return np.flatnonzero(np.diff(place, prepend=-1))
 
 

@@ -1,4 +1,4 @@
-"""The bootstrap: how much a metric measured on a sample of triples varies from sample to sample."""
+"""The bootstrap: the variation of a metric from one sample of triples to another."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ def bootstrap(
     level: float = 0.95,
     replicates: int = 1000,
 ) -> Estimate:
-    """The value of a metric on a sample of n rows, with a two-sided interval of that level.
+    """The value of a metric on a sample of n rows, with a two-sided interval at `level`.
 
     figure  the metric of some rows, given their positions (m,) in 0..n-1. It can be the difference of two predictions
             on the same rows, which makes the comparison paired.
 
     A replicate draws n rows with replacement. The standard error is the standard deviation over replicates (Efron &
-    Tibshirani 1993, chapter 6). The interval is the normal one: its ends are stable at the levels that many comparisons
-    need, for which there are too few replicates to take percentiles.
+    Tibshirani 1993, chapter 6). The interval is the normal one. Its ends are stable at the high levels that many
+    comparisons need; there are too few replicates for percentiles at these levels.
     Rows are treated as independent; if they are corruptions that share a positive, the interval is somewhat too narrow.
     """
     drawn = [figure(rng.integers(0, n, n)) for _ in range(replicates)]
@@ -47,10 +47,10 @@ def bootstrap(
 
 
 def estimate(value: float, drawn: Sequence[float], level: float = 0.95) -> Estimate:
-    """The interval of that level about a value, given the values on the replicates.
+    """The interval at `level` about a value, given the values on the replicates.
 
-    Replicates on which the metric is not defined (NaN), such as a share of nothing, are left out. If fewer than two are
-    left, or the value itself is NaN, the ends are NaN.
+    Replicates on which the metric is not defined (NaN), such as a share of an empty set, are left out. If fewer than
+    two are left, or the value itself is NaN, the ends are NaN.
     """
     defined = np.array(drawn)[np.isfinite(drawn)]
     error = float(np.std(defined, ddof=1)) if len(defined) > 1 else float("nan")

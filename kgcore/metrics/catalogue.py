@@ -29,7 +29,7 @@ def metric_names(*families: Family) -> tuple[str, ...]:
 
 
 def ranked() -> tuple[str, ...]:
-    """The metrics with a better and a worse value, the headline first."""
+    """The metrics whose lowest or highest value is the best, the headline first."""
     metrics = every_metric()
     names = metric_names("headline", "calibration", "discrimination", "sharpness", "uncertainty")
     return tuple(name for name in names if metrics[name].best != "neither")

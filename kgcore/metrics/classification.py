@@ -55,7 +55,7 @@ def median_thresholds(
 ) -> RelationThresholds:
     """For each predicate, the (weighted) median of its validation scores (n,).
 
-    The rule of the published code; it is right only where half of the triples are true.
+    This is the rule of the published code. It is right only if half of the triples are true.
     """
     w = as_weights(weights, same_length(predicates=predicates, scores=scores))
     thresholds = np.full(num_predicates, weighted_median(scores, w))
@@ -95,7 +95,7 @@ def accuracy_of(draw: Draw) -> float:
 
 
 def _hits(sample: Sample) -> tuple[Floats, Floats]:
-    """Whether the decision is right about a true and about a false triple with each probability (g,)."""
+    """Whether the decision is right for a true and for a false triple with each probability, two arrays (g,)."""
     called_true = (sample.rows.q > sample.tau).astype(np.float64)
     return called_true, 1 - called_true
 

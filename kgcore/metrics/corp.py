@@ -33,8 +33,10 @@ class Decomposition:
 
 
 def decompose_brier(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Decomposition:
-    """The parts of the Brier score in the CORP approach, which recalibrates by isotonic regression of the labels on the
-    probabilities, on the same triples. It has no bins and no settings.
+    """The parts of the Brier score in the CORP approach.
+
+    CORP recalibrates by isotonic regression of the labels on the probabilities, on the same triples. It has no bins and
+    no settings.
 
     Dimitriadis, Gneiting & Jordan, PNAS 2021, equations 5 and 6; Murphy 1973 for forecasts with few values.
     On a sample, the miscalibration of perfect probabilities is above 0, too: isotonic regression fits some noise.

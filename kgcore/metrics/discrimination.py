@@ -1,4 +1,4 @@
-"""Discrimination: do true triples have higher probabilities than false ones? Calibration does not matter for it."""
+"""Discrimination: whether true triples have higher probabilities than false ones. It is independent of calibration."""
 
 import numpy as np
 

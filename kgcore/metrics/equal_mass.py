@@ -34,10 +34,9 @@ def debiased_rmsce(
     weights are equal; then v_b = s_b (1 - s_b) / (m - 1), where s_b is the share of true triples. Under perfect
     calibration the sum is near 0 on average, however many bins there are, and about half of the time the error is
     exactly 0.
-    A weight says what a triple stands for, not how often it was seen: two equal rows have more information than one
-    row of double weight. If weights are scaled to a base rate, as those of corruptions, the sample has one degree of
-    freedom less, and v_b is slightly too large.
-    Raises InputError for values out of range.
+    A weight says how much a triple represents, not how often it was observed: two equal rows have more information than
+    one row of double weight. If weights are scaled to a base rate, as those of corruptions are, the sample has one
+    degree of freedom less, and v_b is slightly too large. Raises InputError for values out of range.
     """
     t = tally(probabilities, labels, weights)
     return debiased_rmsce_of(t, equal_mass_bins(t, bins))

@@ -1,4 +1,4 @@
-"""Proper scores: in expectation, only the true probabilities reach the lowest value."""
+"""Proper scores: only the true probabilities have the lowest expected score."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Reliability: are 70 % of the triples with probability 0.7 true?"""
+"""Reliability: whether, for example, 70 % of the triples with probability 0.7 are true."""
 
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ class Reliability:
 def reliability(
     probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
 ) -> Reliability:
-    """The reliability diagram over `bins` bins of equal width, each (lower, upper]; the first has 0, too.
+    """The reliability diagram over `bins` bins of equal width, each (lower, upper]; the first includes 0.
 
     Intervals use the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of range.
     """

@@ -9,7 +9,7 @@ from kgcore.metrics.base import Metric
 from kgcore.metrics.tally import Tally, tally
 from kgcore.registries import METRICS
 
-CELLS = 2048  # cells of the grid on [0, 1]: narrow beside the kernel's width for samples of up to a million triples
+CELLS = 2048  # cells of the grid on [0, 1]: narrow compared with the kernel for samples of up to a million triples
 TOLERANCE = 1e-7
 
 
@@ -62,7 +62,7 @@ def _on_grid(t: Tally) -> Floats:
 
 
 def _fixed_point(error: Callable[[float], float]) -> float:
-    """The x at which a falling error(x) equals x. The solution lies between x and error(x), for every x.
+    """The x with error(x) = x, for a decreasing error(x). The solution lies between x and error(x), for every x.
 
     Secant steps, and a bisection where a secant step leaves the bracket.
     """

@@ -65,7 +65,8 @@ def gate(
     labels      (n,) 0/1
     weights     (n,) positive
     candidates  number of models that the challenger was chosen from as the best. The interval of the Brier difference
-                has the level 1 - (1 - level) / candidates (Bonferroni), so a best by chance does not pass
+                has the level 1 - (1 - level) / candidates (Bonferroni), so a model that is best only by chance does not
+                pass
 
     Both intervals are paired bootstraps over triples. Raises InputError for arrays of different lengths and for values
     out of range.

@@ -1,4 +1,4 @@
-"""Significance tests of calibration: is the error larger than sampling explains?"""
+"""Significance tests of calibration: they test whether the error is larger than sampling error."""
 
 import numpy as np
 from scipy.special import ndtr
@@ -12,7 +12,7 @@ def spiegelhalter(probabilities: Probabilities, labels: Labels) -> float:
         z = sum (y - q)(1 - 2 q) / sqrt(sum (1 - 2 q)^2 q (1 - q))
 
     for probabilities q (n,) in [0, 1] and labels y (n,) 0/1. z measures how far the Brier score is from its
-    expectation. If the denominator is 0 (every q is 0, 1/2 or 1), p is 1 if the numerator is 0, too, and 0 otherwise.
+    expectation. If the denominator is 0 (every q is 0, 1/2 or 1), p is 1 if the numerator is also 0, and 0 otherwise.
     Raises InputError for values out of range.
     """
     q, y = _checked_pair(probabilities, labels)
@@ -37,7 +37,7 @@ def _checked_pair(probabilities: Probabilities, labels: Labels) -> tuple[Probabi
 
 
 def _two_sided(deviation: float, variance: float) -> float:
-    """The p-value of a normal deviation with that variance."""
+    """The two-sided p-value of a normal deviation with this variance."""
     if variance == 0:
         return 1.0 if deviation == 0 else 0.0
     return float(2 * ndtr(-abs(deviation) / np.sqrt(variance)))

@@ -1,4 +1,4 @@
-"""The baseline that knows only the base rate."""
+"""The baseline that predicts the base rate for every triple."""
 
 from typing import Any, Self
 
