@@ -204,7 +204,7 @@ def _join(left: Ints, right: Ints) -> Ints:
 
 
 def _falsify(facts: Triples, parts: list[Ints], kind: Ints, truth: TripleIndex, rng: np.random.Generator) -> Triples:
-    """Make one false triple per fact: replace the subject or object by entities of its type until the triple is false."""
+    """Make one false triple per fact: replace its subject or object by entities of the same type until it is false."""
     false, column = facts.copy(), np.where(rng.random(len(facts)) < 0.5, 0, 2)
     wrong: Bools = np.ones(len(facts), dtype=bool)
     while wrong.any():

@@ -143,7 +143,10 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
 
 
 def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]) -> Split:
-    """The sorted distinct rows of a split whose entities and predicates are in train, as ids of the training graph."""
+    """The sorted distinct rows of a split whose entities and predicates are in train, as ids of the training graph.
+
+    Raises InputError if the result has no positives.
+    """
     rows = np.unique(rows, axis=0)
     seen = _known(rows, entity_ids, predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())

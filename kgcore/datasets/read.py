@@ -32,7 +32,7 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(data),
-            # One block, because the line number of a refused row is known only within one block.
+            # One block, so that each refused row has its line number.
             read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(len(data), 1)),
             parse_options=pa.csv.ParseOptions(
                 delimiter="\t",
@@ -67,8 +67,8 @@ class Vocabulary:
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id.
 
-    Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id or
-    a name is empty or occurs twice.
+    Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id
+    or a name is empty or occurs twice.
     """
     rows, faults = _read_counted(path, ("name", "id"), "\t")
     names: dict[str, str] = {}

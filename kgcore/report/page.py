@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs no other file."""
+"""The report, as one self-contained HTML file."""
 
 import io
 import threading
@@ -33,8 +33,8 @@ def page(
     """The page as HTML.
 
     summary   the results of the evaluation
-    audits    corruptions -> the audit of the validation corruptions; synthetic, ground_truth -> the audit of the scores
-              that calibrators were fitted on
+    audits    corruptions -> audit of the validation corruptions; synthetic, ground_truth -> audit of the scores on
+              which calibrators were fitted
     figures   title -> figure
     counts    the data set's counts
     settings  stage -> its settings
@@ -52,7 +52,7 @@ def page(
         metrics=every_metric(),
         first_table=first_table(),
         further_tables=further_tables(),
-        uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # the same in every row
+        uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # every row has the same value
         level=settings.get("evaluate", {}).get("bootstrap_level"),
         audits=audits,
         best_label=best.label if best else "",
