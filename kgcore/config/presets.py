@@ -41,7 +41,7 @@ class Resolved:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The MLflow parameters of a run: `preset`, and `preset.filled`, the names with commas between them or `none`."""
+        """The MLflow parameters of a run: `preset`, and `preset.filled`, names with commas or `none`."""
         return {"preset": self.preset, "preset.filled": ",".join(self.filled) or NONE}
 
 

@@ -24,7 +24,7 @@ def leading() -> tuple[str, ...]:
 
 
 def overview() -> tuple[str, ...]:
-    """The metrics of the pipeline's MLflow run: the metrics of the first table and the leading ones of other families."""
+    """The metrics of the pipeline's own MLflow run: the first table, and the leading metrics of other families."""
     return tuple(dict.fromkeys((*first_table(), *leading())))
 
 

@@ -52,7 +52,7 @@ def page(
         metrics=every_metric(),
         first_table=first_table(),
         further_tables=further_tables(),
-        uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # every row has the same value
+        uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # the same in every row
         level=settings.get("evaluate", {}).get("bootstrap_level"),
         audits=audits,
         best_label=best.label if best else "",

@@ -25,7 +25,10 @@ STYLES = (
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of `width` by `height` inches. Only this function imports matplotlib, because it loads slowly (0.5 s)."""
+    """An empty figure of `width` by `height` inches.
+
+    Matplotlib takes half a second to load. Therefore only functions that draw import it.
+    """
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

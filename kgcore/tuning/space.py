@@ -100,8 +100,8 @@ class Space:
         """The draws of the first trials: the settings of `base`, and then each of its neighbours.
 
         A neighbour differs in one setting. A number is halved or doubled, within its range. A setting with steps moves
-        by one step. A choice is replaced by another choice. Most settings in the ranges train no useful model. `base` is
-        known to train a useful model.
+        by one step. A choice changes to another choice. Most settings in the ranges train no useful model. `base` is
+        known to train one.
         """
         first, found = self.start(), list[Drawn]()
         for name, value in first.items():
