@@ -1,8 +1,8 @@
-"""The settings: frozen dataclasses that hold every default once, and the presets for the settings that are not given.
+"""The settings, as frozen dataclasses that define every default once, and the presets for settings that are not given.
 
-base.py has the fields and their checks, stages.py and jobs.py the settings, choices.py the fixed choices. given.py has
-settings that may be missing, recipes.py the values of the presets, presets.py what decides every setting. No
-mathematics lives here.
+base.py has the fields and their checks, stages.py and jobs.py have the settings, and choices.py has the fixed choices.
+given.py has settings that may be missing. recipes.py has the values of the presets. presets.py decides every setting.
+This folder contains no mathematics.
 """
 
 from kgcore.config.base import LIMITS, Config, describe

@@ -1,6 +1,6 @@
-"""The base of all settings: a field with a description and a range, and a dataclass that checks its fields.
+"""The base of all settings: fields with a description and a range, and a dataclass that checks its fields.
 
-The command line, the Prefect forms, MLproject and the cache keys are made from these fields.
+The command line, the Prefect forms, MLproject and the cache keys are generated from these fields.
 """
 
 import math
@@ -35,14 +35,14 @@ def setting(
     options_of: Registry[Any] | None = None,
     check: Callable[[str, Any], None] | None = None,
 ) -> Any:
-    """A dataclass field with its description and the values that it accepts.
+    """A dataclass field with a description and its accepted values.
 
     ge, gt, lt, le  limits of a number: at least, above, below, at most
-    choices         names that it accepts. A setting with several of them is a tuple, or a mapping of names to shares
-    options_of      components whose options it sets: a mapping of option names to values
-    check           called with the setting's name and value; raises InputError for a value that is not allowed
+    choices         accepted names. A setting with several names is a tuple, or a mapping of names to shares
+    options_of      components whose options the setting contains. The setting is a mapping of option names to values
+    check           function of the setting's name and value. It raises InputError if the value is not allowed
 
-    The metadata uses pydantic's names: Prefect builds the form of a deployment from them and checks what is entered.
+    The metadata uses pydantic's names. Prefect uses them for the form of a deployment, and to check the input.
     """
     limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
     metadata: dict[str, object] = {name: limit for name, limit in limits.items() if limit is not None}
@@ -62,9 +62,9 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Base of all settings: checks every field on creation. Raises InputError for a value that is not allowed.
+    """Base of all settings. It checks every field on creation. Raises InputError if a value is not allowed.
 
-    stage  the stage whose settings these are; '' for a job
+    stage  the stage that uses the settings; '' for a job
     """
 
     stage: ClassVar[str] = ""
@@ -76,7 +76,7 @@ class Config:
 
 
 def check_setting(item: "Field[Any]", value: Any) -> None:
-    """Raise InputError for a value that the choices, the range or the check of the setting do not allow."""
+    """Raise InputError if the choices, the range or the check of the setting do not allow the value."""
     if (check := item.metadata.get("check")) is not None:
         check(item.name, value)
     if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
@@ -99,12 +99,12 @@ def default_of(item: "Field[Any]") -> Any:
 
 
 def default_text(item: "Field[Any]") -> str:
-    """The default of a setting as an option has it: `typed=0.9,uniform=0.1`, `platt,isotonic`, `true`, `none`."""
+    """The default of a setting as the text of an option: `typed=0.9,uniform=0.1`, `platt,isotonic`, `true`, `none`."""
     return value_text(default_of(item))
 
 
 def value_text(value: object) -> str:
-    """The value of a setting as an option has it: `typed=0.9,uniform=0.1`, `log_odds=true`, `none` for no options."""
+    """The value of a setting as the text of an option: `typed=0.9,uniform=0.1`, `log_odds=true`, `none` if empty."""
     if isinstance(value, dict):
         return ",".join(f"{name}={_entry_text(entry)}" for name, entry in value.items()) or "none"
     if isinstance(value, tuple | list):

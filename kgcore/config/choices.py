@@ -1,4 +1,4 @@
-"""The fixed choices of settings whose values are not registered components."""
+"""The fixed choices of settings without registered components."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ SIDES = ("subject", "object", "both", "bernoulli")
 SIDES_TEXT = f"{', '.join(SIDES)}, or object=SHARE with a share from 0 to 1"
 SIDES_PATTERN = r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$"
 
-TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training and cannot draw without it
+TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and cannot draw without training
 
 OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     "brier": "minimize",
@@ -20,27 +20,27 @@ OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
 }
 SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
 SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
-FEWEST_EPOCHS = 4  # a search measures a trial three times before its end
+FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial three times before its end
 
 
 def check_sides(name: str, sides: str) -> None:
-    """Check `sides`, the value of the setting `name`. Raises InputError for a text that is not allowed."""
+    """Check `sides`, the value of the setting `name`. Raises InputError if the text is not allowed."""
     if not re.fullmatch(SIDES_PATTERN, sides):
         raise InputError(f"{name} is {sides!r}: it must be one of {SIDES_TEXT}")
 
 
 def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
-    """Check that no strategy of the setting `name` needs to learn during training. Raises InputError if one does."""
+    """Raise InputError if a strategy of the setting `name` must learn during training."""
     for strategy in sorted(TRAINING_ONLY.intersection(strategies)):
         raise InputError(f"{name} is {strategy!r}: this strategy learns during training, and can be used only there")
 
 
 def object_share(sides: str) -> float | None:
-    """The share of corruptions that replace the object; None for `bernoulli`, where each predicate has its own.
+    """The share of corruptions that replace the object; None for `bernoulli`, with one share for each predicate.
 
     sides  subject (0), object (1), both (1/2), bernoulli, or object=SHARE with a share in [0, 1]
 
-    Raises InputError for anything else.
+    Raises InputError if `sides` has another value.
     """
     check_sides("sides", sides)
     name, _, share = sides.partition("=")

@@ -1,7 +1,7 @@
-"""Settings that may be missing: what a user has given, or what a preset decides.
+"""Settings that may be missing: the settings that a user gives or a preset decides.
 
-Each config class has a counterpart here with the same settings, where None means "not given". "Not given" is a value
-of its own: a given setting that equals the default is given, and a preset does not replace it.
+Each config class has a counterpart here with the same settings. In the counterpart, None means "not given". A setting
+that is given with its default value counts as given, and a preset does not replace it.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ C = TypeVar("C", bound=Config)
 G = TypeVar("G", bound="Given[Any]")
 S = TypeVar("S", bound="Config | Given[Any]")
 
-# The settings that a preset may decide. All others are the user's, or have their defaults.
+# The settings that a preset may decide. All other settings come from the user or have their defaults.
 BY_PRESET = frozenset(
     {
         "loss",
@@ -56,13 +56,13 @@ class Given(Generic[C]):
 
     config  the class C
 
-    Checks every given value on creation. Raises InputError for a value that is not allowed.
+    The class checks every given value on creation. Raises InputError if a value is not allowed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # misspelt settings are refused
     config: ClassVar[type[Config]]
 
-    if TYPE_CHECKING:  # the fields are those of C: see `counterpart_of`
+    if TYPE_CHECKING:  # the fields are the fields of C: see `counterpart_of`
 
         def __init__(self, **settings: Any) -> None: ...
 
@@ -72,14 +72,14 @@ class Given(Generic[C]):
                 check_setting(item, value)
 
     def given(self) -> Mapping[str, Any]:
-        """Name -> value of the settings that are given."""
+        """Name -> value of each given setting."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     def over(self, settings: S) -> S:
-        """The settings of C with the given ones in their place. Options of components are replaced one by one.
+        """A copy of `settings` with the given values. Options of components are replaced one by one.
 
-        Raises InputError for settings that contradict each other.
+        Raises InputError if settings contradict each other.
         """
         changed = dict(self.given())
         for item in fields(self):
@@ -88,7 +88,7 @@ class Given(Generic[C]):
         return replace(settings, **changed)
 
     def added_to(self, other: "Given[C]") -> tuple[str, ...]:
-        """The names of the given settings that `other` leaves open, or open in part: options count one by one."""
+        """The names of the given settings that are missing in `other`, or that have options missing in `other`."""
         there, mine = other.given(), self.given()
         options = {item.name for item in fields(self) if "options_of" in item.metadata}
         return tuple(
@@ -99,7 +99,7 @@ class Given(Generic[C]):
 
 
 def counterpart_of(config: type[Config]) -> Callable[[type[G]], type[G]]:
-    """Decorator that gives a subclass of `Given` the settings of a config class: same names, types and checks."""
+    """Decorator that adds the settings of a config class to a subclass of `Given`: same names, types and checks."""
 
     def complete(cls: type[G]) -> type[G]:
         kinds = get_type_hints(config)
@@ -156,9 +156,9 @@ class PipelineGiven:
     evaluate: EvaluateGiven = EvaluateGiven()
 
     def over(self, configs: PipelineConfigs) -> PipelineConfigs:
-        """The settings of a pipeline with the given ones in their place.
+        """A copy of `configs` with the given values.
 
-        Raises InputError for settings that contradict each other.
+        Raises InputError if settings contradict each other.
         """
         return PipelineConfigs(
             prepare=self.prepare.over(configs.prepare),
@@ -170,6 +170,6 @@ class PipelineGiven:
         )
 
     def added_to(self, other: "PipelineGiven") -> tuple[str, ...]:
-        """The names of the given settings that `other` leaves open, in the order of the stages."""
+        """The names of the given settings that are missing in `other`, in the order of the stages."""
         stages = ((getattr(self, item.name), getattr(other, item.name)) for item in fields(self))
         return tuple(name for mine, theirs in stages for name in mine.added_to(theirs))

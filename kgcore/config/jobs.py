@@ -1,4 +1,4 @@
-"""The settings of the jobs that read or make many runs: promote, watch, tune, ensemble."""
+"""The settings of the jobs that read or create many runs: promote, watch, tune, ensemble."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from kgcore.registries import CALIBRATORS, POOLS
 
 @dataclass(frozen=True, kw_only=True)
 class GateConfig(Config):
-    """When a challenger replaces the champion."""
+    """The conditions under which a challenger replaces the champion."""
 
     level: float = setting(0.95, "confidence level at which the challenger must be better", gt=0.5, lt=1)
     replicates: int = setting(1000, "bootstrap replicates", ge=100)
@@ -18,7 +18,7 @@ class GateConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchConfig(Config):
-    """When newly labelled triples show that a model no longer fits."""
+    """The tests of a model on newly labelled triples for drift, and the reaction to drift."""
 
     alpha: float = setting(0.01, "significance level: a test with a smaller p-value reports drift", gt=0, lt=1)
     ece: float = setting(0.02, "ignore calibration errors below this", ge=0, lt=1)
@@ -45,7 +45,7 @@ class TuneConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleConfig(Config):
-    """How calibrated models are combined into one."""
+    """The combination of calibrated models into an ensemble."""
 
     pools: tuple[str, ...] = setting(("linear", "log_odds"), "how to pool the probabilities", choices=POOLS)
     member_calibrator: str = setting("isotonic", "calibrator of the members", choices=CALIBRATORS)

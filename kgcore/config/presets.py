@@ -1,12 +1,14 @@
 """Presets: named values for the settings that are not given.
 
 paper    the protocol of the published numbers: every positive draws its own uniform corruptions, Adam has a constant
-         step size, 1,000 epochs or more, the published number of batches per epoch. Days on a laptop
-default  what this project recommends: minutes on a laptop, and better proper scores
-best     slower, with the best proper scores on validation that we know; also calibrates each relation separately
+         step size, training has 1,000 epochs or more and the published number of batches per epoch. It takes days on
+         a laptop
+default  the recommendation of this project. It takes minutes on a laptop and gives better proper scores than `paper`
+best     slower than `default`, with the best known proper scores on validation. It also calibrates each relation
+         separately
 none     no preset: a setting that is not given has its default
 
-What is given wins, then the preset, then the default.
+A given value has priority over the preset, and the preset has priority over the default.
 """
 
 from dataclasses import dataclass, replace
@@ -25,12 +27,12 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Resolved:
-    """The settings of a pipeline and where they came from.
+    """The settings of a pipeline and their origin.
 
     configs  every setting
     preset   the preset that was used, or `none`
-    filled   the settings that the preset decided, even where its value is the default: those that it has a value for
-             and that were not given. `loss_options` is one of them if the preset decided any option
+    filled   the settings that the preset decided: they were not given, and the preset has a value for them. The value
+             may equal the default. `loss_options` is included if the preset decided any option
     """
 
     configs: PipelineConfigs
@@ -39,18 +41,18 @@ class Resolved:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The MLflow parameters of a run: `preset`, and `preset.filled` with commas between the names, or `none`."""
+        """The MLflow parameters of a run: `preset`, and `preset.filled`, names with commas or `none`."""
         return {"preset": self.preset, "preset.filled": ",".join(self.filled) or NONE}
 
 
 def resolve(preset: str, given: PipelineGiven) -> Resolved:
-    """Decide every setting of a pipeline: what is given wins, then the preset, then the default.
+    """Decide every setting of a pipeline: a given value has priority, then the preset, then the default.
 
     preset  name of a preset, or `none`
 
-    Where the loss is not given, the preset decides it, unless options of a loss are given: these belong to the default
-    loss. Raises InputError for an unknown preset, for settings that contradict each other, and for a model or loss that
-    `best` and `paper` have no settings for; for such a model or loss `default` decides nothing.
+    The preset decides the loss if neither the loss nor its options are given. Options without a loss belong to the
+    default loss. If `default` has no settings for a model or loss, it decides nothing. Raises InputError if the preset
+    is unknown, if settings contradict each other, or if `best` or `paper` has no settings for the model or loss.
     """
     if preset not in (*PRESETS, NONE):
         raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join((*PRESETS, NONE))}")
@@ -61,9 +63,9 @@ def resolve(preset: str, given: PipelineGiven) -> Resolved:
 
 
 def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGiven:
-    """What a preset decides.
+    """The settings that a preset decides.
 
-    usual  the settings without a preset: they name the data set and the model
+    usual  the settings without a preset. They contain the data set and the model
     """
     dataset, model = usual.prepare.dataset, usual.train.model
     loss_is_open = {"loss", "loss_options"}.isdisjoint(given.given())
@@ -79,11 +81,11 @@ def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGi
 
 
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
-    """How the preset trains one of the paper's four models with one of its losses on a data set.
+    """The training settings of a preset for a data set, one of the paper's four models and one of its losses.
 
     The model `hole` of `paper` is `hole_complex`, (2/k) ComplEx, as in the published code.
 
-    Raises InputError for an unknown preset, and for a model or loss that the preset has no settings for.
+    Raises InputError if the preset is unknown, or if it has no settings for the model or loss.
     """
     settings = _training(name, dataset, model, loss)
     model = "hole_complex" if (name, model) == ("paper", "hole") else model

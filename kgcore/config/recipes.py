@@ -1,4 +1,4 @@
-"""The values of the presets: how each trains the paper's four models on a data set.
+"""The values of the presets: training settings for the paper's four models on each data set.
 
 docs/decisions/0001-paper-and-code.md and 0005-presets.md give the sources and the reasons.
 """
@@ -39,7 +39,7 @@ PAPER_CORRUPTIONS = CorruptGiven(
     calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_filtered=False
 )
 
-# default: the loss for a data set and model, where another loss than the usual one is better
+# default: the loss for a data set and model, if it is better than the usual loss
 DEFAULT_LOSSES = {
     ("wn11", "distmult"): "multiclass_nll",
     ("wn11", "complex"): "multiclass_nll",
@@ -48,26 +48,26 @@ DEFAULT_LOSSES = {
     ("fb13", "complex"): "multiclass_nll",
     ("fb13", "hole"): "pairwise",
 }
-# Corruptions that stay in the range of a predicate, as labelled negatives do
+# Corruptions within the range of a predicate, like labelled negatives
 _CORRUPTIONS_LIKE_NEGATIVES = {
     "fb13": TrainGiven(training_strategy={"typed": 1.0}, training_sides="bernoulli"),
     "yago39k": TrainGiven(training_strategy={"typed": 0.5, "uniform": 0.5}),
 }
-# Data sets with more training triples need fewer passes
+# Data sets with more training triples need fewer epochs
 _EPOCHS = {"wn11": 12, "fb13": 8, "yago39k": 8, "fb15k-237": 15, "wn18rr": 25}
 _EPOCHS_OF_TRANSE = {"wn11": 100, "fb13": 30, "yago39k": 15}
-# These losses compare a positive only with its own corruptions: without a strong regulariser TransE overfits by them
+# These losses compare a positive only with its own corruptions. Without a strong regulariser TransE overfits with them
 _TRANSE_BY_LOSS = {
     "pairwise": TrainGiven(learning_rate=2e-3, lp_weight=5.0, lp_power=3.0),
     "multiclass_nll": TrainGiven(learning_rate=2e-3, lp_weight=1.0, lp_power=3.0),
 }
-# Dot products need a large step and a regulariser: without it they overfit WN11. The steeper the loss, the stronger the
-# regulariser (docs/decisions/0005-presets.md)
+# Models with dot products need a large step and a regulariser. Without the regulariser they overfit WN11. A steeper
+# loss needs a stronger regulariser (docs/decisions/0005-presets.md)
 _LP_WEIGHTS = {"self_adversarial": 0.015, "nll": 0.05, "multiclass_nll": 0.1, "pairwise": 1.0}
 _LP_WEIGHTS_LIKE_NEGATIVES = _LP_WEIGHTS | {"multiclass_nll": 0.05}
 _LP_FACTORS = {"hole": 5.0}  # the embeddings of HolE are sums over frequencies
 _SLOW = {("hole", "self_adversarial"), ("hole", "nll")}  # a third of the step size, two and a half times the epochs
-# For ranks, each step compares its positives with a thousand shared entities, each side separately
+# For good ranks, each step compares its positives with a thousand shared entities, for each side separately
 _LINK_PREDICTION = TrainGiven(
     k=200,
     training_eta=1000,
@@ -81,11 +81,11 @@ _LINK_PREDICTION = TrainGiven(
 
 
 def _cohort(temperature: float, **settings: Any) -> TrainGiven:
-    """Settings that subtract half of the cohort's level from a score."""
+    """Settings that subtract half of the level of the cohort from a score."""
     return TrainGiven(cohort_weight=0.5, cohort_temperature=temperature, **settings)
 
 
-# default: found by searches on validation, for a data set, model and loss
+# default: results of searches on the validation split, for a data set, model and loss
 _FOUND = {
     ("wn11", "transe", "self_adversarial"): _cohort(0.5, loss_options={"margin": 1.5}),
     ("wn11", "transe", "nll"): _cohort(0.5),
@@ -100,7 +100,7 @@ _FOUND = {
     ("fb13", "hole", "pairwise"): TrainGiven(epochs=16),
 }
 
-# best: in addition to default
+# best: settings in addition to default
 _BEST = {
     ("wn11", "transe"): TrainGiven(k=200, epochs=200, cohort_temperature=0.25),
     ("fb13", "transe"): TrainGiven(k=200, epochs=120, training_eta=50),

@@ -1,4 +1,4 @@
-"""Enter the values that a setting accepts into its JSON schema. Prefect makes forms from it."""
+"""Add the accepted values of a setting to its JSON schema. Prefect makes forms from the schema."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from kgcore.registry import Registry
 
 
 def enumerate_choices(choices: tuple[str, ...] | Registry[Any], schema: dict[str, Any]) -> None:
-    """Enter the choices into the JSON schema of a setting: for its value, its entries, or the names of its shares."""
+    """Add the choices to the JSON schema of a setting: for its value, its entries, or the names of its shares."""
     names, value = names_of(choices), _value_schema(schema)
     if value["type"] == "array":
         value |= {"items": {"type": "string", "enum": names}, "minItems": 1, "uniqueItems": True}
@@ -18,17 +18,17 @@ def enumerate_choices(choices: tuple[str, ...] | Registry[Any], schema: dict[str
 
 
 def require_pattern(pattern: str, schema: dict[str, Any]) -> None:
-    """Enter a regular expression into the JSON schema of a setting."""
+    """Add a regular expression to the JSON schema of a setting."""
     _value_schema(schema)["pattern"] = pattern
 
 
 def _value_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the value itself: where null is allowed, too, it is the other branch of `anyOf`."""
+    """The schema of the value without null. If null is allowed, it is the branch of `anyOf` that is not null."""
     branches: list[dict[str, Any]] = schema.get("anyOf", [schema])
     [value] = [branch for branch in branches if branch["type"] != "null"]
     return value
 
 
 def names_of(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
-    """The names that choices allow."""
+    """The allowed names."""
     return choices.names() if isinstance(choices, Registry) else list(choices)

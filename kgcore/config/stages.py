@@ -90,8 +90,8 @@ class TrainConfig(Config):
 class CorruptConfig(Config):
     """The corruptions that serve as negatives in synthetic calibration, made from the validation positives.
 
-    If a data set has no labelled negatives, the same settings make the test negatives from the test positives. Reasons
-    for the defaults: docs/explanation/corruptions.md.
+    If a data set has no labelled negatives, the same settings make the test negatives from the test positives.
+    docs/explanation/corruptions.md gives the reasons for the defaults.
     """
 
     stage: ClassVar[str] = "corrupt"
@@ -117,7 +117,7 @@ class ScoreConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateConfig(Config):
-    """How scores become probabilities."""
+    """The calibration of scores to probabilities."""
 
     stage: ClassVar[str] = "calibrate"
 
@@ -146,7 +146,7 @@ class RankConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(Config):
-    """How calibration is measured."""
+    """The measurement of calibration."""
 
     stage: ClassVar[str] = "evaluate"
 

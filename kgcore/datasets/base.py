@@ -1,4 +1,4 @@
-"""The declaration of a data set: its source, its files, and the counts that they must have."""
+"""The declaration of a data set: its source, its files, and their expected counts."""
 
 import hashlib
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from kgcore.registries import DATASETS
 
 @dataclass(frozen=True)
 class SplitFile:
-    """A file inside a data set's folder, and its valid md5 sums; without a sum the file is not checked."""
+    """A file in the folder of a data set, and its valid md5 sums. A file without a sum is not checked."""
 
     path: str
     md5: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class SplitFile:
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts that a data set must have after reading; None = not checked.
+    """The expected counts of a data set. A count of None is not checked.
 
     train_rows       lines of the training file
     train_distinct   distinct lines of the training file
@@ -41,18 +41,18 @@ class DatasetSpec:
 
     name      the name that a user types
     title     a description in one line
-    files     role -> file. The roles train, valid and test have tab-separated subject, predicate, object. If
-              `labelled`, valid and test have a 4th column, 1 or -1; alternatively the roles valid_negatives and
-              test_negatives hold the negatives. If the roles entities and predicates exist, they list names and ids,
-              and the triples are ids: subject, object, predicate
+    files     role -> file. The files of train, valid and test have tab-separated columns: subject, predicate, object.
+              If `labelled`, valid and test have a 4th column, 1 or -1, or the files of valid_negatives and
+              test_negatives contain the negatives. If the roles entities and predicates exist, their files list names
+              and ids, and the triples consist of ids: subject, object, predicate
     labelled  whether valid and test have labelled negatives
     url       the public archive (zip) or, if `plain`, the public folder that contains the files
-    archives  the names of the archive in a mirror, in the order in which they are tried; a mirror of a `plain` data set
-              may hold the files instead
-    plain     whether the public host has single files instead of an archive
-    generate  writes the files into a folder, given a size and a seed
+    archives  possible names of the archive in a mirror, in the order of the attempts. A mirror of a `plain` data set
+              may contain the files instead
+    plain     whether the public host offers single files instead of an archive
+    generate  function of a folder, a size and a seed that writes the files into the folder
     folder    the folder of a user's own files
-    counts    the counts that the files must have
+    counts    the expected counts of the files
     """
 
     name: str
@@ -67,14 +67,14 @@ class DatasetSpec:
     counts: Counts = Counts()
 
     def identity(self) -> str:
-        """What determines the data, for a cache key: names, checksums and counts, no paths on this machine."""
+        """The identity of the data, for a cache key: names, checksums and counts, but no paths on this machine."""
         return repr((self.name, self.files, self.labelled, self.counts))
 
 
 def md5_of(path: Path) -> str:
-    """The file's md5 in hex, as public hosts publish it: a guard against damaged files, not against attacks.
+    """The md5 sum of a file in hex, as public hosts publish it. It detects damaged files, not attacks.
 
-    Raises InputError for a file that cannot be read.
+    Raises InputError if the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -84,12 +84,12 @@ def md5_of(path: Path) -> str:
 
 
 def find_dataset(name: str) -> DatasetSpec:
-    """The data set of that name, or the one in that folder.
+    """The data set with a registered name, or the data set in a folder.
 
     A folder contains train.txt, valid.txt (or dev.txt) and test.txt. It is labelled if the first line of the validation
     file has four columns. A registered name takes precedence over a folder of the same name.
 
-    Raises InputError for an unknown name, a folder that does not exist, and a folder without one of the files.
+    Raises InputError if the name is unknown, if the folder does not exist, or if the folder lacks one of the files.
     """
     folder = Path(name).expanduser()
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""CoDEx-M: a medium part of Wikidata with hard negatives that people verified."""
+"""CoDEx-M: a medium-sized part of Wikidata with hard negatives, verified by people."""
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.registries import DATASETS

@@ -1,4 +1,4 @@
-"""CoDEx-S: a small part of Wikidata with hard negatives that people verified."""
+"""CoDEx-S: a small part of Wikidata with hard negatives, verified by people."""
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.registries import DATASETS

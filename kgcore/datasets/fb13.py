@@ -1,4 +1,4 @@
-"""FB13: people of Freebase with labelled negatives."""
+"""FB13: people in Freebase, with labelled negatives."""
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.registries import DATASETS

@@ -1,4 +1,4 @@
-"""Verified files in a folder, from a public archive or folder, a mirror, or a generator."""
+"""Obtain the files of a data set from a public host, a mirror or a generator, and verify them."""
 
 import shutil
 import tempfile
@@ -35,16 +35,16 @@ def fetch(
     seed: int = 0,
     progress: Callable[[str], Progress] | None = None,
 ) -> Path:
-    """The folder with the verified files of a data set. Download and unpack, or generate, what is missing.
+    """Return the folder with the verified files of a data set. Download and unpack, or generate, missing files.
 
     root      the folder of all data sets; a lock in it makes concurrent calls safe
-    mirror    a folder, file:// or http(s):// URL with the archive or the files, instead of their public host
+    mirror    a folder, or a file:// or http(s):// URL, with the archive or the files. It replaces the public host
     size      number of people in a generated data set
     seed      seed of a generated data set
-    progress  makes a progress bar, given a title
+    progress  function of a title that makes a progress bar
 
-    The files appear all at once, by renaming a folder. Raises InputError if the archive or a file cannot be obtained,
-    if an archive is damaged or contains a path outside its folder, and if a checksum differs.
+    All files appear at the same time, because a complete folder is renamed. Raises InputError if the archive or a file
+    cannot be obtained, if an archive is damaged or contains a path outside its folder, or if a checksum differs.
     """
     if spec.folder is not None:
         return spec.folder
@@ -52,7 +52,7 @@ def fetch(
     target = root / name
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / f"{name}.lock"):
-        for leftover in root.glob(f".{name}-*"):  # of a process that was killed
+        for leftover in root.glob(f".{name}-*"):  # from a killed process
             shutil.rmtree(leftover)
         if spec.generate is None and target.is_dir() and not _problems(spec, target):
             return target
@@ -71,7 +71,7 @@ def fetch(
 
 
 def _problems(spec: DatasetSpec, folder: Path) -> dict[str, str]:
-    """Path -> problem of every file that is missing or differs from its checksum."""
+    """Path -> problem, for every file that is missing or has a wrong checksum."""
     problems = {}
     for file in spec.files.values():
         path = folder / file.path
@@ -83,7 +83,7 @@ def _problems(spec: DatasetSpec, folder: Path) -> dict[str, str]:
 
 
 class _AbsentError(InputError):
-    """A place answers, but does not have the file."""
+    """The mirror or the public host answers, but does not have the file."""
 
 
 def _collect(
@@ -91,7 +91,7 @@ def _collect(
 ) -> dict[str, Path | str]:
     """Copy the data set's files, unverified, into the folder `files`. Return the source of each file.
 
-    Files of a `plain` data set are taken one by one. Those that a mirror lacks come from an archive in the mirror.
+    Files of a `plain` data set are copied one by one. Files that a mirror lacks come from an archive in the mirror.
     """
     place = _place(mirror, _archives(spec)) if mirror else str(spec.url)
     came_from: dict[str, Path | str] = {}
@@ -144,10 +144,10 @@ def _obtain_archive(
 
 
 def _archives(spec: DatasetSpec) -> tuple[str, ...]:
-    """Return the names that the archive may have in a mirror; none if a data set of plain files states none.
+    """Return the possible names of the archive in a mirror.
 
-    Without `archives` the archive of other data sets has the name that their public URL ends with. Raises InputError if
-    the data set has no URL either.
+    The result is empty for a `plain` data set without `archives`. Any other data set without `archives` has one name,
+    the last part of its public URL. Raises InputError if such a data set has no URL.
     """
     if spec.archives or spec.plain:
         return spec.archives
@@ -161,7 +161,7 @@ def _archives(spec: DatasetSpec) -> tuple[str, ...]:
 
 
 def _place(mirror: str, archives: Sequence[str]) -> Path | str:
-    """Return the mirror as a folder or an http(s) URL. `archives`: names to mention in the error."""
+    """Return the mirror as a folder or an http(s) URL. The error message mentions the names in `archives`."""
     parsed = urlparse(mirror)
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
@@ -179,7 +179,7 @@ def _inside(place: Path | str, name: str) -> Path | str:
 
 
 def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str], Progress] | None) -> Path:
-    """The path of the file: in a mirror folder, or downloaded from the URL into the folder `into`."""
+    """Return the path of the file in a mirror folder, or download it from the URL into the folder `into`."""
     if isinstance(source, Path):
         if not source.is_file():
             raise _AbsentError(f"{source} does not exist")
@@ -202,7 +202,7 @@ def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str],
 
 
 class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
-    """Raises FileNotFoundError for a file that the server does not have, so that pooch does not try again."""
+    """Raises FileNotFoundError if the server does not have the file, so that pooch does not try again."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         try:
@@ -214,7 +214,7 @@ class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
 
 
 def _unpack(archive: Path, members: list[str], target: Path) -> None:
-    """Extract the members, and nothing else, into the target. Raises InputError for a bad archive."""
+    """Extract only the members into the target. Raises InputError if the archive is bad."""
     try:
         with zipfile.ZipFile(archive) as zipped:
             for name in zipped.namelist():

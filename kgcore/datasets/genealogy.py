@@ -1,9 +1,9 @@
-"""A generated world of families, complete by construction: every triple that is not a fact is false.
+"""A generated world of families. It is complete by construction: every triple that is not a fact is false.
 
 The world has counties of at most `COUNTY` people over four generations. No fact connects two counties. Therefore
-counties are generated one by one, in bounded memory, and one county determines the truth of a triple. A stated share of
-the facts is in no split, as in an open world. A labelled negative replaces the subject or the object of a fact by
-another entity of the same type and county, and is verified to be false.
+counties are generated one by one, in bounded memory, and one county determines the truth of a triple. A fixed share of
+the facts is in no split, as in an open world. A labelled negative is a fact whose subject or object is replaced by
+another entity of the same type and county. Each negative is verified to be false.
 """
 
 from collections.abc import Iterator
@@ -41,9 +41,9 @@ class County:
     """An independent part of the world. Ids are positions in `entities`.
 
     entities   names: people, then towns, then companies
-    facts      (n, 3) every true triple
-    split      (n,)   the split of each fact: a position in SHARES; the last one, hidden, is in no file
-    negatives  split -> (m, 3) verified false triples, one per fact of valid and test
+    facts      (n, 3) all true triples
+    split      (n,)   the split of each fact, as a position in SHARES. No file contains the last split, hidden
+    negatives  split -> (m, 3) verified false triples, one for each fact of valid and test
     """
 
     entities: npt.NDArray[np.str_]
@@ -89,7 +89,7 @@ def write_genealogy(folder: Path, size: int, seed: int) -> None:
 
 
 def _county(first: int, last: int, number: int, rng: np.random.Generator) -> County:
-    """The county of that number, with the people `first` to `last` - 1."""
+    """Generate county `number`, with the people `first` to `last` - 1."""
     people = last - first
     towns, companies = max(2, people // PEOPLE_PER_TOWN), max(2, people // PEOPLE_PER_COMPANY)
     parts = [np.arange(people), people + np.arange(towns), people + towns + np.arange(companies)]
@@ -107,12 +107,12 @@ def _county(first: int, last: int, number: int, rng: np.random.Generator) -> Cou
 
 @dataclass(frozen=True)
 class _Families:
-    """Who is related to whom in a county; ids of people are 0 to the number of people - 1.
+    """The relationships of the people in a county. The ids of people are 0 to the number of people - 1.
 
     parents            (n, 2) parent, child
-    family             (people,) the couple that a person was born to; -1 in the first generation
-    spouse             (people,) -1 for unmarried people
-    home, birthplace   (people,) towns
+    family             (people,) the couple of the parents of each person; -1 in the first generation
+    spouse             (people,) the spouse of each person; -1 for unmarried people
+    home, birthplace   (people,) towns of each person
     """
 
     parents: Ints
@@ -123,7 +123,7 @@ class _Families:
 
 
 def _families(people: int, towns: Ints, rng: np.random.Generator) -> _Families:
-    """Draw births, homes and marriages, generation by generation."""
+    """Draw births, homes and marriages for one generation after another."""
     generation = np.sort(np.arange(people) % GENERATIONS)
     female = rng.random(people) < 0.5
     family = np.full(people, -1)
@@ -154,7 +154,7 @@ def _families(people: int, towns: Ints, rng: np.random.Generator) -> _Families:
 
 
 def _jobs(home: Ints, towns: Ints, companies: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw the employer of every person, mostly in the town where the person lives, and the town of every company."""
+    """Draw the employer of every person, mostly in the home town of the person, and the town of every company."""
     seat = rng.choice(towns, len(companies))
     employer = rng.choice(companies, len(home))
     local = rng.random(len(home)) < 0.8
@@ -166,7 +166,7 @@ def _jobs(home: Ints, towns: Ints, companies: Ints, rng: np.random.Generator) ->
 
 
 def _facts(people: int, towns: Ints, companies: Ints, rng: np.random.Generator) -> Triples:
-    """Every true triple of a county, in random order."""
+    """All true triples of a county (n, 3), in random order."""
     drawn = _families(people, towns, rng)
     employer, seat = _jobs(drawn.home, towns, companies, rng)
     everyone, married = np.arange(people), np.flatnonzero(drawn.spouse >= 0)
@@ -204,7 +204,7 @@ def _join(left: Ints, right: Ints) -> Ints:
 
 
 def _falsify(facts: Triples, parts: list[Ints], kind: Ints, truth: TripleIndex, rng: np.random.Generator) -> Triples:
-    """One false triple per fact: replace the subject or the object by entities of its type until it is false."""
+    """Make one false triple per fact: replace its subject or object by entities of the same type until it is false."""
     false, column = facts.copy(), np.where(rng.random(len(facts)) < 0.5, 0, 2)
     wrong: Bools = np.ones(len(facts), dtype=bool)
     while wrong.any():

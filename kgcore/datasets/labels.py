@@ -1,4 +1,4 @@
-"""Newly labelled triples: how they are read, and how they join the validation split of a graph."""
+"""Read newly labelled triples, and put them into the validation split of a graph."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +15,10 @@ from kgcore.graph import KnowledgeGraph, Split
 
 
 def read_labels(path: Path) -> pd.DataFrame:
-    """The distinct triples of a file: subject, predicate, object, label (1 / 0); the index is the line number.
+    """The distinct triples of a file, with columns subject, predicate, object and label (1 / 0).
 
-    The file has four tab-separated columns, like a labelled split: subject, predicate, object, 1 or -1.
-    Raises InputError, with file and line, for faults and for a triple with both labels.
+    The index is the line number. The file has four tab-separated columns, like a labelled split: subject, predicate,
+    object, 1 or -1. Raises InputError, with file and line, if the file has faults or a triple has both labels.
     """
     frame, faults = read_triples(path, labelled=True)
     raise_faults(faults + validate(frame, True, path))
@@ -32,22 +32,23 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     """The graph with the labelled triples in its validation split. Train and test do not change.
 
     labelled  a table from `read_labels`
-    instead   True: they replace the validation triples. False: they are added to them. A validation split without
-              labelled negatives is always replaced, because its positives were not sampled like the new triples
+    instead   True: the labelled triples replace the validation triples. False: they are added to the validation
+              triples. A validation split without labelled negatives is always replaced, because its positives were
+              not sampled like the new triples
 
     Triples of train and test are left out, because they are not held out. A triple of valid gets its new label.
-    Replaced positives of valid stay known facts.
+    Replaced positives of valid remain known facts.
 
     The counts of the result:
 
     labels_rows                       all labelled triples
     labels_with_unseen                triples with an entity or a predicate that has no embedding
     labels_not_held_out               triples of train or test
-    labels_used                       triples that are put into the new validation split
-    labels_known                      used triples that valid already had with the same label
+    labels_used                       triples in the new validation split that come from `labelled`
+    labels_known                      used triples that the old validation split has with the same label
     valid_positives, valid_negatives  size of the new validation split, by label
 
-    Raises InputError if no triple can be used, and if the new validation split has no positives.
+    Raises InputError if no triple can be used, or if the new validation split has no positives.
     """
     triples, known = graph.number(labelled)
     unknown_examples = examples_of_unknown_names(labelled[~known], graph.entities, graph.predicates)
@@ -63,7 +64,7 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     true, false = graph.index(graph.valid.positives), graph.index(graph.valid.negatives)
     held = np.where(labels == 1, true.contains(triples), false.contains(triples))
     valid, facts = Split(triples, labels), graph.valid.positives
-    facts = facts[~graph.index(triples).contains(facts)]  # positives without a new label stay known facts
+    facts = facts[~graph.index(triples).contains(facts)]  # positives without a new label remain known facts
     if not instead and len(graph.valid.negatives):
         facts = graph.other_facts
         kept = ~graph.index(triples).contains(graph.valid.triples)

@@ -1,4 +1,4 @@
-"""From verified files to a `KnowledgeGraph`, with counts of what the files contain."""
+"""Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from kgcore.datasets.unknown_names import examples_of_unknown_names
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
-VOCABULARIES = ("entities", "predicates")  # roles of the files with names and ids, if the triples are ids
-# The largest share of a held-out split's positives that another split may contain, and of its negatives that its
-# positives may contain. Above it, one file is a copy of the other.
+VOCABULARIES = ("entities", "predicates")  # roles of the files with names and ids, if the triples consist of ids
+# Another split may contain at most this share of a held-out split's positives. A split's positives may contain at most
+# this share of its negatives. With a larger share, one file is a copy of the other.
 LARGEST_OVERLAP = 0.2
 
 
@@ -25,9 +25,9 @@ LARGEST_OVERLAP = 0.2
 class Prepared:
     """A graph and the counts of its files.
 
-    counts   name -> number: rows, duplicates, and triples with unseen entities or predicates of every split; positives
-             that two splits share; negatives that are true in a split
-    unknown split -> examples of its triples with a name that is not in train, for people
+    counts   name -> number: for every split its rows, duplicates, and triples with unseen entities or predicates;
+             shared positives of two splits; negatives that are true in a split
+    unknown  split -> examples, as text, of its triples with a name that is not in train
     """
 
     graph: KnowledgeGraph
@@ -41,9 +41,9 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     Duplicate rows are dropped. Held-out triples with an entity or predicate that is not in train are dropped, because
     they have no embedding. Vocabularies and splits are sorted, so the order of lines in a file has no effect.
 
-    Raises InputError for faults in the files (all in one message, with file and line), for counts that differ from the
-    declared ones, for a held-out split of which more than a fifth of the positives is in another split, and for a file
-    of negatives of which more than a fifth is in the positives.
+    Raises InputError if the files have faults (one message has all faults, with file and line), if a count differs from
+    the declared count, if another split contains more than a fifth of the positives of a held-out split, or if the
+    positives contain more than a fifth of a file of negatives.
     """
     frames = _read(spec, folder)
     rows, entities, predicates = _number(frames)
@@ -65,9 +65,9 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
 
 
 def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
-    """Every split as one table of names; triples from a file of negatives have the label -1.
+    """Read every split as one table of names. Triples from a file of negatives have the label -1.
 
-    Raises InputError with all faults of all files.
+    Raises InputError, with all faults of all files, if a file has a fault.
     """
     read = _reader(spec, folder)
     tables: dict[str, pd.DataFrame] = {}
@@ -100,7 +100,7 @@ def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Path, bool], tuple[pd.DataFrame, list[str]]]:
-    """The function that reads a file of triples, given its path and whether it has a column of labels."""
+    """The function that reads a file of triples. Its arguments are the path, and whether the file has labels."""
     if not set(VOCABULARIES) <= set(spec.files):
         return read_triples
     entities, predicates = (read_vocabulary(folder / spec.files[role].path) for role in VOCABULARIES)
@@ -119,9 +119,9 @@ def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index,
 
 
 def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
-    """Count the duplicates of a split, the positives that two splits share, and the triples with both labels.
+    """Count the duplicates of each split, the shared positives of two splits, and the triples with both labels.
 
-    Raises InputError if a held-out split is mostly a copy of another.
+    Raises InputError if two splits share more than `LARGEST_OVERLAP` of the positives of a held-out split.
     """
     distinct = {name: np.unique(part, axis=0) for name, part in rows.items()}
     true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
@@ -143,7 +143,10 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
 
 
 def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]) -> Split:
-    """The sorted distinct rows of a split whose entities and predicates are in train, with the numbers of train."""
+    """The sorted distinct rows of a split whose entities and predicates are in train, as ids of the training graph.
+
+    Raises InputError if the result has no positives.
+    """
     rows = np.unique(rows, axis=0)
     seen = _known(rows, entity_ids, predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
@@ -156,13 +159,13 @@ def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, coun
 
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
-    """Whether the entities and the predicate of each row are in train (n,)."""
+    """Whether train has the entities and the predicate of each row (n,)."""
     known: Bools = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
     return known
 
 
 def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
-    """Raise InputError for a count that differs from the declared one."""
+    """Raise InputError if a count differs from the declared count."""
     wanted = spec.counts
     found = {
         "train_rows": counts["train_rows"],

@@ -1,4 +1,4 @@
-"""Reading triples, as tab-separated names or as ids of vocabularies. Every fault has its file and line."""
+"""Read triples that consist of tab-separated names or of ids. Every fault states its file and line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +16,10 @@ COLUMNS = ("subject", "predicate", "object")
 def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
     """The file as a table of strings, and its faults.
 
-    The columns are subject, predicate, object and, if `labelled`, label; the index is the line number, from 1. A line
-    with another number of columns is a fault, and is not in the table.
+    The columns are subject, predicate, object and, if `labelled`, label. The index is the line number, from 1. A line
+    with a wrong number of columns is a fault, and is not in the table.
 
-    Raises InputError for a file that is missing, empty or not UTF-8.
+    Raises InputError if the file is missing, empty or not UTF-8.
     """
     names = [*COLUMNS, "label"] if labelled else list(COLUMNS)
     data = _read_text(path, f"it must have {len(names)} tab-separated columns").encode()
@@ -32,7 +32,7 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(data),
-            # In one block, so that a refused line has its number.
+            # One block, so that each refused row has its line number.
             read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(len(data), 1)),
             parse_options=pa.csv.ParseOptions(
                 delimiter="\t",
@@ -58,17 +58,17 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names of a data set's ids: `names` maps an id, as the file writes it, to its name."""
+    """The names that belong to the ids of a data set. `names` maps an id, as text from the file, to its name."""
 
     path: Path
     names: dict[str, str]
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """The file's names: the first line is a count, every other line is name, tab, id.
+    """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id.
 
-    Raises InputError, with file and line, for a wrong count, for a line with another number of columns, and for an id
-    or a name that is empty or occurs twice.
+    Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id
+    or a name is empty or occurs twice.
     """
     rows, faults = _read_counted(path, ("name", "id"), "\t")
     names: dict[str, str] = {}
@@ -86,12 +86,12 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def read_numbered(path: Path, entities: Vocabulary, predicates: Vocabulary) -> tuple[pd.DataFrame, list[str]]:
-    """The file of ids as a table of names, and its faults, as `read_triples` returns them.
+    """Read a file of ids as a table of names, and return the table and the faults like `read_triples`.
 
-    The first line is a count, every other line is subject, object, predicate, separated by white space (the layout of
-    OpenKE and TransC). A line with an id that is in no vocabulary is a fault, and is not in the table.
+    The first line is a count, and every other line is subject, object, predicate, separated by white space (the layout
+    of OpenKE and TransC). A line with an unknown id is a fault, and is not in the table.
 
-    Raises InputError as `read_triples` does.
+    Raises InputError if the file is missing, empty or not UTF-8.
     """
     rows, faults = _read_counted(path, ("subject", "object", "predicate"), None)
     lines, triples = [], []
@@ -115,8 +115,11 @@ def read_numbered(path: Path, entities: Vocabulary, predicates: Vocabulary) -> t
 def _read_counted(
     path: Path, columns: tuple[str, ...], separator: str | None
 ) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """The lines after the first, numbered and split, and the faults: a first line that is not their count, and lines
-    with another number of columns, which are left out."""
+    """The lines after the first one, as pairs of line number and fields, and the faults.
+
+    Two faults exist: a first line that is not the count of the lines, and a line with a wrong number of columns. Such a
+    line is left out.
+    """
     head, *lines = _read_text(path, "it must have a line with a count, and as many lines after it").rstrip().split("\n")
     faults = []
     if head.strip() != str(len(lines)):
@@ -134,7 +137,10 @@ def _read_counted(
 
 
 def _read_text(path: Path, requirement: str) -> str:
-    """The file's text. Raises InputError if the file is missing or not UTF-8, or empty: then it says `requirement`."""
+    """The text of a file. Raises InputError if the file is missing, not UTF-8, or empty.
+
+    requirement  the expected content, for the message on an empty file
+    """
     try:
         data = path.read_bytes()
     except OSError as error:

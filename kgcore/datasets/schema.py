@@ -1,4 +1,4 @@
-"""The schemas of tables of triples, checked with pandera. All faults are reported at once, each with its line."""
+"""The schemas of tables of triples, for checks with pandera. A check reports all faults, each with its line."""
 
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from pandera.typing import Series
 
 
 class TriplesSchema(pa.DataFrameModel):
-    """Three columns of text that is not empty."""
+    """Triples: three columns of non-empty text."""
 
     subject: Series[str] = pa.Field(str_length={"min_value": 1})
     predicate: Series[str] = pa.Field(str_length={"min_value": 1})

@@ -1,7 +1,7 @@
 """Unknown entities and predicates: names that the training split does not have.
 
-A triple with an unknown name has no embedding, so it can be neither scored nor calibrated. It is dropped. The texts
-that tell a user about such triples are made here.
+A triple with an unknown name has no embedding and cannot be scored or calibrated. Therefore it is dropped. This module
+makes the texts about such triples for users.
 """
 
 from collections.abc import Collection
@@ -14,9 +14,9 @@ MOST_EXAMPLES = 3
 def examples_of_unknown_names(
     frame: pd.DataFrame, entities: Collection[str], predicates: Collection[str]
 ) -> tuple[str, ...]:
-    """The unknown names of the first MOST_EXAMPLES triples, as `line 17: unknown entity 'x'`.
+    """The unknown names of the first MOST_EXAMPLES triples, each as `line 17: unknown entity 'x'`.
 
-    frame                 triples with at least one unknown name each; columns subject, predicate, object; the index is
+    frame                 triples that each have an unknown name, in columns subject, predicate, object. The index is
                           the line number
     entities, predicates  the known names
     """
@@ -33,6 +33,6 @@ def examples_of_unknown_names(
 
 
 def describe_unknown_names(count: int, examples: Collection[str]) -> str:
-    """How many triples have an unknown name, with examples: `2 with a name that is not in train (line 3: ...)`."""
+    """The count of triples with an unknown name, and examples: `2 with a name that is not in train (line 3: ...)`."""
     shown = "; ".join(examples) + ("; ..." if count > len(examples) else "")
     return f"{count:,} with a name that is not in train" + (f" ({shown})" if examples else "")

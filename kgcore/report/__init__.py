@@ -1,5 +1,5 @@
-"""Reports of results. Nothing here measures anything.
+"""Reports of results. This folder measures nothing.
 
-results.py and summary.py hold what was measured, as it is stored in JSON, columns.py which metrics a table shows.
-markdown.py and ensembles.py make tables, plots.py figures, and page.py an HTML page.
+results.py and summary.py hold the measured results and convert them to JSON. columns.py selects the metrics of a table.
+markdown.py and ensembles.py make tables, plots.py makes figures, and page.py makes an HTML page.
 """

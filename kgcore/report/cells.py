@@ -1,11 +1,11 @@
-"""What the comparison with the paper needs of a pipeline's summary."""
+"""Convert the summary of a pipeline into the results for the comparison with the paper."""
 
 from kgcore.report.summary import PipelineSummary, RelationSummary
 from kgcore.reproduction.result import BASELINE, CellResult, RelationThresholds
 
 
 def cell_result(summary: PipelineSummary) -> CellResult:
-    """The results of a cell of the reproduction, given the summary of its pipeline."""
+    """The results of one cell of the reproduction, from the summary of its pipeline."""
     return CellResult(
         run_id=summary.pipeline,
         metrics={(row.negatives or BASELINE, row.calibrator): row.metrics for row in summary.results.rows},

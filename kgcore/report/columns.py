@@ -4,7 +4,7 @@ from kgcore.metrics.catalogue import every_metric, metric_names
 
 
 def first_table() -> tuple[str, ...]:
-    """The columns of the first and of small tables: the headline metrics, and sharpness among them.
+    """The columns of the first table and of small tables: the headline metrics and sharpness.
 
     Sharpness is shown wherever calibration is, because a constant probability is calibrated but useless.
     """
@@ -13,23 +13,23 @@ def first_table() -> tuple[str, ...]:
 
 
 def headline() -> tuple[str, ...]:
-    """The metrics by which everything is compared."""
+    """The metrics for every comparison."""
     return metric_names("headline")
 
 
 def leading() -> tuple[str, ...]:
-    """One metric or more for each family, the headline first, where there is room for few."""
+    """One or more metrics of each family, the headline first, for places with little room."""
     metrics = every_metric()
     return tuple(name for name in metric_names("headline", "calibration", "discrimination") if metrics[name].leading)
 
 
 def overview() -> tuple[str, ...]:
-    """The metrics of a pipeline's own MLflow run: the first table, and the leading metrics of other families."""
+    """The metrics of the pipeline's own MLflow run: the first table, and the leading metrics of other families."""
     return tuple(dict.fromkeys((*first_table(), *leading())))
 
 
 def further_tables() -> dict[str, tuple[str, ...]]:
-    """The tables below the first one: the sentence above each, and its columns."""
+    """The tables after the first table: the sentence above a table -> its columns."""
     return {
         "Calibration: are the probabilities right? Lower is better.": metric_names("calibration"),
         "Discrimination: do true triples have higher probabilities? Higher is better, except for sharpness.": (
@@ -39,6 +39,6 @@ def further_tables() -> dict[str, tuple[str, ...]]:
 
 
 def title(name: str) -> str:
-    """A metric's name for people; the name without underscores if no such metric is registered."""
+    """The title of a metric for readers. For an unregistered metric, its name without underscores."""
     metric = every_metric().get(name)
     return metric.title if metric else name.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The reproduction as one HTML page: the paper's value, ours and the difference in every cell."""
+"""The reproduction as one HTML page. Every cell has the paper's value, our value and the difference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: the heads of the columns that name a row, those of the columns with values, and the rows.
+    """A table: the heads of the columns with row names, the heads of the columns with values, and the rows.
 
-    body  for each row its names, and its entries
-    note  what readers must know of the paper's values, or ''
+    body  for each row its names and its entries
+    note  a note for readers about the paper's values, or ''
     """
 
     title: str
@@ -62,8 +62,8 @@ def comparison_page(
     """The page as HTML.
 
     frame     the output of `side_by_side`
-    figures   title -> figure, shown at the end
-    failures  run -> a sentence with the reason of its failure
+    figures   title -> figure, at the end of the page
+    failures  run -> a sentence with the reason for its failure
     """
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = resources.files(__package__).joinpath("comparison.html.j2").read_text(encoding="utf-8")
@@ -109,7 +109,7 @@ def _grid(title: str, table: str, frame: pd.DataFrame) -> Grid:
 
 
 def _entry(row: Mapping[Any, Any] | None) -> Entry:
-    """The cell of a row of the frame; an empty one without a row."""
+    """The entry for a row of the frame. It is empty if the row is None."""
     if row is None:
         return Entry()
     ours, paper, metric = row["ours"], row["paper"], row["metric"]

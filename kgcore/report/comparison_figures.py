@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
-    """Title -> figure of a metric over base rates, eta or k; our values are solid lines, the paper's are dashed."""
+    """Title -> figure of a metric over base rates, eta or k. Our lines are solid, and the paper's lines are dashed."""
     figures = {}
     rates = frame[frame["table"] == "base-rate"].assign(axis="base_rate")
     sizes = frame[frame["table"] == "sensitivity"]

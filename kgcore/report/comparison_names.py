@@ -1,4 +1,4 @@
-"""Names for readers: of tables, models, losses, metrics and calibrators in the reproduction's page and figures."""
+"""Names of tables, models, losses, metrics and calibrators for readers of the reproduction's page and figures."""
 
 TITLES = {
     "results": "Results: calibration with ground truth and synthetic negatives",
@@ -30,5 +30,5 @@ NAMES = {
 
 
 def name(key: object) -> str:
-    """The name of a key for readers; a number as short as possible."""
+    """The name of a key for readers. A number has its shortest form."""
     return f"{key:g}" if isinstance(key, float) else NAMES.get(str(key), str(key).replace("_", " "))

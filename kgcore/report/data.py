@@ -1,4 +1,4 @@
-"""How a report names the counts of a data set, and which settings of the data it shows."""
+"""The names of the counts of a data set in a report, and the settings that the report shows."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ OVERLAPS = {
 
 
 def count_title(name: str) -> str:
-    """The name of a count for people: `train rows with unknown names` for `train_with_unseen`."""
+    """The name of a count for readers: `train rows with unknown names` for `train_with_unseen`."""
     part, _, rest = name.partition("_")
     if part in PARTS and rest in TITLES:
         return f"{part} {TITLES[rest]}"

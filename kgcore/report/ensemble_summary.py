@@ -12,9 +12,9 @@ from kgcore.report.results import Results
 class MemberSummary:
     """A member of an ensemble.
 
-    name              unique among the members; the rows of the results have it
+    name              unique name of the member, also in the rows of the results
     model, loss, seed settings of its training
-    train, calibrate  MLflow run ids
+    train, calibrate  MLflow run ids of the two stages
     model_id          MLflow's id of the embedding model
     """
 
@@ -32,7 +32,7 @@ class PooledSummary:
     """One ensemble.
 
     weights   member -> its weight in the pool
-    disputed  the disagreement of its members, and its error where they agree and where they disagree
+    disputed  the disagreement of the members, and the error of the ensemble on agreed and on disputed triples
     """
 
     weights: dict[str, float]
@@ -51,9 +51,9 @@ class EnsembleSummary:
     members    the members, in the order of the pools' weights
     pools      names of the opinion pools
     ensembles  label, such as `ground_truth.linear`, -> the ensemble
-    notes      sentences that a reader must know
+    notes      important sentences for readers
     results    a row for each member and each pool
-    run        MLflow run id; '' before it is known
+    run        MLflow run id; '' while it is unknown
     """
 
     dataset: str
@@ -65,11 +65,11 @@ class EnsembleSummary:
     run: str = ""
 
     def pooled(self, negatives: str, pool: str) -> PooledSummary:
-        """The ensemble of a pool that was fitted on these negatives."""
+        """The ensemble of a pool, fitted on these negatives."""
         return self.ensembles[f"{negatives}.{pool}"]
 
     def to_json(self) -> dict[str, Any]:
-        """{dataset, members, pools, ensembles, notes, metrics, intervals, run}; without run before it is known."""
+        """{dataset, members, pools, ensembles, notes, metrics, intervals, run}; without run while it is unknown."""
         return {
             "dataset": self.dataset,
             "members": [asdict(member) for member in self.members],
@@ -82,7 +82,7 @@ class EnsembleSummary:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "EnsembleSummary":
-        """Read what `to_json` gives."""
+        """Read the output of `to_json`."""
         return cls(
             dataset=data["dataset"],
             members=tuple(MemberSummary(**member) for member in data["members"]),

@@ -1,4 +1,4 @@
-"""Ensembles beside their members: the parts of a table, and the table in Markdown."""
+"""Tables of ensembles and their members: the parts of a table, and the table in Markdown."""
 
 from kgcore.report.columns import first_table
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -19,7 +19,7 @@ def ensemble_markdown(summary: EnsembleSummary) -> str:
 
 
 def column_heads(summary: EnsembleSummary) -> list[str]:
-    """The heads of the columns with numbers: metrics, and the weights in each pool."""
+    """The heads of the columns with numbers: the metrics, and the weights in each pool."""
     return [words(metric) for metric in first_table()] + [f"{words(pool)}, weight" for pool in summary.pools]
 
 
@@ -35,7 +35,7 @@ def weight_cells(summary: EnsembleSummary, negatives: str, name: str) -> list[st
 
 
 def disputes(summary: EnsembleSummary, negatives: str) -> list[str]:
-    """A sentence for each ensemble on its members' disagreement and its error."""
+    """A sentence for each ensemble about the disagreement of its members and its error."""
     pools = [(pool, summary.pooled(negatives, pool).disputed) for pool in summary.pools]
     return [
         f"{words(pool)}: members disagree by {own.disagreement:.4f} nats; Brier score "

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs no other file."""
+"""The report, as one self-contained HTML file."""
 
 import io
 import threading
@@ -33,8 +33,8 @@ def page(
     """The page as HTML.
 
     summary   the results of the evaluation
-    audits    corruptions -> the audit of the validation corruptions; synthetic, ground_truth -> the audit of the scores
-              that calibrators were fitted on
+    audits    corruptions -> audit of the validation corruptions; synthetic, ground_truth -> audit of the scores on
+              which calibrators were fitted
     figures   title -> figure
     counts    the data set's counts
     settings  stage -> its settings

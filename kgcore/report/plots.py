@@ -21,22 +21,26 @@ STYLES = (
     ("o-", ""),
     ("s--", "////"),
     ("^:", "...."),
-)  # markers, lines and hatches: of the first six calibrators, of the next six, ...
+)  # markers, lines and hatches: for the first six calibrators, for the next six, ...
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of that size in inches. Matplotlib takes half a second to load, so only drawing imports it."""
+    """An empty figure of `width` by `height` inches.
+
+    Matplotlib takes half a second to load. Therefore only functions that draw import it.
+    """
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
-    """Observed share of true triples against predicted probability, with 95 % Wilson bands; below it, the share of
-    triples in each bin.
+    """Reliability diagram: observed share of true triples over predicted probability, with 95 % Wilson bands.
 
-    measured  name -> what was measured. Each calibrator has its own colour; from the seventh on, colours repeat with
-              other markers, lines and hatches.
+    A lower plot shows the share of triples in each bin.
+
+    measured  name -> measured results. Each of the first six calibrators has its own colour. From the seventh, colours
+              repeat with other markers, lines and hatches.
     """
     figure = new_figure(6.4, 7.2)
     diagram, histogram = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
@@ -61,7 +65,7 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
 
 
 def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
-    """A diagram for each kind of negatives, with all of its calibrators and the uncalibrated scores."""
+    """A reliability diagram for each kind of negatives, with all its calibrators and the uncalibrated scores."""
     titles = {"ground_truth": "calibrated with labelled negatives", "synthetic": "calibrated with synthetic negatives"}
     figures = {}
     for negatives in sorted({label.rpartition(".")[0] for label in measured} - {""}):

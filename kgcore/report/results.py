@@ -1,4 +1,4 @@
-"""Measured metrics as a table with one row per calibrator: for reports, and as JSON."""
+"""Measured metrics as a table with one row per calibrator, for reports and for JSON."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from kgcore.metrics.catalogue import highest_best, ranked
 class Row:
     """The metrics of one calibrator.
 
-    negatives   what it was fitted on: ground_truth or synthetic; '' for a baseline, which is not fitted
-    calibrator  its name; in an ensemble's results the name of a member or of a pool
-    metrics     name -> value; those that are not defined are missing
-    intervals   metric -> (low, high)
+    negatives   negatives of the fit: ground_truth or synthetic; '' for a baseline, which is not fitted
+    calibrator  name of the calibrator; in the results of an ensemble, name of a member or of a pool
+    metrics     name -> value; undefined metrics are missing
+    intervals   metric -> interval (low, high)
     """
 
     negatives: str
@@ -29,7 +29,7 @@ class Row:
         return f"{self.negatives}.{self.calibrator}" if self.negatives else self.calibrator
 
     def texts(self, columns: Iterable[str]) -> list[str]:
-        """The metrics as text with four digits; `-` for a missing metric, for example if a later version added it."""
+        """The metrics as text with four digits. A missing metric is `-`, for example if a later version added it."""
         return [f"{self.metrics[name]:.4f}" if name in self.metrics else "-" for name in columns]
 
 
@@ -41,7 +41,7 @@ class Results:
 
     @classmethod
     def of(cls, measured: Mapping[str, Measured]) -> "Results":
-        """The results of an evaluation: calibrator label -> what was measured."""
+        """The results of an evaluation: calibrator label -> measured results."""
         rows = []
         for label, result in measured.items():
             negatives, _, name = label.rpartition(".")
@@ -55,24 +55,24 @@ class Results:
 
     @property
     def negatives(self) -> list[str]:
-        """The negatives that calibrators were fitted on, in the order of the rows."""
+        """The negatives of the fitted calibrators, in the order of the rows."""
         return list(dict.fromkeys(row.negatives for row in self.fitted))
 
     def only(self, negatives: str) -> "Results":
-        """The rows of the calibrators that were fitted on these negatives."""
+        """The rows of the calibrators with a fit on these negatives."""
         return Results(tuple(row for row in self.fitted if row.negatives == negatives))
 
     def row(self, negatives: str, calibrator: str) -> Row:
-        """The row of a calibrator; negatives is '' for a baseline. Raises KeyError if there is no such row."""
+        """The row of a calibrator. `negatives` is '' for a baseline. Raises KeyError if the row does not exist."""
         for row in self.rows:
             if (row.negatives, row.calibrator) == (negatives, calibrator):
                 return row
         raise KeyError(f"{negatives}.{calibrator}" if negatives else calibrator)
 
     def best(self) -> dict[str, float]:
-        """Metric -> its best value over the fitted calibrators, for metrics that have a better and a worse value.
+        """Metric -> its best value over the fitted calibrators, for metrics with a better direction.
 
-        Baselines do not count: the calibration error of the base rate is 0, but its probabilities say nothing.
+        Baselines are excluded: the calibration error of the base rate is 0, but its probabilities are not informative.
         """
         highest, found = highest_best(), dict[str, float]()
         for metric in ranked():
@@ -82,7 +82,7 @@ class Results:
         return found
 
     def best_fitted(self) -> Row | None:
-        """The fitted calibrator with the lowest Brier score; None if there is no fitted calibrator."""
+        """The row of the fitted calibrator with the lowest Brier score; None without a fitted calibrator."""
         return min(self.fitted, key=lambda row: (row.metrics["brier"], row.label), default=None)
 
     def to_json(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Results:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Results":
-        """Read what `to_json` gives; earlier versions wrote no intervals. Other keys are ignored."""
+        """Read the output of `to_json`. Earlier versions wrote no intervals. Other keys are ignored."""
         rows = []
         for name, group in data["metrics"].items():
             ends = data.get("intervals", {}).get(name, {})
@@ -110,7 +110,7 @@ class Results:
 
 
 def _grouped(rows: list[Row]) -> tuple[Row, ...]:
-    """Baselines first, then the rows of the negatives that come first, and so on."""
+    """The baselines, then the other rows grouped by negatives, in the order of first occurrence."""
     order = ["", *dict.fromkeys(row.negatives for row in rows)]
     return tuple(sorted(rows, key=lambda row: order.index(row.negatives)))
 

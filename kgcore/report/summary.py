@@ -1,4 +1,4 @@
-"""The summary of an evaluation and of a pipeline, and its JSON: summary.json and the output of `kgcal run --json`."""
+"""The summaries of an evaluation and of a pipeline, and their JSON in summary.json and from `kgcal run --json`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,9 +11,9 @@ from kgcore.report.results import Results
 
 @dataclass(frozen=True)
 class RelationSummary:
-    """What was measured for one relation.
+    """The measured results for one relation.
 
-    name         its name
+    name         name of the relation
     decisions    the decisions of per-relation thresholds
     reliability  the reliability of each calibrator; None in summaries of earlier versions
     """
@@ -43,8 +43,10 @@ def summarise_relations(
 ) -> tuple[RelationSummary, ...]:
     """The summary of each relation.
 
-    names  of all predicates, by number
-    decisions, reliability  of the same relations, in the same order. Raises ValueError for different lengths.
+    names                   names of all predicates; the index is the id
+    decisions, reliability  results for the same relations, in the same order
+
+    Raises ValueError if `decisions` and `reliability` have different lengths.
     """
     pairs = zip(decisions, reliability, strict=True)
     return tuple(RelationSummary(names[own.predicate], own, reliable) for own, reliable in pairs)
@@ -55,10 +57,10 @@ class Summary:
     """The results of an evaluation.
 
     results                metrics and intervals of every calibrator
-    accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
-    ranks                  mr, mrr, hits_at_N -> metric of the filtered ranks
+    accuracy_per_relation  rule (learned, median) -> accuracy of per-relation thresholds
+    ranks                  mr, mrr, hits_at_N -> value of the metric of the filtered ranks
     relations              results for each relation
-    notes                  sentences that a reader must know
+    notes                  important sentences for readers
     """
 
     results: Results
@@ -78,7 +80,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Summary":
-        """Read what `to_json` gives. Other keys are ignored."""
+        """Read the output of `to_json`. Other keys are ignored."""
         return cls(
             results=Results.from_json(data),
             accuracy_per_relation=data["accuracy_per_relation"],
@@ -90,14 +92,14 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineSummary(Summary):
-    """The results of a pipeline: those of its evaluation, and what made them.
+    """The results of a pipeline: the results of its evaluation, and their origin.
 
-    dataset, model, loss, seed  what was trained on what
+    dataset, model, loss, seed  data set, model, loss and seed of the training
     runs      stage -> MLflow run id
-    seconds   stage -> duration in seconds of the run that executed it
-    reused    the stages that were not executed for this pipeline but re-used
-    report    path of the report; '' if it is not known
-    pipeline  MLflow run id of the pipeline; '' before it is known
+    seconds   stage -> duration, in seconds, of the run that executed the stage
+    reused    stages with results from earlier runs, not executed for this pipeline
+    report    path of the report; '' if it is unknown
+    pipeline  MLflow run id of the pipeline; '' while it is unknown
     """
 
     dataset: str

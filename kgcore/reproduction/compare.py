@@ -1,4 +1,4 @@
-"""The paper's values and ours, side by side: one tidy table. Every table, figure and finding selects rows of it."""
+"""The paper's values and our values in one tidy table. Every table, figure and finding selects rows of it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,18 +25,18 @@ METRICS_OF_TABLE = {
 _KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate"]
 _KEY += ["published_eta", "published_k"]
 _OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", "published_eta", "published_k"]
-_RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the published figure has the median rule
+_RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the published figure uses the median rule
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One of our figures, with the key of the published one.
+    """One of our figures, with the key of the published figure.
 
     study                       name of the published study
-    eta, k                      sizes of our run
-    published_eta, published_k  sizes under which the paper publishes the figure
-    ours                        the value; NaN if the run has failed
-    relation                    name of a relation, for thresholds; else ''
+    eta, k                      eta and k of our run
+    published_eta, published_k  eta and k of the figure in the paper
+    ours                        our value; NaN if the run has failed
+    relation                    name of the relation for a threshold; else ''
     """
 
     table: str
@@ -60,15 +60,16 @@ class Figure:
 
 
 def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResult]) -> pd.DataFrame:
-    """A row per figure, with COLUMNS: the paper's value in `paper` (NaN if it published none), ours in `ours`.
+    """One row per figure, with COLUMNS. `paper` is the paper's value (NaN if not published), and `ours` is our value.
 
-    results  cell -> the results of its run; a cell that is missing has failed, and its `ours` is NaN
+    grid     table -> its cells
+    results  cell -> results of its run. A missing cell has failed, and its `ours` is NaN
     """
     rows = [row for table, cells in grid.items() for cell in cells for row in _figures(table, cell, results.get(cell))]
     ours = pd.DataFrame(rows, columns=_OURS)  # the columns exist even if every run has failed
     ours = ours.astype({"base_rate": float, "published_eta": int, "published_k": int, "ours": float})
     paper = read_paper().rename(columns={"value": "paper", "eta": "published_eta", "k": "published_k"})
-    # The base-rate files do not name their loss: it is the multiclass NLL, according to the published settings.
+    # The base-rate files do not name their loss. According to the published settings, it is the multiclass NLL.
     paper.loc[paper["study"] == "base_rate", "loss"] = "multiclass_nll"
     frame = ours.merge(paper, on=_KEY, how="left", validate="many_to_one")
     frame["note"] = frame["note"].fillna("")
@@ -76,9 +77,9 @@ def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResu
 
 
 def _figures(table: str, cell: Cell, result: CellResult | None) -> Iterator[Figure]:
-    """The figures of a cell in a table."""
+    """The figures of a cell in a table. The result is None if the run has failed."""
     study = {"base-rate": "base_rate", "sensitivity": cell.varied}.get(table, "main")
-    if cell.dataset in UNLABELLED:  # published with the study of base rates only; ranks do not depend on the rate
+    if cell.dataset in UNLABELLED:  # published only in the base-rate study; ranks do not depend on the rate
         study = "base_rate"
     train = cell.configs.train
     figure = Figure(
@@ -106,7 +107,7 @@ def _figures(table: str, cell: Cell, result: CellResult | None) -> Iterator[Figu
 
 
 def _calibrators(table: str, metric: str, cell: Cell) -> list[tuple[str, str]]:
-    """(negatives, calibrator) of every figure that a table has of a metric."""
+    """The pairs (negatives, calibrator) of all figures of a metric in a table."""
     if metric in ("mr", "mrr", "hits_at_10"):
         return [(BASELINE, "")]
     kinds = ("synthetic",) if cell.dataset in UNLABELLED else ("ground_truth", "synthetic")
@@ -124,7 +125,7 @@ def _value(result: CellResult, negatives: str, calibrator: str, metric: str) -> 
 
 
 def _thresholds(figure: Figure, result: CellResult | None) -> Iterator[Figure]:
-    """Threshold and accuracy of every relation by both rules; the paper publishes no number of them."""
+    """The threshold and accuracy of every relation by both rules. The paper publishes no numbers for them."""
     for relation in result.relations if result else ():
         for calibrator, rule in _RULES.items():
             for metric, values in (("threshold", relation.thresholds), ("accuracy", relation.accuracies)):

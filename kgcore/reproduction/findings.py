@@ -5,12 +5,12 @@ import pandas as pd
 from kgcore.reproduction.paper import NOT_HELD_OUT
 
 PROPER = ("brier", "log_loss")
-TOLERANCE = 0.01  # a proper score may exceed the paper's by this much
+TOLERANCE = 0.01  # a proper score may exceed the paper's score by at most this value
 _RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied"]
 
 
 def findings(frame: pd.DataFrame) -> list[str]:
-    """The sentences that the rows of `side_by_side` can support."""
+    """The findings for which `frame`, the output of `side_by_side`, has the needed rows."""
     rows = frame[frame["metric"].isin([*PROPER, "mrr"]) & frame["ours"].notna()]
     rows = rows.drop_duplicates(["run_id", "negatives", "calibrator", "metric"])
     brier = rows[rows["metric"] == "brier"].pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
@@ -19,13 +19,13 @@ def findings(frame: pd.DataFrame) -> list[str]:
 
 
 def worse_than_paper(frame: pd.DataFrame, by: float = TOLERANCE) -> pd.DataFrame:
-    """The calibrated proper scores that exceed the paper's by more than `by`, the largest difference first."""
+    """The calibrated proper scores that exceed the paper's scores by more than `by`, the largest difference first."""
     rows = _proper(frame)
     return rows[rows["difference"] > by].sort_values("difference", ascending=False)
 
 
 def _proper(frame: pd.DataFrame) -> pd.DataFrame:
-    """The calibrated proper scores for which the paper has a held-out value, and their difference from that value."""
+    """The calibrated proper scores with a held-out value in the paper, and their difference from that value."""
     kept = frame["metric"].isin(PROPER) & frame["negatives"].isin(["ground_truth", "synthetic"])
     rows = frame[kept & frame["paper"].notna() & frame["ours"].notna() & (frame["note"] != NOT_HELD_OUT)]
     rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
@@ -78,7 +78,7 @@ def _isotonic(brier: pd.DataFrame) -> str:
 
 
 def _ranks(rows: pd.DataFrame) -> str:
-    """Over all runs, and within each data set: only there do all Brier scores have the same test set."""
+    """Ranks over all runs, and within each data set. Only Brier scores within a data set share their test set."""
     ours, theirs = (_mrr_and_brier(rows, of) for of in ("ours", "paper"))
     if len(ours) < 4:
         return ""
@@ -90,7 +90,7 @@ def _ranks(rows: pd.DataFrame) -> str:
 
 
 def _mrr_and_brier(rows: pd.DataFrame, of: str) -> pd.DataFrame:
-    """The MRR and the best isotonic Brier score of every run, `of` ours or the paper."""
+    """The MRR and the best isotonic Brier score of every run, from the column `of`: ours or paper."""
     runs = rows.set_index(_RUN)
     mrr = runs[runs["metric"] == "mrr"][of]
     fitted = runs[(runs["metric"] == "brier") & (runs["calibrator"] == "isotonic")]

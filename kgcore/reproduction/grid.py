@@ -1,4 +1,4 @@
-"""The runs behind the paper's tables and figures."""
+"""The runs for the paper's tables and figures."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from kgcore.errors import InputError
 
 LOSSES = ("self_adversarial", "pairwise", "nll", "multiclass_nll")
 UNLABELLED = ("fb15k-237", "wn18rr")
-LABELLED = ("wn11", "fb13", "yago39k")  # with labelled negatives
+LABELLED = ("wn11", "fb13", "yago39k")  # data sets with labelled negatives
 BASE_RATES = tuple(round(0.05 * step, 2) for step in range(1, 20))
 SIZES_OF_UNLABELLED = {"fb15k-237": (30, 350), "wn18rr": (20, 200)}  # eta and k of the published models
 ETAS = (1, 5, 10, 20, 50, 100)
@@ -19,10 +19,10 @@ TABLES = ("results", "losses", "classification", "base-rate", "sensitivity", "ra
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the pipeline, by the paper's names for it.
+    """One run of the pipeline, with the names of the paper.
 
-    varied  the size that the sensitivity study varies, eta or k; else ''
-    eta, k  the published sizes; a preset may replace a size that is not varied
+    varied  the quantity that the sensitivity study varies, eta or k; else ''
+    eta, k  the published values. A preset may replace a value that is not varied
     """
 
     dataset: str
@@ -45,7 +45,7 @@ class Cell:
         return PipelineConfigs(
             prepare=PrepareConfig(dataset=self.dataset),
             train=train,
-            # As in the paper, except that known facts are filtered.
+            # The corruptions of the paper, but without known facts.
             corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both"),
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         )
@@ -57,7 +57,7 @@ class Cell:
 
 
 def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
-    """The runs that a table needs, for the given data sets or, if none is given, for all data sets of that table."""
+    """The runs that a table needs for the given data sets. Without data sets, all data sets of the table are used."""
     labelled = [name for name in LABELLED if name in (datasets or LABELLED)]
     unlabelled = [name for name in UNLABELLED if name in (datasets or UNLABELLED)]
     if table in ("results", "classification"):
@@ -87,7 +87,7 @@ def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
 
 
 def grid(tables: tuple[str, ...], datasets: tuple[str, ...], preset: str) -> dict[str, list[Cell]]:
-    """Table -> its runs; `all` means every table. Raises InputError for an unknown name, and if no run is left."""
+    """Table -> its runs. `all` means every table. Raises InputError if a name is unknown, or if no run is left."""
     for table in tables:
         if table not in ("all", *TABLES):
             raise InputError(f"unknown table {table!r}: the known ones are {', '.join(('all', *TABLES))}")

@@ -1,4 +1,4 @@
-"""The authors' unrounded results, as published with the paper's code: paper.csv, one figure per row."""
+"""The authors' unrounded results, published with the paper's code. paper.csv has one figure per row."""
 
 from importlib.resources import files
 from typing import ClassVar
@@ -21,10 +21,10 @@ class PaperSchema(pa.DataFrameModel):
     """One published figure per row. All columns except `value` and `note` together are its key.
 
     study       main: every model and loss; base_rate, eta, k: the study that varies this quantity
-    dataset     as registered in kgcore.datasets
-    model       as registered in kgcore.models; convkb on WN11 only
-    loss        as registered in kgcore.losses; '' in the base-rate study, whose files do not name it
-    negatives   what the calibrator was fitted on; none: a baseline, or ranks
+    dataset     name in kgcore.datasets
+    model       name in kgcore.models; convkb only on WN11
+    loss        name in kgcore.losses; '' in the base-rate study, because its files do not name the loss
+    negatives   negatives of the calibrator's fit; none for a baseline and for ranks
     calibrator  platt: the authors' mini-batch fit; platt_exact: their exact sigmoid fit; isotonic;
                 uncalibrated: the sigmoid of the score; base_rate: the stated base rate for every triple;
                 per_relation: a threshold per relation, the median of its validation scores; '' for ranks
@@ -32,8 +32,8 @@ class PaperSchema(pa.DataFrameModel):
                 threshold of the relation), and the filtered ranks of the test positives mr, mrr, hits_at_10
     base_rate   the stated share of positives: 0.05 to 0.95 in the base-rate study, else 0.5
     eta, k      corruptions per positive in training, embedding size
-    value       unrounded
-    note        'not held out' if the published code measured on the files that it fitted on, else ''
+    value       the unrounded value
+    note        'not held out' if the published code measured on the files of the fit, else ''
     """
 
     study: Series[str] = pa.Field(isin=STUDIES)

@@ -1,9 +1,9 @@
-"""The results of a run that tables and figures of the paper need."""
+"""The results of one run for the tables and figures of the paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-BASELINE = "none"  # what a baseline was calibrated on
+BASELINE = "none"  # the negatives of a baseline, which is not fitted
 
 
 @dataclass(frozen=True)

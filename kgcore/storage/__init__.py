@@ -1,7 +1,7 @@
-"""The formats of artifacts: parquet for tables, safetensors for tensors, JSON for parameters, CSV for the trials of a
-search. Never a pickle.
+"""Read and write artifacts in fixed formats, without pickle.
 
-One file per kind of artifact. Each has a `write_` function, which takes a path, and a `read_` function, which returns
+Tables are parquet, tensors are safetensors, parameters are JSON, and the trials of a search are CSV. Each kind of
+artifact has its own module. A module has a `write_` function, which takes a path, and a `read_` function, which returns
 an equal object.
 """
 

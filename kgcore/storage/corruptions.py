@@ -9,7 +9,7 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
-    """Write one table with the corruptions of all splits: s, p, o, source, split."""
+    """Write the corruptions of all splits as one table with columns s, p, o, source, split."""
     columns = spo_columns(np.concatenate([c.triples for c in made.values()]))
     columns["source"] = np.concatenate([c.source for c in made.values()])
     columns["split"] = np.repeat(list(made), [len(c.triples) for c in made.values()])
@@ -18,7 +18,7 @@ def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
 
 
 def read_corruptions(path: Path) -> dict[str, Corruptions]:
-    """Read what `write_corruptions` wrote: split -> corruptions."""
+    """Read the output of `write_corruptions`: split -> corruptions."""
     table, metadata = read_table(path)
     triples, made = triples_of(table), {}
     for split, dropped in metadata["dropped"].items():

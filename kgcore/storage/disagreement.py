@@ -1,4 +1,4 @@
-"""The disagreement of ensembles' members as a parquet table."""
+"""The disagreement of the members of ensembles as a parquet table."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_disagreement(path: Path, triples: Triples, columns: dict[str, Floats]) -> None:
-    """Write s, p, o, and the disagreement of each ensemble's members, in nats."""
+    """Write the columns s, p, o, and a column for each ensemble with the disagreement of its members, in nats."""
     write_table(path, spo_columns(triples) | columns)
 
 
 def read_disagreement(path: Path) -> tuple[Triples, dict[str, Floats]]:
-    """The triples (n, 3), and by ensemble the disagreement (n,), that `write_disagreement` wrote."""
+    """Read the output of `write_disagreement`: the triples (n, 3), and ensemble -> disagreement (n,) in nats."""
     table, _ = read_table(path)
     return triples_of(table), {name: column for name, column in table.items() if name not in ("s", "p", "o")}

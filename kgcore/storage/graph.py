@@ -13,7 +13,7 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
-    """Write entities.parquet, predicates.parquet (name; the row is the number), and a table for each split."""
+    """Write entities.parquet and predicates.parquet (names; the row is the id), and a table for each split."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):
         pq.write_table(pa.table({"name": pa.array(names, pa.string())}), folder / f"{name}.parquet")
@@ -26,7 +26,7 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
 
 
 def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
-    """Read what `write_graph` wrote; test=False: leave the test split empty and its file unread."""
+    """Read the output of `write_graph`. With test=False, the test split is empty and its file is not read."""
     names = {n: read_names(folder / f"{n}.parquet") for n in ("entities", "predicates")}
     splits: dict[str, Any] = {}
     for name in SPLITS:
@@ -41,6 +41,6 @@ def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
 
 
 def read_names(path: Path) -> list[str]:
-    """Read the names of entities or of predicates, from one of the two files that `write_graph` wrote for them."""
+    """Read the names of entities or predicates from entities.parquet or predicates.parquet of `write_graph`."""
     names: list[str] = pq.read_table(path)["name"].to_pylist()
     return names

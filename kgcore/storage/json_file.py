@@ -1,14 +1,14 @@
-"""JSON files that people can read, and the version of all formats."""
+"""Readable JSON files, and the version of all formats."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1  # increase it when a format changes: it is part of every cache key
+FORMAT = 1  # part of every cache key; increase it when a format changes
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON that people can read."""
+    """Write a value as readable JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 

@@ -12,12 +12,12 @@ from kgcore.storage.json_file import read_json, write_json
 
 
 def write_measured(path: Path, measured: dict[str, Measured]) -> None:
-    """Metrics, their intervals and the reliability bins of every calibrator as JSON."""
+    """Write the metrics, their intervals and the reliability bins of every calibrator as JSON."""
     write_json(path, {label: _plain(result) for label, result in measured.items()})
 
 
 def read_measured(path: Path) -> dict[str, Measured]:
-    """Read what `write_measured` wrote; earlier versions wrote no intervals."""
+    """Read the output of `write_measured`. Earlier versions wrote no intervals."""
     measured = {}
     for label, result in read_json(path).items():
         bins = {name: np.array(column) for name, column in result.pop("reliability").items()}

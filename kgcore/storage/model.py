@@ -1,6 +1,6 @@
-"""A trained model: safetensors for its tables, JSON for its parameters.
+"""A trained model, with its tables as safetensors and its parameters as JSON.
 
-Torch takes more than a second to load, so only these functions import it.
+Torch takes more than a second to load. Therefore only these functions import it.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ def write_model(folder: Path, trained: "TrainedModel") -> None:
 
 
 def read_model(folder: Path) -> "TrainedModel":
-    """Read what `write_model` wrote."""
+    """Read the output of `write_model`."""
     from safetensors.torch import load_file
 
     from kgcore.models.base import Embeddings

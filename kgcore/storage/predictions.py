@@ -10,7 +10,7 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write s, p, o, label, weight, score, and a column q.LABEL for each calibrator; accuracies are in the metadata."""
+    """Write s, p, o, label, weight, score, and q.LABEL for each calibrator. The metadata contains accuracies."""
     columns = spo_columns(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
     columns |= {"weight": predictions.weights, "score": predictions.scores}
     columns |= {f"q.{label}": q for label, q in predictions.probabilities.items()}
@@ -24,7 +24,7 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
 
 
 def read_predictions(path: Path) -> Predictions:
-    """Read what `write_predictions` wrote."""
+    """Read the output of `write_predictions`."""
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
     q = {name.removeprefix("q."): column for name, column in table.items() if name.startswith("q.")}

@@ -9,14 +9,14 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_scores(path: Path, table: ScoreTable) -> None:
-    """Write s, p, o, label, score, split, origin; the fingerprints of model and data set are in the metadata."""
+    """Write s, p, o, label, score, split, origin. The metadata contains the fingerprints of model and data set."""
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset})
 
 
 def read_scores(path: Path) -> ScoreTable:
-    """Read what `write_scores` wrote."""
+    """Read the output of `write_scores`."""
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
     return ScoreTable(triples_of(table), labels, table["score"], table["split"], table["origin"], **metadata)

@@ -1,4 +1,4 @@
-"""Parquet tables: the columns of triples, and what else an artifact needs as JSON in the file's metadata."""
+"""Parquet tables with the columns of triples, and with other values of an artifact as JSON in the file's metadata."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def write_table(path: Path, columns: dict[str, Any], metadata: dict[str, Any] | 
 
 
 def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Columns by name, and the metadata that `write_table` wrote."""
+    """Read the output of `write_table`: name -> column, and the metadata."""
     table = pq.read_table(path)
     columns = {name: table[name].to_numpy() for name in table.column_names}
     for name, column in columns.items():

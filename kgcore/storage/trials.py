@@ -1,4 +1,4 @@
-"""The trials of a search as a CSV table, which a spreadsheet opens."""
+"""The trials of a search as a CSV table for spreadsheets."""
 
 import json
 from pathlib import Path
@@ -8,12 +8,12 @@ import pandas as pd
 
 
 def write_trials(path: Path, table: pd.DataFrame) -> None:
-    """A row for each trial. Mappings, such as the shares of strategies, are written as JSON."""
+    """Write a row for each trial. Mappings, such as the shares of strategies, are written as JSON."""
     table.map(lambda value: json.dumps(value) if isinstance(value, dict) else value).to_csv(path, index=False)
 
 
 def read_trials(path: Path) -> pd.DataFrame:
-    """The table `write_trials` wrote."""
+    """Read the output of `write_trials`."""
     table = pd.read_csv(path, dtype={"reason": str}).fillna({"reason": ""})
     for name in table.columns:
         if table[name].map(_is_mapping).any():
@@ -26,5 +26,5 @@ def _is_mapping(value: Any) -> bool:
 
 
 def _mapping(value: Any) -> Any:
-    """A mapping from its JSON; what is no mapping as it is."""
+    """The mapping from its JSON text. Any other value is returned unchanged."""
     return json.loads(value) if _is_mapping(value) else value

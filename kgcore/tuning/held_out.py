@@ -1,4 +1,4 @@
-"""The validation triples that a search measures on, and their cross-fitted probabilities."""
+"""The validation triples for the measurements of a search, and their cross-fitted probabilities."""
 
 from dataclasses import dataclass
 
@@ -20,9 +20,9 @@ class HeldOut:
     """Validation triples in two halves.
 
     triples    (n, 3)
-    labels     (n,) 1 for positives, 0 for negatives or for the corruptions that replace them
-    second     (n,) whether a triple is in the second half
-    base_rate  weighted share of positives if corruptions replace negatives; None if the negatives are labelled
+    labels     (n,) 1 for positives, 0 for labelled negatives or for the corruptions that replace them
+    second     (n,) True if a triple is in the second half
+    base_rate  weighted share of positives, in (0, 1), if corruptions replace negatives; None if negatives are labelled
     """
 
     triples: Triples
@@ -32,11 +32,11 @@ class HeldOut:
 
     @property
     def weights(self) -> Weights:
-        """(n,): ones if the negatives are labelled, else weights that make the share of positives the base rate."""
+        """Weights (n,): ones if negatives are labelled, else weights that make the share of positives the base rate."""
         return np.ones(len(self.labels)) if self.base_rate is None else base_rate_weights(self.labels, self.base_rate)
 
     def cross_fitted(self, scores: Scores) -> Probabilities:
-        """Scores (n,) -> probabilities (n,); an isotonic calibrator that is fitted on one half predicts the other."""
+        """Scores (n,) -> probabilities (n,). An isotonic calibrator, fitted on one half, predicts the other half."""
         q = np.empty(len(scores))
         for measured in (self.second, ~self.second):
             q[measured] = Isotonic.fit(self._sample(scores, ~measured)).predict(scores[measured])
@@ -50,16 +50,17 @@ class HeldOut:
 
 
 def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng: np.random.Generator) -> HeldOut:
-    """The labelled validation triples in two halves; without labelled negatives the positives and their corruptions.
+    """The labelled validation triples in two halves.
 
-    A corruption is in the same half as its positive.
+    If the graph has no labelled negatives, the halves contain the positives and their corruptions. A corruption is in
+    the same half as its positive.
 
-    config     the corruptions, which are drawn with the seed of this config
+    config     settings and seed of the corruptions
     base_rate  share of positives among positives and corruptions, in (0, 1); not used if negatives are labelled
-    rng        draws the halves
+    rng        random numbers for the halves
 
-    Raises InputError for a graph with a test split, for fewer than two triples of a label, and for corruptions that a
-    model draws, because they would differ between trials.
+    Raises InputError if the graph has a test split, if a label has fewer than two triples, or if a model draws the
+    corruptions, because such corruptions differ between trials.
     """
     if len(graph.test):
         raise InputError(f"the graph {graph.name} has a test split: a search must not see one, so remove it")
@@ -88,7 +89,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
 
 
 def halves(labels: Labels, rng: np.random.Generator) -> Bools:
-    """Labels (n,) -> whether each row is in the second half (n,): a random half of the rows of each label."""
+    """Labels (n,) -> mask of the second half (n,), a random half of the rows of each label."""
     second = np.zeros(len(labels), dtype=bool)
     for label in (0, 1):
         rows = rng.permutation(np.flatnonzero(labels == label))

@@ -19,10 +19,11 @@ RANKED = 500  # number of validation positives for the MRR
 
 
 class Objective:
-    """The figures of a model on the validation split; a search improves the one that is called `metric`.
+    """The figures of a model on the validation split. A search improves the figure with the name `metric`.
 
-    brier, log_loss  of cross-fitted isotonic probabilities: fitted on one half, measured on the other, both ways
-    accuracy         of the decision q > 0.5 with the same probabilities
+    brier, log_loss  scores of cross-fitted isotonic probabilities. Each half is measured with a calibrator that is
+                     fitted on the other half
+    accuracy         accuracy of the decision q > 0.5 with the same probabilities
     mrr              filtered mean reciprocal rank of a sample of the positives; measured only if it is the metric
 
     Selection by cross-fitting: Stone, "Cross-Validatory Choice and Assessment of Statistical Predictions", 1974.
@@ -31,8 +32,13 @@ class Objective:
     def __init__(
         self, graph: KnowledgeGraph, metric: str, config: CorruptConfig, base_rate: float, rng: np.random.Generator
     ) -> None:
-        """`config` and `base_rate` apply to the corruptions that replace labelled negatives; `rng` draws the halves and
-        the sample of positives. Raises InputError for an unknown metric, and as `held_out` does."""
+        """Draw the two halves and the sample of positives.
+
+        config, base_rate  arguments of `held_out`, for the corruptions that replace labelled negatives
+        rng                random numbers for the halves and the sample
+
+        Raises InputError if the metric is unknown or if `held_out` raises it.
+        """
         if metric not in OBJECTIVES:
             raise InputError(f"unknown metric {metric!r}: the known ones are {', '.join(OBJECTIVES)}")
         self.metric, self.held_out, self._known = metric, held_out(graph, config, base_rate, rng), graph.known
@@ -40,7 +46,7 @@ class Objective:
         self._ranked = rng.permutation(positives)[:RANKED]
 
     def measure(self, trained: TrainedModel) -> dict[str, float]:
-        """Every figure by its name. Raises FitError if a score of the model is not a finite number."""
+        """Name -> figure of the model. Raises FitError if a score of the model is not finite."""
         held = self.held_out
         scores = trained.score(held.triples)
         if not np.isfinite(scores).all():

@@ -1,4 +1,4 @@
-"""Where the progress of a trial goes while it runs."""
+"""The receiver of a trial's progress while the trial runs."""
 
 from collections.abc import Mapping
 
@@ -18,4 +18,4 @@ class Record:
         """Called with the figures that the objective measured after that epoch."""
 
     def ended(self, state: str) -> None:
-        """Called at the end of a trial that is complete or pruned. Any other trial ends with an exception."""
+        """Called at the end of a complete or pruned trial. Any other trial ends with an exception."""

@@ -1,4 +1,4 @@
-"""The search: trials of a study that a file keeps, so that a search can be resumed, and shared by processes.
+"""The search runs the trials of a study. A file keeps the study, so processes can resume and share a search.
 
 The tree-structured Parzen estimator draws the trials (Bergstra et al., "Algorithms for Hyper-Parameter Optimization",
 NIPS 2011), the first ten at random. A trial is measured after a quarter, a half and three quarters of its epochs, and
@@ -28,22 +28,22 @@ from kgcore.tuning.record import Record
 from kgcore.tuning.space import Space
 from kgcore.tuning.study import begun, completed, requeue, requeue_abandoned
 
-PARTS = 4  # a trial is measured after each of so many equal parts of its epochs
+PARTS = 4  # number of equal parts of a trial's epochs; the trial is measured after each part
 
 
 class TimeIsUp(BaseException):
-    """The time of a search ends during a trial. No Exception, so that nothing that handles errors catches it."""
+    """The time of a search ends during a trial. It is no Exception, so error handlers do not catch it."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a search goes on, and the seed of its trials.
+    """The length of a search, and the seed of its trials.
 
-    total    number of trials that the study must have, including those of earlier calls and of other processes
-    seconds  after this time no trial begins, and the running trial is queued again for the next call; a search always
-             goes on until one trial is complete
-    seed     determines a trial together with the number and the results of the trials before it, so that a resumed
-             search finds what an uninterrupted one finds
+    total    planned number of trials in the study, including the trials of earlier calls and of other processes
+    seconds  time limit in seconds. After it no trial begins, and the running trial is queued again for the next call.
+             A search without a complete trial continues after the limit until one trial is complete
+    seed     seed of the trials. The seed and the number and results of the earlier trials determine a trial. Therefore
+             a resumed search has the same trials as an uninterrupted search
     """
 
     total: int
@@ -67,12 +67,15 @@ def search(
     """Run trials until the study has the planned number or the time is up. Return whether Ctrl-C ended the search.
 
     graph        the training graph, without a test split, as for the objective
-    open_record  opens the record of a trial, given its number and settings; it stays open while the trial runs
-    lock         is held while a trial is drawn: one lock for all processes that share the study
-    lives        whether a process still runs a trial that the study calls running; any other is queued again
+    open_record  function of a trial's number and settings that opens its record. The record is open while the trial
+                 runs
+    lock         lock for all processes that share the study. The search holds it while it draws a trial
+    lives        function that returns True if a process still runs a trial in the state running. Other trials in this
+                 state are queued again
 
-    A trial that raises FitError, because its loss diverges, counts as failed, and the search goes on. Raises
-    KeyboardInterrupt if no trial is complete yet, and any other exception of a trial, which is then queued again.
+    A trial with a diverging loss raises FitError. It counts as failed, and the search continues. Raises
+    KeyboardInterrupt if Ctrl-C is pressed before a trial is complete. Raises any other exception of a trial, and queues
+    the trial again.
     """
     ends = time.monotonic() + plan.seconds
     while True:
@@ -99,7 +102,7 @@ def search(
 
 
 def _draw(study: Study, trial: Trial, space: Space, seed: int, before: int) -> TrainConfig:
-    """Draw the settings of a trial that `before` others precede, and keep them in the study."""
+    """Draw the settings of the trial after `before` others, and store the settings in the study."""
     [trial_seed] = np.random.SeedSequence([seed, before]).generate_state(1).tolist()
     study.sampler = TPESampler(seed=trial_seed)  # Optuna draws when a value is suggested
     config = space.suggest(trial)
@@ -149,7 +152,7 @@ def _run(
 
 @contextmanager
 def _ensure_end(study: Study, trial: Trial) -> Iterator[None]:
-    """Ensure that the study learns how a trial ends: failed with a reason, or queued again."""
+    """If a trial ends with an exception, mark it in the study as failed with a reason (FitError), or queue it again."""
     try:
         yield
     except FitError as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from optuna import Trial
 
 Settings = dict[str, bool | float | str | dict[str, float]]  # training settings by name
-Drawn = dict[str, bool | float | str]  # what a trial draws: a number, or the name of a choice
+Drawn = dict[str, bool | float | str]  # values that a trial draws: a number, or the name of a choice
 
 LEARNING_RATES = (1e-3, 0.3)
 LP_WEIGHTS = (1e-4, 10.0)
@@ -39,7 +39,7 @@ GIVEN = "given"  # the choice of `base`, if it is not in CHOICES
 
 @dataclass(frozen=True)
 class Space:
-    """The ranges of the searched settings. All other settings keep the value of `base`, where a search starts.
+    """The ranges of the searched settings. A search starts at `base`, and other settings keep their value in `base`.
 
     learning_rate      0.001 to 0.3, log scale
     regulariser        p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, log scale
@@ -53,8 +53,9 @@ class Space:
     inverse_relations  without, with
     cohort_weight      0 to 1, in steps of 0.25
 
-    A range or a choice without the value of `base` is extended to include it, except for `most_epochs`. Numbers on a
-    log scale are rounded to three digits, so that a command line can be copied.
+    If a range or the choices of a setting lack the value of `base`, they are extended to include it. The limit
+    `most_epochs` is never extended. Numbers on a log scale are rounded to three digits, so that a command line can be
+    copied.
     """
 
     base: TrainConfig
@@ -84,7 +85,7 @@ class Space:
         return replace(base, **changed)  # type: ignore[arg-type]
 
     def start(self) -> Drawn:
-        """What `suggest` must draw for the settings of `base`, with at most `most_epochs` epochs."""
+        """The draws for which `suggest` returns the settings of `base`, with at most `most_epochs` epochs."""
         base, drawn = self.base, Drawn()
         for name in self.searched:
             if name == "regulariser":
@@ -96,10 +97,11 @@ class Space:
         return drawn
 
     def starts(self) -> list[Drawn]:
-        """What the first trials draw: the settings of `base`, and then each of its neighbours.
+        """The draws of the first trials: the settings of `base`, and then each of its neighbours.
 
-        A neighbour differs in one setting: a number is halved or doubled if that is within its range, a step is one
-        further, or a choice is another one. Most of the ranges trains no useful model; `base` is known to train one.
+        A neighbour differs in one setting. A number is halved or doubled, within its range. A setting with steps moves
+        by one step. A choice changes to another choice. Most settings in the ranges train no useful model. `base` is
+        known to train one.
         """
         first, found = self.start(), list[Drawn]()
         for name, value in first.items():
@@ -108,7 +110,7 @@ class Space:
         return [first, *found]
 
     def _neighbours(self, name: str, value: bool | float | str) -> list[bool | float | str]:
-        """The values next to one that a trial draws."""
+        """The neighbours of one drawn value of the setting `name`."""
         if isinstance(value, str):
             return [choice for choice in self._choices(name) if choice not in (value, "none")]
         if name in STEPS:
@@ -116,7 +118,7 @@ class Space:
             at = steps.index(value)
             return [*steps[max(at - 1, 0) : at], *steps[at + 1 : at + 2]]
         if name == "lp_weight" and not self.base.lp_weight:
-            return []  # without a power the weight has no effect
+            return []  # without a power p the weight has no effect
         low, high = self._range(name)
         return [near for near in (type(value)(value * 2), type(value)(value / 2)) if low <= near <= high]
 
@@ -136,30 +138,30 @@ class Space:
         }[name]
 
     def _steps(self, name: str) -> list[float]:
-        """The values of a setting that has steps, including the value of `base`."""
+        """The values of a setting with steps, including the value of `base`."""
         if name == "dropout" and not MODELS.get(self.base.model).can_drop:
             return [0.0]
         return sorted({*STEPS[name], getattr(self.base, name)})
 
     def _choices(self, name: str) -> dict[str, Settings]:
-        """Choice -> its settings, including those of `base`."""
+        """Choice -> its settings, including the settings of `base`."""
         own = self._values(name)
         return CHOICES[name] if own in CHOICES[name].values() else CHOICES[name] | {GIVEN: own}
 
     def _own(self, name: str) -> str:
-        """The name of the choice that `base` has made."""
+        """The name of the choice in `base`."""
         own = self._values(name)
         return next(choice for choice, values in self._choices(name).items() if values == own)
 
     def _values(self, name: str) -> Settings:
-        """The settings of `base` that a choice determines; empty for a power without a weight."""
+        """The settings of `base` that a choice determines. The result is empty for a power without a weight."""
         if name == "lp_power" and not self.base.lp_weight:
             return {}
         return {setting: getattr(self.base, setting) for setting in next(reversed(CHOICES[name].values()))}
 
 
 def _around(limits: tuple[float, float], value: float | None) -> tuple[float, float]:
-    """The range, extended to include the value if there is one."""
+    """The range, extended to include the value unless the value is None."""
     return limits if value is None else (min(limits[0], value), max(limits[1], value))
 
 
@@ -168,5 +170,5 @@ def _middle(limits: tuple[float, float]) -> float:
 
 
 def _rounded(value: float, given: float) -> float:
-    """The value rounded to three digits, except for a value that was given."""
+    """The value, rounded to three digits unless it is the given value."""
     return value if value == given else float(f"{value:.3g}")

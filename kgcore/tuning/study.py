@@ -1,4 +1,4 @@
-"""A study: the trials of a search, kept in a file with their results and the queue of trials to run."""
+"""A study: a file with the trials of a search, their results, and the queue of trials to run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,19 +23,19 @@ _NAME = "tune"
 def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = (), anew: bool = False) -> Study:
     """Return the study in a SQLite file, and create both if they do not exist. The caller holds the study's lock.
 
-    metric  the objective of `kgcore.config.choices.OBJECTIVES`: it decides the direction of the search
+    metric  name of the objective in `kgcore.config.choices.OBJECTIVES`. It decides the direction of the search
     starts  settings of the first trials of a new study
-    anew    replace the study that exists by a new one
+    anew    True: replace an existing study by a new study
 
-    A new file gets its name when it is complete: a process that is killed while it creates the study leaves none.
+    A new file gets its name when it is complete. Therefore a process that is killed during creation leaves no study.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path.parent.mkdir(parents=True, exist_ok=True)
     if anew or not path.exists():
         partial = path.with_name(f".{path.name}.partial")
-        _remove_database(partial)  # of a process that was killed
+        _remove_database(partial)  # from a killed process
         _load_study(partial, metric, starts, keep_open=False)
-        _remove_database(path)  # with its journal, which SQLite would otherwise apply to the new file
+        _remove_database(path)  # and its journal, because SQLite otherwise applies the journal to the new file
         partial.rename(path)
     return _load_study(path, metric, starts)
 
@@ -75,17 +75,17 @@ def begun(study: Study) -> list[FrozenTrial]:
 
 
 def running(study: Study) -> list[FrozenTrial]:
-    """The trials that run, and those whose process ended without a word."""
+    """The trials in the state running, including trials whose process ended without a report."""
     return study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
 
 
 def completed(study: Study) -> list[FrozenTrial]:
-    """The trials that trained all their epochs."""
+    """The complete trials: all their epochs are trained."""
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def requeue(study: Study, number: int) -> None:
-    """End a trial so that it does not count, and queue its values again. Do nothing if the trial has ended."""
+    """End a trial so that it does not count, and queue its values again. A trial that has ended does not change."""
     trial = study.get_trials(deepcopy=False)[number]
     if not trial.state.is_finished():
         study.tell(number, state=TrialState.FAIL)
@@ -105,7 +105,7 @@ def config_of(trial: FrozenTrial) -> TrainConfig:
 
 
 def best(study: Study) -> FrozenTrial:
-    """The complete trial with the best value. Raises FitError with the reasons of failure if no trial is complete."""
+    """The complete trial with the best value. Raises FitError, with the failure reasons, if no trial is complete."""
     if not completed(study):
         reasons = dict.fromkeys(trial.user_attrs["reason"] for trial in begun(study) if "reason" in trial.user_attrs)
         raise FitError(f"no trial is complete: {'; '.join(reasons) or 'all were pruned'}")
@@ -119,12 +119,12 @@ class TrialRow:
     trial        number in the study, from 0
     state        complete, pruned, failed or running
     value        the figure that the search improves; None while the trial has no value
-    epochs_done  epochs after which the figures were last measured
-    seconds      duration of the trial; None while it runs
-    reason       why the trial failed, else ''
-    run          id of the MLflow run that recorded the trial, else ''
+    epochs_done  number of epochs before the last measurement of the figures
+    seconds      duration of the trial in seconds; None while it runs
+    reason       reason of the failure, '' if the trial has not failed
+    run          id of the MLflow run of the trial, '' without a run
     figures      every figure of the objective
-    settings     training settings; None if a process ended before it drew them
+    settings     training settings; None if the process ended before the draw
     """
 
     trial: int
@@ -162,5 +162,5 @@ def trial_rows(study: Study) -> list[TrialRow]:
 
 
 def trials_table(study: Study) -> pd.DataFrame:
-    """`trial_rows` as a table, as trials.csv has it: a row per trial, `TrialRow.columns` as columns."""
+    """The table for trials.csv: a row for each trial of `trial_rows`, with the columns of `TrialRow.columns`."""
     return pd.DataFrame([row.columns() for row in trial_rows(study)])
