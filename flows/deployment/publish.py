@@ -59,7 +59,10 @@ def publish_stage(ref: StageRef) -> None:
 
 
 def publish_reproduction(made: Reproduction) -> None:
-    """Publish a reproduction: findings and failures. The table has at most MOST_ROWS of our and the paper's figures."""
+    """Publish a reproduction: findings and failures.
+
+    The table has at most MOST_ROWS rows, with our figures beside the paper's.
+    """
     if current_flow_run() is None:  # nothing is published, so the figures need not be read
         return
     frame = pd.read_csv(made.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})

@@ -32,7 +32,9 @@ def as_task(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator that makes a function a Prefect task of that name, for direct calls from a flow run.
 
     Other calls run the plain function: calls outside a flow run, and calls inside another task, for example in a cell
-    of a grid. Calls outside a flow run need no Prefect server. Prefect's result cache is off because MLflow is the cache.
+    of a grid. Calls outside a flow run need no Prefect server.
+
+    Prefect's result cache is off because MLflow is the cache.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

@@ -31,11 +31,11 @@ HEADERS = {  # in the order of the columns
     "when": "when",
     "run": "run",
 }
-# A narrow table drops `when` first. Then it drops these columns if all rows agree; a line below the table shows their
-# values.
+# In a narrow terminal, the table drops `when` first. Then it drops these columns if all rows agree; a line below the
+# table shows their values.
 DROPPED_IF_CONSTANT = ("training_strategy", "calibration_strategy", "base_rate", "k", "loss", "negatives")
 SHORTEN_RUNS = "shorten the run ids"
-# At last it drops these columns in this order, until the table fits with cells that wrap at spaces. It never drops the
+# Finally it drops these columns in this order, until the table fits with cells that wrap at spaces. It never drops the
 # metric that rows are compared by.
 DROPPED = (SHORTEN_RUNS, "mrr", "run", "accuracy", "log_loss", "ece", "brier", *DROPPED_IF_CONSTANT, "differs")
 SHORT_RUN = 8  # characters of a shortened run id
