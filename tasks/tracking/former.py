@@ -1,4 +1,4 @@
-"""Translate settings that runs of earlier versions recorded to the names of this version."""
+"""Rename settings that runs of earlier versions recorded under other names to the names of this version."""
 
 from collections.abc import Mapping
 

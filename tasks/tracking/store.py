@@ -23,7 +23,7 @@ METRICS_PER_CALL = 1000  # MLflow's limit
 
 
 class Store(Reader):
-    """A tracking store that can be read and written."""
+    """A tracking store. It reads and writes runs, artifacts and models."""
 
     _outermost_is_open = False  # whether this process has opened a run without a parent
 
