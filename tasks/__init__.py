@@ -5,6 +5,6 @@ flows/, mathematics in kgcore/.
 
 import os
 
-# torch reads this variable when it is loaded, which is later. OpenMP's threads spin while they wait. Two trainings on
-# the same cores then block each other: 20 to 160 ms per step instead of 10. Short spins do not slow a single training.
+# torch reads this variable when it is imported, which happens later. Waiting OpenMP threads spin. Two trainings on the
+# same cores then block each other: 20 to 160 ms per step instead of 10. Short spins do not slow a single training.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")

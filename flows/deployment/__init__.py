@@ -1,11 +1,11 @@
-"""What makes flows into Prefect deployments. The flows themselves are in flows/*.py.
+"""Turn flows into Prefect deployments. The flows are in flows/*.py.
 
 deployments.py  the list of deployments with their schedules; makes prefect.yaml. Stages come from tasks/stages/table.py
 flow.py         the decorator of every flow, with its heartbeat
 parameters.py   the types of the form fields
 names.py        names of flow runs
 runners.py      Prefect task runners by name
-publish.py      what a flow run shows of its results in the Prefect UI
+publish.py      the results that a flow run shows in the Prefect UI
 
 flows/local/deploy.py sends the deployments to the server of `kgcal up`.
 """

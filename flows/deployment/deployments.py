@@ -42,7 +42,7 @@ class Deployment:
     cron: str | None = None
 
     def yaml(self) -> str:
-        """Its entry in prefect.yaml."""
+        """Return its entry in prefect.yaml."""
         lines = [f"name: {self.name}", f"entrypoint: {self.entrypoint}", f"description: {self.description}"]
         if self.cron is None:
             lines.append("schedules: []")
@@ -101,7 +101,7 @@ DEPLOYMENTS = (
 
 
 def prefect_yaml() -> str:
-    """The text of prefect.yaml."""
+    """Return the text of prefect.yaml."""
     return HEAD + "".join(deployment.yaml() for deployment in DEPLOYMENTS)
 
 

@@ -1,6 +1,6 @@
 """The types of plain flow parameters. Prefect makes forms from them, and checks values before it schedules a run.
 
-The patterns and choices are in the JSON schema only, so that direct calls raise our own errors.
+The patterns and choices are in the JSON schema only, so that direct calls raise kgcal's own errors.
 """
 
 from typing import Annotated

@@ -1,7 +1,7 @@
-"""What a flow run shows of its results in the Prefect UI, as artifacts.
+"""Publish the results of a flow run as artifacts in the Prefect UI.
 
-They are `summary` in Markdown, the table `results`, and, if the address of an MLflow server is known, the link
-`mlflow-run`. Without a flow run nothing is published.
+The artifacts are `summary` in Markdown and the table `results`. If the address of an MLflow server is known, there is
+also the link `mlflow-run`. Without a flow run nothing is published.
 """
 
 import json
@@ -59,8 +59,11 @@ def publish_stage(ref: StageRef) -> None:
 
 
 def publish_reproduction(made: Reproduction) -> None:
-    """Publish a reproduction: findings and failures. The table has MOST_ROWS of our figures beside the paper's."""
-    if current_flow_run() is None:  # do not read the figures for nothing
+    """Publish a reproduction: findings and failures.
+
+    The table has at most MOST_ROWS rows, with our figures beside the paper's.
+    """
+    if current_flow_run() is None:  # nothing is published, so the figures need not be read
         return
     frame = pd.read_csv(made.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
@@ -82,7 +85,7 @@ def publish_decisions(decisions: Sequence[Decision]) -> None:
 
 
 def publish_ensemble(summary: EnsembleSummary) -> None:
-    """Publish ensembles: results beside those of the members, and the disagreement of the members."""
+    """Publish ensembles: results of ensembles and members, and the disagreement of the members."""
     table = [
         {"negatives": row.negatives, "model": row.calibrator}
         | {name: round(row.metrics[name], 4) for name in first_table()}
@@ -120,7 +123,7 @@ def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_i
         create_table_artifact([dict(row) for row in table], key="results", description=title)
         if run_id and (page := run_page(run_id)):
             create_link_artifact(page, link_text="the run in MLflow", key="mlflow-run", description=title)
-    except Exception as error:  # any error of the server: the results are in MLflow
+    except Exception as error:  # ignore any error of the server: the results are in MLflow
         log.warning("the results cannot be shown in the Prefect UI: %s", first_line(error))
 
 

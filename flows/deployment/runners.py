@@ -11,9 +11,9 @@ from tasks.workspace.resources import cores
 
 
 def worker_count(text: str) -> int | None:
-    """The number of tasks that a runner runs at a time on this machine; None for a Dask cluster elsewhere.
+    """Return the number of tasks that a runner runs in parallel on this machine; None for a remote Dask cluster.
 
-    Without N it is half the number of cores, and at least 1. Raises InputError if `text` does not name a runner.
+    Without N, it is half the number of cores, at least 1. Raises InputError if `text` does not name a runner.
     """
     found = re.fullmatch(RUNNERS, text)
     if found is None:
@@ -24,7 +24,7 @@ def worker_count(text: str) -> int | None:
 
 
 def task_runner(text: str) -> "TaskRunner[Any]":
-    """The Prefect task runner of this name.
+    """Return the Prefect task runner of this name.
 
     Raises InputError if `text` does not name a runner, or names Dask and the extra `dask` is not installed.
     """

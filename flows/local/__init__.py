@@ -1,10 +1,10 @@
 """`kgcal up`, `down` and `status`: a Prefect server, an MLflow server and a worker for one person on one machine.
 
-up.py                the order in which things are started
-down.py              the order in which they are ended
-status.py            what runs now, and the address of the local Prefect server
+up.py                start the services, in order
+down.py              stop the services, in order
+status.py            the state of services and flow runs, and the address of the local Prefect server
 mlflow_server.py     start the MLflow server
-prefect_server.py    start the Prefect server; a client of it
+prefect_server.py    start the Prefect server; make a client of it
 prefect_database.py  create the Prefect server's SQLite database
 prefect_setup.py     the work pool, the GPU limit and the automation that the server needs
 deploy.py            the deployments of prefect.yaml
@@ -12,6 +12,6 @@ worker.py            start the worker
 flow_runs.py         the worker's flow runs: list, cancel, end
 processes.py         start a program in the background, wait for it, keep it, stop it
 
-Shared Prefect servers are never modified. tasks/workspace/services.py records what was started, and tasks read it.
-The commands themselves are in flows/cli/local.py.
+Shared Prefect servers are never modified. tasks/workspace/services.py records the started services, and tasks read
+this record. The commands are in flows/cli/local.py.
 """

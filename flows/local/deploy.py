@@ -13,15 +13,15 @@ from flows.local.prefect_server import server_environment
 from kgcore.errors import InputError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-VARIABLE = "kgcal_deployed"  # a variable on the server: the digest of what was deployed last
+VARIABLE = "kgcal_deployed"  # a variable on the server: the digest of the last deployed sources
 DEPLOY_SECONDS = 180
 
 
 def deploy(client: SyncPrefectClient, api: str) -> None:
     """Create the deployments of prefect.yaml, or update them if their sources have changed.
 
-    Unchanged deployments are left alone: somebody may have edited their schedules in the dashboard. Raises InputError
-    if `prefect deploy` fails.
+    If the sources have not changed, nothing is updated: a user may have edited schedules in the dashboard. Raises
+    InputError if `prefect deploy` fails.
     """
     current = _sources_digest()
     known = client.read_variable_by_name(VARIABLE)
@@ -45,7 +45,7 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
 
 
 def _sources_digest() -> str:
-    """Return a digest of what deployments are made from: prefect.yaml, its folder, the flows and their settings."""
+    """Return a digest of the sources of deployments: prefect.yaml, its folder, the flows and their settings."""
     digest = hashlib.sha256(str(CHECKOUT).encode())
     sources = [CHECKOUT / "prefect.yaml", *sorted((CHECKOUT / "flows").rglob("*.py"))]
     sources += sorted((CHECKOUT / "kgcore" / "config").glob("*.py"))

@@ -1,4 +1,4 @@
-"""`kgcal down`: cancel the worker's runs and stop what `kgcal up` has started."""
+"""`kgcal down`: cancel the worker's runs and stop the services that `kgcal up` has started."""
 
 import logging
 
@@ -16,16 +16,16 @@ log = logging.getLogger("kgcal")
 
 
 def down(seconds: float = 30.0) -> list[str]:
-    """Cancel the worker's runs, stop the services, mark the runs of dead processes; return the names of the services.
+    """Cancel the worker's runs, stop the services, and mark the runs of dead processes. Return the service names.
 
-    seconds  time that cancelled runs have to end; afterwards they are killed and marked as crashed
+    seconds  time in which cancelled runs can end; later they are killed and marked as crashed
     """
     with services_lock():
         known = recorded_services()
         if api := local_api():
             try:
                 _end_flow_runs(api, known.get(WORKER), seconds)
-            except InputError as error:  # a server that fails must not keep the services running
+            except InputError as error:  # stop the services even if the server fails
                 log.warning("flow runs could not be cancelled: %s", error)
         stopped = [name for name in (WORKER, PREFECT, MLFLOW) if name in known]
         for name in stopped:
@@ -43,7 +43,7 @@ def _end_flow_runs(api: str, worker: Service | None, seconds: float) -> None:
 
 
 def _mark_dead_runs() -> None:
-    """Mark MLflow runs as KILLED whose process is gone. Creates no store."""
+    """Mark MLflow runs as KILLED if their process has ended. Creates no store."""
     if tracking_uri().startswith("sqlite:") and not (home() / "mlflow.db").is_file():
         return
     try:

@@ -37,7 +37,7 @@ def cancel_runs(client: SyncPrefectClient, seconds: float) -> None:
 
 
 def end_runs(client: SyncPrefectClient) -> None:
-    """End the processes of active runs whose worker is gone, and mark these runs as crashed."""
+    """End the processes of active runs whose worker has ended, and mark these runs as crashed."""
     left = {str(run.id): run for run in active_runs(client)}
     end_processes([process for process in psutil.process_iter() if _flow_run_id(process) in left])
     for run in left.values():
@@ -45,7 +45,7 @@ def end_runs(client: SyncPrefectClient) -> None:
 
 
 def _flow_run_id(process: psutil.Process) -> str | None:
-    """Return the id of the flow run that a worker has started this process for; None for other processes."""
+    """Return the id of the flow run if a worker has started this process for one; None for other processes."""
     try:
         return process.environ().get("PREFECT__FLOW_RUN_ID")
     except psutil.Error:

@@ -1,7 +1,7 @@
-"""The SQLite database of the Prefect server, created whole.
+"""Create the SQLite database of the Prefect server in one step.
 
-A few of Prefect's migrations commit before they are complete. A server that is killed at such a moment during its first
-start leaves a database that no server can migrate.
+A few of Prefect's migrations commit before they are complete. If a server is killed during such a migration of its
+first start, it leaves a database that no server can migrate.
 """
 
 import os

@@ -27,7 +27,7 @@ def start_prefect(port: int) -> str:
         if database:
             check_database(database.replace("+asyncpg", "", 1), "Prefect's database")
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-        # the API's address for the dashboard in the browser: Prefect's default is port 4200, whatever the server's port
+        # API address for the dashboard in the browser: Prefect's default is port 4200, also for another server port
         environment = server_environment() | {"PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api"}
         wait(start(PREFECT, command, environment, port, "/api/health", setup))
     return f"{recorded_services()[PREFECT].url}/api"

@@ -1,4 +1,4 @@
-"""What kgcal's flows need on the Prefect server: a work pool, a limit for the GPU, and an automation for dead runs."""
+"""Set up the Prefect server for kgcal's flows: a work pool, a GPU limit, and an automation for dead runs."""
 
 from datetime import timedelta
 

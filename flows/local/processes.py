@@ -23,7 +23,7 @@ from tasks.workspace.services import (
 )
 from tasks.workspace.settings import ensure_home, masked
 
-READY_SECONDS = 90.0  # until a server answers
+READY_SECONDS = 90.0  # longest time until a server answers
 
 
 def start(
@@ -36,7 +36,7 @@ def start(
 ) -> Service:
     """Start a program in the background, with its output in its log file, and record it.
 
-    environment  variables besides those of this process
+    environment  variables in addition to the variables of this process
     port         port of 127.0.0.1 that the program will listen on
     health       path that answers with status 200 when the program is ready
     setup        digest of the settings, see `setup_digest`
@@ -47,7 +47,7 @@ def start(
         raise InputError(f"port {port} of 127.0.0.1 is taken by another program: name another with --{name}-port")
     ensure_home()
     services_folder().mkdir(exist_ok=True)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a worker that inherits this cannot be interrupted
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a worker that inherits SIG_IGN cannot be interrupted
         signal.signal(signal.SIGINT, signal.default_int_handler)
     token, url = secrets.token_hex(8), f"http://127.0.0.1:{port}" if port is not None else ""
     with log_file(name).open("wb") as log:
@@ -65,7 +65,7 @@ def start(
         write_record([*(other for other in recorded_services().values() if other.name != name), service])
         end = time.monotonic() + 5
         while process.poll() is None and not service.alive() and time.monotonic() < end:
-            time.sleep(0.01)  # a process that starts has an empty environment, and so no token, for a moment
+            time.sleep(0.01)  # a new process has an empty environment, without the token, for a moment
     except BaseException:
         process.kill()
         raise
@@ -89,9 +89,9 @@ def wait(service: Service, ready: Callable[[], bool] | None = None, seconds: flo
 
 
 def keep(name: str, setup: str, seconds: float = 20.0) -> bool:
-    """Return whether the service `name` runs already with this setup; otherwise stop what is left of it.
+    """Return whether the service `name` already runs with this setup; if not, stop its remaining processes.
 
-    seconds  how long a live service may take to answer
+    seconds  longest time in which a live service must answer
     """
     service = recorded_services().get(name)
     if service is None:
@@ -126,7 +126,7 @@ def end_processes(processes: Sequence[psutil.Process], seconds: float = 10.0) ->
 
 
 def setup_digest(*settings: str) -> str:
-    """Return a digest of a service's settings: addresses may contain passwords, which the record must not."""
+    """Return a digest of a service's settings. The record must not contain passwords, but addresses may."""
     return hashlib.sha256(" ".join(settings).encode()).hexdigest()[:16]
 
 

@@ -43,7 +43,7 @@ def status() -> list[StatusLine]:
 def local_api() -> str | None:
     """Return the API URL of the Prefect server that `kgcal up` started from this home; None if it does not answer.
 
-    Logs a warning if the server's process is alive and does not answer.
+    Logs a warning if the process of the server is alive but the server does not answer.
     """
     server = recorded_services().get(PREFECT)
     if server is None or not server.alive():

@@ -22,12 +22,12 @@ MLFLOW_PORT, PREFECT_PORT = 5000, 4200
 
 
 def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:
-    """Start what does not run yet, and wait until each service answers.
+    """Start the services that do not run yet, and wait until each service answers.
 
-    mlflow_port, prefect_port  ports of 127.0.0.1; None: the port of the last time, or else MLFLOW_PORT and PREFECT_PORT
+    mlflow_port, prefect_port  ports of 127.0.0.1; None: the last port, or else MLFLOW_PORT and PREFECT_PORT
 
     Raises InputError if the environment names a Prefect server, a port is taken, a server does not come up or the
-    deployments cannot be created. What this call has started is stopped in that case.
+    deployments cannot be created. In these cases the services that this call has started are stopped.
     """
     if not (CHECKOUT / "prefect.yaml").is_file():
         raise InputError(f"kgcal up needs prefect.yaml from the project's checkout: {CHECKOUT} does not have it")

@@ -61,12 +61,12 @@ def comparison(
 
     metric     one of SORTABLE_METRICS
     dataset    only this data set: its name, or the folder of the user's files; None: all
-    negatives  only calibrators fitted on `ground_truth` or `synthetic` negatives; None: both, and the baselines
+    negatives  only calibrators fitted on these negatives, `ground_truth` or `synthetic`; None: both, and the baselines
     base_rate  only runs with this stated base rate, in (0, 1), ground-truth calibrators included; None: all
 
     Columns:
-        dataset, digest         the data set, and the fingerprint of its test split if that has labelled negatives,
-                                or else of all splits
+        dataset, digest         the data set and a fingerprint: of its test split if that split has labelled
+                                negatives, otherwise of all splits
         test                    the test negatives: `labelled`, or the corruptions and their base rate. Figures of
                                 different test samples cannot be compared
         model, loss, k          the embedding model; `ensemble`: several models, named in ensemble.members
@@ -150,7 +150,7 @@ def _rows() -> list[dict[str, object]]:
         kind = ENSEMBLE_NAME if parent in stages[ENSEMBLE_NAME] else "evaluate"
         evaluated = stages[kind].get(parent)
         if evaluated is not None:
-            upstream = evaluated.tags.inputs  # for an ensemble, of its first member: all members are calibrated alike
+            upstream = evaluated.tags.inputs  # an ensemble uses its first member: all have equal calibration settings
             named = {stage: upstream.get(stage, upstream.get(f"{stage}.1", "")) for stage in stages}
             inputs = {kind: evaluated} | {
                 stage: run for stage, runs in stages.items() if (run := runs.get(named[stage])) is not None
@@ -219,7 +219,7 @@ def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
     settings = setting_columns(frame)
     frame = frame[[*COLUMNS, *settings]].astype({"k": "Int64"})
     frame[settings] = frame[settings].astype(object)
-    independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # of the corruptions
+    independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # of corruptions
     synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
     frame.loc[independent, synthetic] = None
     frame.loc[independent, "calibration_strategy"] = ""

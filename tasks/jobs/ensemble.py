@@ -1,4 +1,4 @@
-"""ensemble: pool several calibrated models of one data set, and measure the pool beside its members."""
+"""ensemble: pool several calibrated models of one data set, and measure the pool and its members."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -118,7 +118,7 @@ def _log_models(
 ) -> dict[str, str]:
     """Log each ensemble as a LoggedModel. Return label -> id for ensembles and members.
 
-    The id of a member is that of its calibrator, or of its embedding model if that calibrator was not fitted.
+    The id of a member is the id of its calibrator, or of its embedding model if that calibrator was not fitted.
     """
     models: dict[str, str] = {}
     for ensemble in ensembles:

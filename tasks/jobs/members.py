@@ -51,23 +51,23 @@ class Member:
         return {self.store.model(model_id).label: model_id for model_id in self.run.model_ids}
 
     def scores(self) -> ScoreTable:
-        """Load the scores it was calibrated on."""
+        """Load the scores that it was calibrated on."""
         return self.store.load(self.inputs["score"], SCORES)
 
     def graph(self) -> KnowledgeGraph:
-        """Load the graph it was trained on."""
+        """Load the graph that it was trained on."""
         return self.store.load(self.inputs["prepare"], GRAPH)
 
     def dataset(self) -> DatasetId:
-        """Return the data set it was trained on."""
+        """Return the data set that it was trained on."""
         return self.store.get(self.inputs["prepare"]).dataset
 
 
 def check_members(members: Sequence[Member]) -> None:
     """Check that members can form an ensemble.
 
-    Raises InputError for fewer than two members and for one model twice; MismatchError for members that differ in data
-    set, triples, corruptions, base rate or weighting.
+    Raises InputError if there are fewer than two members or a model occurs twice. Raises MismatchError if members
+    differ in data set, triples, corruptions, base rate or weighting.
     """
     if len(members) < 2:
         raise InputError(
@@ -120,7 +120,7 @@ def _same_corruptions(first: Member, other: Member) -> bool:
 
 
 def member_names(trainings: Sequence[TrainConfig]) -> list[str]:
-    """Return distinct names: the model; with loss, seed or both if models repeat; numbered if these repeat, too."""
+    """Return distinct names: the model; with loss, seed or both if models repeat; with numbers if these also repeat."""
     patterns = ("{0.model}", "{0.model}_{0.loss}", "{0.model}_seed_{0.seed}", "{0.model}_{0.loss}_seed_{0.seed}")
     for pattern in patterns:
         names = [pattern.format(training) for training in trainings]

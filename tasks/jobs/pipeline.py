@@ -1,4 +1,4 @@
-"""The MLflow run of a pipeline: its stages are nested under it, and it has their manifest, summary and report."""
+"""The MLflow run of a pipeline: its stages are nested under it, and it has the manifest, summary and report."""
 
 import shutil
 import tempfile
@@ -42,7 +42,7 @@ def pipeline_run(
     device    auto, cpu, cuda or cuda:N
     flow_run  id of the Prefect flow run; a retry of the flow run resumes the same MLflow run
     parent    MLflow run that it is nested under, for a cell of a grid
-    preset    further parameters: the name of the preset, and the settings that it decided
+    preset    further parameters: the name of the preset, and the settings that it sets
 
     Raises InputError, before any run is opened, for settings or a device that cannot be used.
     """
@@ -129,7 +129,7 @@ def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSum
 
 
 def _key(configs: PipelineConfigs) -> str:
-    """Hash settings, identity of the data set and all code of kgcore, which include everything in the stages' keys."""
+    """Hash settings, identity of the data set and all code of kgcore. They cover everything in the stages' keys."""
     settings = {name: asdict(config) for name, config in vars(configs).items()}
     spec = find_dataset(configs.prepare.dataset)
     return digest([settings, spec.identity(), storage.FORMAT, whole_code_fingerprint()])

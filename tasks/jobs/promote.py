@@ -18,7 +18,7 @@ from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
 from tasks.tracking.store import Store, open_store
 
-FEWEST_TRIPLES = 50  # the gate needs at least so many test triples that are new to the champion
+FEWEST_TRIPLES = 50  # the gate needs at least this number of test triples that are new to the champion
 
 
 def datasets_with_results() -> list[str]:
@@ -34,7 +34,7 @@ class Decision:
     challenger   URI of the challenger
     champion     URI of the champion after the decision; None: the data set has no champion
     passed       whether the challenger became the champion
-    explanation  the reason, in a sentence
+    explanation  one sentence with the reason
     run          MLflow run with the figures; None: the challenger already was the champion
     """
 
@@ -53,11 +53,11 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
     base_rate  consider only calibrators for this base rate, in (0, 1); None: all
 
     Candidates are the calibrators that were measured on the newest test sample. The champion predicts the triples of
-    that sample, too; if the data set has no champion, the challenger is compared with the constant base rate. The alias
+    the same sample. If the data set has no champion, the challenger is compared with the constant base rate. The alias
     `champion` moves to a challenger that passes.
 
     Raises InputError if no calibrator was measured, if fewer than FEWEST_TRIPLES test triples are new to the champion,
-    and for a champion that was trained on another graph or is for another base rate.
+    or if the champion was trained on another graph or is for another base rate.
     """
     store, dataset = open_store(), dataset_name(dataset)
     with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
@@ -121,7 +121,7 @@ def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
 
 
 def _calibrator_id(store: Store, evaluate: str, label: str) -> str:
-    """Return the id of the LoggedModel of the calibrator with that label, which an evaluate run measured."""
+    """Return the LoggedModel id of the calibrator with this label that an evaluate run measured."""
     model_ids = store.get(store.get(evaluate).tags.inputs["calibrate"]).model_ids
     return next(model_id for model_id in model_ids if store.model(model_id).label == label)
 
@@ -150,8 +150,8 @@ def _judge(
 def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, predictions: Predictions) -> None:
     """Raise InputError if the champion cannot be compared on these predictions.
 
-    It cannot if it was trained on another graph of the same name, or if the test negatives are corruptions and the
-    champion is for another base rate than the one that they are weighted to.
+    The comparison is impossible if the champion was trained on another graph of the same name. It is also impossible if
+    the test negatives are corruptions and their weights give another base rate than the champion's.
     """
     theirs = champion.graph.names_of(champion.graph.train.triples)
     triples, known = graph.number(theirs)

@@ -35,10 +35,10 @@ def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, Pi
     text       a run, a model's URI or `latest`: see `resolve`
     base_rate  base rate to use instead of the earlier one, in (0, 1); None: the earlier one
 
-    The settings are those of the newest evaluation of the named calibrators; without calibrators, of the named model.
-    They are the defaults if the model was never evaluated.
+    The settings come from the newest evaluation of the named calibrators; without calibrators, of the named model. If
+    the model was never evaluated, they are the defaults.
 
-    Raises InputError as `resolve` does, and for a base rate out of range.
+    Raises InputError as `resolve` does, or if the base rate is out of range.
     """
     store, trained = open_store(), resolve("train", text)
     wanted = [RunTags(stage="evaluate", inputs={"train": trained.run_id})]

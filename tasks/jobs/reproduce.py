@@ -1,4 +1,4 @@
-"""The reproduction of the paper: its MLflow run, which the cells are nested under, and the page of results."""
+"""The reproduction of the paper: its MLflow run, with the cells' runs nested under it, and the page of results."""
 
 import shutil
 import tempfile
@@ -136,8 +136,8 @@ def finish_reproduction(
 def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, "Figure"]:
     """Return title -> reliability diagram, two for each data set.
 
-    One has the uncalibrated probabilities of every loss, the other every calibrator of the loss with the best Brier
-    score. Below each diagram is the share of triples per bin.
+    One diagram has the uncalibrated probabilities of every loss. The other has every calibrator of the loss with the
+    best Brier score. Below each diagram is the share of triples per bin.
     """
     figures = {}
     for dataset in dict.fromkeys(cell.dataset for cell in results):

@@ -22,7 +22,7 @@ class TrialRecords:
     parent    the MLflow run of the search
     metric    the objective of the search
     dataset   the data set that trials are measured on
-    on_epoch  function that is called after every epoch with the trial's number and a short text on its progress
+    on_epoch  function that is called after every epoch with the number of the trial and a short text on its progress
     """
 
     store: Store

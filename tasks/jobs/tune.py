@@ -97,7 +97,7 @@ def tuning_run(
 
     configs  the settings of a pipeline; the search changes some of `configs.train`
     device   auto, cpu, cuda or cuda:N
-    preset   further parameters: the name of the preset, and the settings that it decided
+    preset   further parameters: the name of the preset, and the settings that it sets
 
     Raises InputError, before any run is opened, for settings or a device that cannot be used.
     """
@@ -125,8 +125,8 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     A study with the same settings and triples is resumed, and several processes can share it.
     Artifacts: best.json, a TrainConfig; trials.csv. Parameters `best.NAME`: the best settings.
 
-    Raises FitError if no trial was trained to its end, and InputError as `Objective` does, or if `force` is set while
-    another process runs the search.
+    Raises FitError if no trial was trained to its end. Raises InputError as `Objective` does, or if `force` is set
+    while another process runs the search.
     """
     from kgcore.tuning.objective import Objective  # these imports load torch and Optuna
     from kgcore.tuning.search import Plan, search
@@ -166,7 +166,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
 def _open(
     path: Path, config: TuneConfig, space: Space, force: bool, is_alive: Callable[["FrozenTrial"], bool]
 ) -> "Study":
-    """Open the study in that file; `force` starts a new one."""
+    """Open the study in its file; `force` starts a new study."""
     from kgcore.tuning.study import begun, open_study, running
 
     starts = space.starts()
@@ -181,7 +181,7 @@ def _open(
 
 
 def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) -> str:
-    """Hash everything that the values of a study's trials depend on: not the number of trials, not the test split."""
+    """Hash everything that trial values depend on. This excludes the number of trials and the test split."""
     strategies = {"uniform", "typed", *configs.train.training_strategy, *configs.corrupt.calibration_strategy}
     code = (
         "kgcore.tuning.search",

@@ -53,11 +53,11 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     dataset  name of the data set, or the folder of the user's files
     labels   file of the labelled triples: subject, predicate, object, 1 or -1
 
-    Triples in the champion's train, valid and test splits are dropped, because they are not new to it. The newest look
-    is returned again if the file, the champion and the settings have not changed since.
+    Triples in the champion's train, valid and test splits are dropped, because they are not new to it. If the file, the
+    champion and the settings have not changed since the newest look, that look is returned again.
 
-    Raises InputError if the data set has no champion, for a file that cannot be read, and if fewer than
-    `config.at_least` triples are new.
+    Raises InputError if the data set has no champion, if the file cannot be read, or if fewer than `config.at_least`
+    triples are new.
     """
     store, dataset = open_store(), dataset_name(dataset)
     champion = aliased(store, dataset, CHAMPION)
@@ -90,7 +90,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
 
 
 def mark_recalibrated(found: WatchResult, pipeline: str) -> WatchResult:
-    """Log which pipeline recalibrated the model after a look, so that the same look starts no second one.
+    """Log which pipeline recalibrated the model after a look, so that the same look starts no second pipeline.
 
     pipeline  run id of the pipeline
     """

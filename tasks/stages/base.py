@@ -22,9 +22,9 @@ class Stage(Generic[C]):
     title      template for the names of its flow runs, with the flow's parameters in braces
     config     the dataclass of its settings
     body       function that loads the inputs, makes one kgcore call and logs the result
-    code       settings -> kgcore modules; their sources, with all modules that they import, are part of the key
+    code       settings -> kgcore modules; the key contains their sources and those of all modules that they import
     inputs     parameter -> upstream stage, in the order of the arguments
-    needs      input -> function of the settings that returns whether the input is used; other inputs always are
+    needs      input -> function of the settings that returns whether the input is used; other inputs are always used
     on_device  whether the user may choose the device that it computes on
     normalise  settings -> settings to record, which are part of the key; a key never contains a path
     identity   settings -> text that identifies data outside the store; part of the key
@@ -48,8 +48,8 @@ class Stage(Generic[C]):
         upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use
         config    the settings; None: the defaults
 
-        Raises ValueError for references to other stages than those of `inputs`, InputError for runs that are not
-        finished, and MismatchError for runs that do not belong together.
+        Raises ValueError if a reference is to a stage that `inputs` does not expect, InputError if a run is not
+        finished, and MismatchError if runs do not belong together.
         """
         return self._task(upstream, config or self.config(), context)
 

@@ -59,7 +59,7 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
 
     base_rate  share of positives that the new probabilities are for, in (0, 1)
 
-    Raises InputError for a base rate out of range, or if the calibrate run does not exist or is not finished.
+    Raises InputError if the base rate is out of range, or if the calibrate run does not exist or is not finished.
     """
     store = open_store()
     before = store.finished(calibrators.stage, calibrators.run_id)

@@ -44,7 +44,7 @@ def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau
 
     tau  decision threshold, in [0, 1]
 
-    Where corruptions are the test negatives, the bootstrap resamples them together with their positives.
+    If corruptions are the test negatives, the bootstrap resamples them together with their positives.
     """
     source = run.load(CORRUPTIONS)["test"].source if predictions.synthetic_negatives else None
     with progress_bar("evaluate", config.bootstrap_replicates) as bar:
@@ -52,7 +52,7 @@ def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau
 
 
 def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
-    """Log the metrics of each calibrator for its LoggedModel, and as a run, which the UI can sort."""
+    """Log the metrics of each calibrator for its LoggedModel, and as a separate run that the UI can sort."""
     for bound, model_id in zip(run.load_models(CALIBRATOR), run.model_ids("calibrate"), strict=True):
         metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
         run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)

@@ -64,7 +64,7 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
     labels   file of the labelled triples: subject, predicate, object, 1 or -1
     instead  whether the labelled triples replace the validation split
 
-    Raises InputError for a file that cannot be read or has no usable triple.
+    Raises InputError if the file cannot be read or has no usable triple.
     """
     data = _original_data(data)
     config = config_of(PrepareConfig, open_store().get(data.run_id))

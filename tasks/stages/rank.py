@@ -1,4 +1,4 @@
-"""rank: compute the filtered ranks of the test positives. Besides train, only this stage uses the model for long."""
+"""rank: compute the filtered ranks of the test positives. Only train and this stage use the model for long."""
 
 from kgcore.config import RankConfig
 from kgcore.metrics.ranks import rank_metrics

@@ -45,14 +45,14 @@ def run_stage(
 
     stage     name of the stage
     upstream  the runs that it reads; they must belong together
-    code      kgcore modules whose sources, with all modules that they import, are part of the key
+    code      kgcore modules; the key contains their sources and those of all modules that they import
     body      function that computes and logs the results
     identity  text that identifies data outside the store
     members   the members of an ensemble: runs of one stage, named STAGE.1, STAGE.2, ... among the inputs. Their
               upstream runs may differ
 
-    Raises InputError for upstream runs that do not exist or are not finished, and MismatchError for runs in `upstream`
-    that come from different runs of one stage.
+    Raises InputError if an upstream run does not exist or is not finished, and MismatchError if runs in `upstream` come
+    from different runs of one stage.
     """
     store = open_store()
     runs, member_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
@@ -120,7 +120,7 @@ class StageRun:
         return model
 
     def config(self, kind: type[C]) -> C:
-        """Return the settings of an upstream stage. Raises InputError as `config_of`."""
+        """Return the settings of an upstream stage. Raises InputError as `config_of` does."""
         return config_of(kind, self.store.get(self.inputs[kind.stage]))
 
     @functools.cached_property
@@ -166,7 +166,7 @@ class StageRun:
 def config_of(kind: type[C], run: RunRecord) -> C:
     """Return the settings of a run as an object of that class.
 
-    Raises InputError for an unknown setting, which another version of kgcal has logged, and for a value out of range.
+    Raises InputError if a setting is unknown (another version of kgcal has logged it), or if a value is out of range.
     """
     settings = run.tags.config or {}
     if unknown := settings.keys() - {item.name for item in fields(kind)}:
@@ -174,7 +174,7 @@ def config_of(kind: type[C], run: RunRecord) -> C:
             f"run {run.run_id} has settings that this version of kgcal does not have: {', '.join(sorted(unknown))}; "
             "use the version that made the run, or run the stage again"
         )
-    # JSON has no tuples
+    # JSON stores tuples as lists
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
 
 

@@ -24,7 +24,7 @@ SCORE = Stage(
     title="score by {model}",
     config=ScoreConfig,
     body=_body,
-    code=lambda config: ("kgcore.score_table",),  # the key of the train run has the model's code
+    code=lambda config: ("kgcore.score_table",),  # the key of the train run covers the code of the model
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

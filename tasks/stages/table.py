@@ -21,7 +21,7 @@ STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, CORRUPT, SCORE, CALIBRATE, CLA
 def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:
     """Return the mapping in the order of the pipeline. Keys are stages, or STAGE.NUMBER for members of an ensemble.
 
-    Raises ValueError for a key of an unknown stage.
+    Raises ValueError if a key has an unknown stage.
     """
     names = [stage.name for stage in STAGES]
 

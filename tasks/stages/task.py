@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _WithoutTraceback(logging.Filter):
-    """Removes the traceback of a user's error from Prefect's logs, so that the message remains."""
+    """Removes the traceback of a user's error from Prefect's logs, and keeps its message."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], KgcalError):
@@ -31,8 +31,10 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):
 def as_task(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator that makes a function a Prefect task of that name, for direct calls from a flow run.
 
-    Other calls run the plain function: calls outside a flow run, which then need no Prefect server, and calls inside
-    another task, for example in a cell of a grid. Prefect's result cache is off because MLflow is the cache.
+    Other calls run the plain function: calls outside a flow run, and calls inside another task, for example in a cell
+    of a grid. Calls outside a flow run need no Prefect server.
+
+    Prefect's result cache is off because MLflow is the cache.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

@@ -27,7 +27,7 @@ from tasks.workspace.progress import console, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
 
-LOSS_SECONDS = 2.0  # between two logs of the losses to MLflow
+LOSS_SECONDS = 2.0  # seconds between two logs of the losses to MLflow
 log = logging.getLogger("kgcal")
 
 
@@ -38,7 +38,7 @@ def _code(config: TrainConfig) -> tuple[str, ...]:
 
 def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
-    from kgcore.training.loop import train  # loads torch: most stages do without it, and start faster
+    from kgcore.training.loop import train  # loads torch: stages that do not need it start faster
 
     graph = run.load(GRAPH)
     training_key = digest([asdict(config), graph.training_fingerprint(), code_fingerprint(_code(config))])
@@ -80,7 +80,7 @@ TRAIN = Stage(
 def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -> StageRef:
     """Use the model of a train run for the graph of another prepare run, without training.
 
-    Return a train run of that prepare run; `model` itself if it is one already.
+    Return a train run of that prepare run. This is `model` itself if `model` is already a train run of it.
 
     Raises MismatchError if the training triples of the two graphs differ, and InputError if the train run does not
     exist or is not finished.
@@ -90,7 +90,7 @@ def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -
     before = trained.tags.inputs["prepare"]
     if before == data.run_id:
         return model
-    identity = f"adopted {trained.tags.key}"  # the key of the train run has the code that trained it
+    identity = f"adopted {trained.tags.key}"  # the key of the train run covers the code that trained it
 
     def body(run: StageRun) -> None:
         graph, earlier = (store.load(run_id, GRAPH) for run_id in (data.run_id, before))
@@ -123,7 +123,7 @@ def adopt(run: StageRun, source: str) -> None:
 class _Progress:
     """Shows each epoch on the terminal, and logs its loss to MLflow.
 
-    Without a terminal there is no bar: a line in the log every PRINT_SECONDS seconds takes its place.
+    Without a terminal there is no bar. Every PRINT_SECONDS seconds, a line is logged instead.
     """
 
     PRINT_SECONDS = 30.0
@@ -133,7 +133,7 @@ class _Progress:
         self._last = self._printed = time.monotonic()
 
     def epoch(self, epoch: int, loss: float) -> None:
-        """Called after each epoch, counted from 1, with its mean loss per positive."""
+        """Record an epoch, counted from 1, and its mean loss per positive. The trainer calls it after each epoch."""
         now = time.monotonic()
         word = f"loss {loss:.4f}, {self._triples / max(now - self._last, 1e-9):,.0f} triples/s"
         self._bar(epoch, word)

@@ -20,12 +20,12 @@ _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 class Connection:
-    """An open tracking store, with the experiment that new runs go to.
+    """An open tracking store, and the experiment for new runs.
 
     uri            its address
     place          its address without a password, for messages
     home           the home of this process
-    owner          hash of host and home: it marks the runs that processes of this home have opened
+    owner          hash of host and home. It marks the runs that processes of this home have opened
     database       whether the store is a database, not a server or a folder
     client         MLflow's client
     experiment_id  the experiment of new runs
@@ -38,7 +38,7 @@ class Connection:
         self.database = is_database(uri)
         check_store(uri)
         try:
-            with FileLock(self.home / "store.lock"):  # two first runs must not both create the tables
+            with FileLock(self.home / "store.lock"):  # only one of two parallel first runs may create the tables
                 create_database(uri)
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()
@@ -58,10 +58,10 @@ class Connection:
             if self.database:
                 check_place(str(found.artifact_location))
             return str(found.experiment_id)
-        place = artifact_place() if self.database else None  # a server decides itself where artifacts are kept
+        place = artifact_place() if self.database else None  # a server chooses its own artifact storage
         if place:
             check_artifacts(place)
-        kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens on runs and models
+        kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the page of runs and models
         return str(self.client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
 
     def _run(self, run_id: str) -> Run:
@@ -77,5 +77,5 @@ class Connection:
         return run
 
     def unreachable(self, error: Exception) -> InputError:
-        """Return the error that tells a user that the store does not answer."""
+        """Return the InputError for a store that does not answer."""
         return InputError(f"the MLflow store {self.place} does not answer: {masked(first_line(error))}")

@@ -1,4 +1,4 @@
-"""The fingerprint of the code that a stage runs: the kgcore modules that its entry points import, also indirectly."""
+"""The fingerprint of a stage's code: the kgcore modules that its entry points import, directly or indirectly."""
 
 import ast
 import hashlib
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import kgcore
 
-# Modules that cannot change a result: messages and look-ups. kgcore.config is excluded, too: keys contain settings.
+# Modules that cannot change a result: messages and look-ups. kgcore.config is also excluded: keys contain settings.
 LEFT_OUT = {"kgcore", "kgcore.errors", "kgcore.registry", "kgcore.registries"}
 
 
 def _snapshot() -> dict[Path, bytes]:
-    """Read every file of kgcore when the process starts, because the process does not run later edits."""
+    """Read every file of kgcore when the process starts, because later edits do not change the running code."""
     files = (path for path in Path(kgcore.__path__[0]).rglob("*") if path.is_file() and path.suffix != ".pyc")
     return {path: path.read_bytes() for path in files}
 
@@ -26,7 +26,7 @@ _FILES = _snapshot()
 def code_fingerprint(modules: Iterable[str]) -> str:
     """Return the sha256 of these modules and all kgcore modules that they import, with data files such as templates.
 
-    modules  dotted names. Imports do not show the components that a registry loads by name: add their modules
+    modules  dotted names, with the modules that a registry loads by name: no import statement shows them
     """
     digest = hashlib.sha256()
     for name in sorted(closure(modules)):
@@ -82,7 +82,7 @@ def _read(path: Path) -> bytes:
 def _source(name: str) -> Path | None:
     """Return the file of a module; None if it has none.
 
-    A module of kgcore is searched in the folders of its packages, also in folders that a plug-in added to a package's
+    A module of kgcore is searched in the folders of its packages and in folders that a plug-in added to a package's
     path. `importlib.util.find_spec` would load the packages, and torch with them.
     """
     package, *parts = name.split(".")

@@ -1,4 +1,4 @@
-"""Settings that runs of earlier versions recorded under other names, by the names of this version."""
+"""Rename settings that runs of earlier versions recorded under other names to the names of this version."""
 
 from collections.abc import Mapping
 
@@ -16,11 +16,11 @@ _SIDES_OF_SHARE = {0.0: "subject", 0.5: "both", 1.0: "object"}
 
 
 def current_settings(stage: str | None, settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings that a run of a stage recorded, by their names in this version.
+    """Return the settings that a run of a stage recorded, under their names in this version.
 
     The share `object_share` and the switch `bernoulli` of earlier versions are now one setting, `training_sides`.
-    Baselines that were chosen as calibrators are left out, unless nothing else was chosen. Settings of this version
-    stay as they are.
+    Baselines that were chosen as calibrators are removed, unless nothing else was chosen. Settings of this version do
+    not change.
     """
     names = _RENAMED.get(stage or "", {})
     current = {names.get(name, name): value for name, value in settings.items()}

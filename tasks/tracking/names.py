@@ -8,7 +8,7 @@ _SHORT = {"ground_truth": "gt", "synthetic": "syn"}
 
 
 def short_label(label: str) -> str:
-    """Return the label of a calibrator as metric names contain it: `gt.isotonic` for `ground_truth.isotonic`."""
+    """Return the short label of a calibrator for metric names: `gt.isotonic` for `ground_truth.isotonic`."""
     negatives, _, name = label.rpartition(".")
     return f"{_SHORT[negatives]}.{name}" if negatives else name
 

@@ -1,4 +1,4 @@
-"""Create MLflow's SQLite database whole or not at all.
+"""Create MLflow's SQLite database in one step: the file is complete or does not exist.
 
 MLflow creates its tables by dozens of migrations, each with several commits. A process that is killed between two
 commits leaves a database that no later process can open. kgcal therefore runs the migrations in memory, writes the
@@ -26,9 +26,9 @@ log = logging.getLogger("kgcal")
 def create_database(uri: str) -> None:
     """Create the SQLite database of an MLflow store, if `uri` names a file that does not exist.
 
-    The file appears under its name in one step, complete. Does nothing for other databases, for servers, and for
-    a database that exists, with one exception: a file that holds an unfinished migration and no experiment is renamed
-    to NAME.unfinished, with a warning, and replaced.
+    The complete file appears under its name in one step. Does nothing for other databases, for servers, and for a
+    database that exists. There is one exception: a file with an unfinished migration and no experiment is renamed to
+    NAME.unfinished, with a warning, and replaced.
 
     Raises OSError or SQLAlchemyError if the file cannot be written.
     """
@@ -45,10 +45,10 @@ def create_database(uri: str) -> None:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether the file holds an unfinished migration and nothing of a user.
+    """Return whether the file holds an unfinished migration and no data of a user.
 
-    True only if the file has not changed for QUIET_SECONDS, is empty or has MLflow's table `experiments`, has no rows
-    but those that migrations insert, and is not at MLflow's latest schema. A database that MLflow has opened once has
+    True only if the file has not changed for QUIET_SECONDS, is empty or has MLflow's table `experiments`, has only rows
+    that migrations insert, and is not at MLflow's latest schema. A database that MLflow has opened once has
     at least the row of the experiment `Default`. False if the file cannot be read.
     """
     try:
@@ -115,7 +115,7 @@ def _has_no_rows(database: sqlite3.Connection) -> bool:
 
 
 def _user_tables(tables: set[str]) -> list[str]:
-    """Return the tables in which only users' work inserts rows, `experiments` first: it decides almost always."""
+    """Return the tables that contain only rows of users. `experiments` is first: it almost always decides."""
     names = {name for name in tables - SEEDED_TABLES if not name.startswith("sqlite_")}
     return sorted(names, key=lambda name: (name != "experiments", name))
 

@@ -1,4 +1,4 @@
-"""Check databases and artifact storage that the environment names, before anything is computed."""
+"""Check the databases and the artifact storage that the environment names, before a computation starts."""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ CONNECT_SECONDS = 10
 
 
 def is_database(uri: str) -> bool:
-    """Return whether `uri` names a database: an MLflow store without a server or a folder of files."""
+    """Return whether `uri` names a database. Other MLflow stores are servers and folders of files."""
     return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
 
 
@@ -27,8 +27,8 @@ def check_database(uri: str, what: str) -> None:
 
     what  the database's purpose, for the error message
 
-    Without this check MLflow retries for an hour, and Prefect says only that it stopped. Raises InputError, without the
-    password, if the database cannot be opened.
+    Without this check MLflow retries for an hour, and Prefect reports only that it stopped. Raises InputError if the
+    database cannot be opened. The message does not contain the password.
     """
     try:
         url = make_url(uri)
@@ -51,8 +51,8 @@ def check_database(uri: str, what: str) -> None:
 def check_store(uri: str) -> None:
     """Raise InputError if the MLflow store cannot be used.
 
-    That is a database that refuses the connection or, inside `mlflow run`, a relative file name: `mlflow run` changes
-    the working folder.
+    The store cannot be used if it is a database that refuses the connection or, inside `mlflow run`, a relative file
+    name: `mlflow run` changes the working folder.
     """
     file = uri.removeprefix("sqlite:///")
     if project_run_id() and uri.startswith("sqlite:") and not (os.path.isabs(file) or os.path.exists(file)):
@@ -67,7 +67,7 @@ def check_store(uri: str) -> None:
 def hint(uri: str) -> str:
     """Return a hint for the error that the store `uri` does not have a run; '' if no hint applies.
 
-    Without MLFLOW_TRACKING_URI `mlflow run` opens a store of its own, in which kgcal's runs are missing.
+    Without MLFLOW_TRACKING_URI, `mlflow run` opens its own store, which does not contain kgcal's runs.
     """
     if project_run_id() is None or uri == own_uri() or uri.startswith("http"):
         return ""
@@ -75,7 +75,7 @@ def hint(uri: str) -> str:
 
 
 def check_place(place: str) -> None:
-    """Check the artifact place of an existing experiment, which never changes.
+    """Check the artifact place of an existing experiment. The place of an experiment never changes.
 
     Raises InputError if KGCAL_ARTIFACTS names another place, or if the place cannot be used.
     """

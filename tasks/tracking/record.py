@@ -1,7 +1,7 @@
 """The typed record of a run. Only this file knows the names of kgcal's run tags in MLflow.
 
-`RunTags` serves three purposes: the tags that a run is opened with, the tags that are added to it, and the tags that
-runs are searched by. `RunRecord` is a run as read from the store.
+`RunTags` has three uses: to open a run with tags, to add tags to a run, and to search runs by their tags. `RunRecord`
+is a run as read from the store.
 """
 
 import json
@@ -29,7 +29,7 @@ def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any
 def quoted(text: str) -> str:
     """Return the text as a string literal in an MLflow filter.
 
-    Raises InputError for a text that contains both kinds of quotes: MLflow's filters have no escapes.
+    Raises InputError if the text contains both kinds of quotes: MLflow's filters have no escapes.
     """
     if "'" in text and '"' in text:
         raise InputError(f"MLflow cannot search for {text}: a name must not contain both ' and \"")
@@ -111,7 +111,7 @@ class RunTags:
     def from_mlflow(cls, tags: Mapping[str, str]) -> Self:
         """Read the tags of a run. Tags of other programs and other versions of kgcal are ignored.
 
-        Settings that earlier versions recorded under other names have their names of this version.
+        Settings that earlier versions recorded under other names get their names in this version.
         """
         values = {
             item.name: item.metadata["read"](tags[item.metadata["tag"]])
@@ -128,7 +128,7 @@ class RunTags:
 
         status  the status of the runs; None: any
 
-        Raises InputError as `quoted`.
+        Raises InputError as `quoted` does.
         """
         conditions = [f"tags.`{name}` = {quoted(value)}" for name, value in self.to_mlflow().items()]
         return " and ".join(conditions + ([f"attributes.status = '{status}'"] if status else []))

@@ -1,7 +1,7 @@
 """MLflow's model registry: the champion and the challenger of each data set, and the runs that model URIs refer to.
 
-A data set has one registered model, `kgcal-DATASET`. Each version is the LoggedModel of a calibrator; the upstream
-train run has its embedding model.
+A data set has one registered model, `kgcal-DATASET`. Each version is the LoggedModel of a calibrator. The upstream
+train run has the embedding model.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def aliased(store: Store, dataset: str, alias: str) -> Version | None:
 
     alias  CHALLENGER or CHAMPION
 
-    Raises InputError if the store does not answer, and for a version that `register` has not made.
+    Raises InputError if the store does not answer, or if `register` did not make the version.
     """
     name = registered_name(dataset)
     try:

@@ -10,7 +10,7 @@ class SeriesLog:
     """Buffers the values of one metric of a run, and logs them to MLflow when `seconds` have passed since the last log.
 
     name     name of the metric
-    dataset  the data set that the metric is about
+    dataset  the data set that the metric belongs to
     seconds  shortest time between two logs, in seconds
     """
 

@@ -23,7 +23,7 @@ METRICS_PER_CALL = 1000  # MLflow's limit
 
 
 class Store(Reader):
-    """One tracking store, to read and write runs, artifacts and models."""
+    """A tracking store. It reads and writes runs, artifacts and models."""
 
     _outermost_is_open = False  # whether this process has opened a run without a parent
 
@@ -115,7 +115,7 @@ class Store(Reader):
         self.client.log_batch(run_id, metrics=entries)
 
     def log_series(self, run_id: str, name: str, values: Sequence[float], dataset: DatasetId, first: int = 1) -> None:
-        """Log the values of a metric about a data set, at the steps first, first + 1, ..."""
+        """Log the values of a metric on a data set, at the steps first, first + 1, ..."""
         now = int(time.time() * 1000)
         steps = enumerate(values, start=first)
         entries = [Metric(name, value, now, step, None, dataset.name, dataset.digest, run_id) for step, value in steps]

@@ -35,7 +35,7 @@ def ui_command() -> str:
     if address := ui_address():
         return f"open {address}"
     tool = Path(sys.executable).with_name("kgcal")
-    found = shutil.which("kgcal")  # the tool of this installation, or of another one, or none
+    found = shutil.which("kgcal")  # the `kgcal` of this or another installation; None: not found
     is_other = tool.is_file() and (found is None or not tool.samefile(found))
     shown = os.path.relpath(tool) if is_other else "kgcal"
     home = f"KGCAL_HOME={shlex.quote(os.environ['KGCAL_HOME'])} " if os.environ.get("KGCAL_HOME") else ""

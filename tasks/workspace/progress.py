@@ -51,7 +51,7 @@ def flow_run_progress(title: str, total: int) -> Iterator[Callable[[int, str], N
     """Yield a function `move(done, word)` for a progress artifact; outside a flow run it does nothing.
 
     The artifact's key is the first word of the title. A separate thread writes it every few seconds, so that the work
-    neither waits for the server nor fails with it.
+    does not wait for the server and does not fail if the server fails.
     """
     artifact = _ProgressArtifact(title, total)
     if current_flow_run() is None:
@@ -69,7 +69,7 @@ def flow_run_progress(title: str, total: int) -> Iterator[Callable[[int, str], N
 
 
 class _ProgressArtifact:
-    """What the flow run shows of the progress: percent and a line of text."""
+    """The progress that the flow run shows: a percentage and a line of text."""
 
     SECONDS = 5.0
 

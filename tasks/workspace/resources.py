@@ -43,7 +43,7 @@ def find_device(name: str) -> "torch.device":
 def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
     """Yield the device, and hold a slot of Prefect's limit GPU_LIMIT during the block. Waits for a free slot.
 
-    Takes no slot for a CPU, outside a flow run, and on the temporary server of a single command, which nobody shares.
+    Takes no slot for a CPU, outside a flow run, or on the temporary server of a single command, which is not shared.
     The block continues if the slot cannot be renewed because the server does not answer. Raises InputError if the
     server does not have the limit.
     """

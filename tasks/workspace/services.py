@@ -1,7 +1,7 @@
 """The record of the services that `kgcal up` has started from this home. flows/local starts and stops them.
 
-A service is identified by its process id and by a token in its environment: a process id alone may belong to another
-program by now.
+A service is identified by its process id and by a token in its environment. The operating system may give the process
+id to another program later.
 """
 
 import json
@@ -28,7 +28,7 @@ class Service:
     token   the value of TOKEN_VARIABLE in its environment
     url     the address for people; '' for a worker
     health  the address that answers with status 200 when the service is ready; '' for a worker
-    setup   digest of the settings it was started with: `kgcal up` restarts a service whose settings have changed
+    setup   digest of its settings at the start: `kgcal up` restarts a service whose settings have changed
     """
 
     name: str
@@ -39,7 +39,7 @@ class Service:
     setup: str = ""
 
     def alive(self) -> bool:
-        """Return whether this very process still runs."""
+        """Return whether the process with this id and token still runs."""
         try:
             process = psutil.Process(self.pid)
             return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(TOKEN_VARIABLE) == self.token
@@ -52,13 +52,13 @@ class Service:
 
 
 def recorded_services() -> dict[str, Service]:
-    """Return name -> service of all that were started from this home and not stopped since, alive or dead.
+    """Return name -> service for all services, alive or dead, that were started from this home and not stopped.
 
     Raises InputError if the record cannot be read.
     """
     try:
         entries = [Service(**entry) for entry in json.loads(_record().read_text(encoding="utf-8"))]
-    except (FileNotFoundError, NotADirectoryError):  # nothing was started; `ensure_home` reports an impossible home
+    except (FileNotFoundError, NotADirectoryError):  # no service was started; `ensure_home` reports an invalid home
         return {}
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{_record()} cannot be read: {first_line(error)}") from error

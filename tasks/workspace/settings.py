@@ -82,7 +82,7 @@ def named_artifacts() -> str | None:
 def artifact_place() -> str:
     """Return the URI for artifacts: KGCAL_ARTIFACTS, by default `artifacts` in the home.
 
-    MLflow servers that others run choose a place of their own.
+    MLflow servers that others run choose their own place.
     """
     return named_artifacts() or (home() / "artifacts").as_uri()
 
@@ -90,7 +90,7 @@ def artifact_place() -> str:
 def masked(text: str) -> str:
     """Return the text with *** in place of the password of every address in it.
 
-    Addresses, and errors that may quote one, are printed in this form only.
+    Addresses, and errors that may contain addresses, are printed only in this form.
     """
     text = re.sub(r"(://[^:/?#@\s]*:)(?:\S*|[^/\n]*)@", r"\1***@", text)
     return re.sub(r"([?&][a-z_]*password=)[^&\s]*", r"\1***", text, flags=re.IGNORECASE)

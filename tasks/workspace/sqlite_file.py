@@ -9,15 +9,15 @@ from pathlib import Path
 
 import psutil
 
-COMPANIONS = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a database that is in use
+COMPANIONS = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside an open database
 
 
 @contextmanager
 def new_sqlite_file(path: Path) -> Iterator[Path]:
-    """Yield a partial name in the folder of `path`; after the block the file that was created there is `path`.
+    """Yield a partial name in the folder of `path`. After the block, the file with this name becomes `path`.
 
-    If the block raises, the partial file is removed and `path` is not created. A file that another program has created
-    at `path` meanwhile is kept. Partial files of processes that have ended are removed.
+    If the block raises an error, the partial file is removed and `path` is not created. If another program creates
+    `path` during the block, that file is kept. Partial files of processes that have ended are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial_files(path)

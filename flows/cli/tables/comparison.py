@@ -25,17 +25,18 @@ HEADERS = {  # in the order of the columns
     "accuracy": "accuracy",
     **{
         name: title(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER_METRICS
-    },  # only the metric compared by
+    },  # only the metric that rows are compared by
     "mrr": "MRR",
     "differs": "differs in",
     "when": "when",
     "run": "run",
 }
-# A narrow terminal drops `when`, then these columns if all rows agree; a line below the table has their values ...
+# In a narrow terminal, the table drops `when` first. Then it drops these columns if all rows agree; a line below the
+# table shows their values.
 DROPPED_IF_CONSTANT = ("training_strategy", "calibration_strategy", "base_rate", "k", "loss", "negatives")
 SHORTEN_RUNS = "shorten the run ids"
-# ... then these, one after the other, until the table fits with cells that wrap at spaces. The metric that the rows are
-# compared by always stays.
+# Finally it drops these columns in this order, until the table fits with cells that wrap at spaces. It never drops the
+# metric that rows are compared by.
 DROPPED = (SHORTEN_RUNS, "mrr", "run", "accuracy", "log_loss", "ece", "brier", *DROPPED_IF_CONSTANT, "differs")
 SHORT_RUN = 8  # characters of a shortened run id
 
@@ -96,7 +97,7 @@ def _show_rows(console: Console, shown: pd.DataFrame, fitted: pd.DataFrame, metr
 
 
 def _is_constant(texts: list[str]) -> bool:
-    """Whether all rows have one text; empty texts do not count."""
+    """Return whether all rows have the same text. Empty texts do not count."""
     return len(set(texts) - {""}) == 1
 
 
@@ -105,7 +106,7 @@ def _columns(names: list[str]) -> dict[str, Column]:
 
 
 def _sample_title(frame: pd.DataFrame, sample: pd.DataFrame) -> str:
-    """The data set; the size, seed and digest of its graph if there are several; the test negatives if unlabelled."""
+    """Return the data set; the size, seed and digest if it has several graphs; the test negatives if unlabelled."""
     first = sample.iloc[0]
     graphs = frame[frame["dataset"] == first["dataset"]]
     parts = [first["dataset"]]

@@ -11,7 +11,7 @@ LABELS = ["model", "loss", "k", "training_strategy", "calibration_strategy", "ne
 
 
 def cells_of(shown: pd.DataFrame, fitted: pd.DataFrame) -> Cells:
-    """The cells of the shown rows. A star marks the best value of all fitted rows, shown or not."""
+    """Return the cells of the shown rows. A star marks the best value of all fitted rows, shown or not."""
     cells = {name: shown[name].astype(object).fillna("").astype(str).tolist() for name in (*LABELS, "run")}
     for name in ("negatives", "calibrator"):
         cells[name] = [text.replace("_", " ") for text in cells[name]]
@@ -25,12 +25,12 @@ def cells_of(shown: pd.DataFrame, fitted: pd.DataFrame) -> Cells:
 
 
 def best_value(values: "pd.Series[float]", metric: str) -> float:
-    """The best value of a metric: the highest or the lowest; NaN if there is no value."""
+    """Return the best value of a metric: the highest or the lowest; NaN if there is no value."""
     return float(values.max() if metric in HIGHEST_FIRST else values.min())
 
 
 def _differences(fitted: pd.DataFrame) -> "pd.Series[str]":
-    """For rows with equal labels, the settings in which they differ; "" for the other rows."""
+    """Return the settings in which rows with equal labels differ; "" for the other rows."""
     settings = [name for name in setting_columns(fitted) if not name.startswith("prepare.")]
     texts = pd.Series("", index=fitted.index)
     for _, alike in fitted.groupby(LABELS, dropna=False):
@@ -41,5 +41,5 @@ def _differences(fitted: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _settings_text(row: "pd.Series[str]") -> str:
-    """The settings of a row as NAME=VALUE, without their stages."""
+    """Return the settings of a row as NAME=VALUE, without their stages."""
     return " ".join(f"{str(name).partition('.')[2]}={value}" for name, value in row.astype(object).dropna().items())

@@ -11,7 +11,7 @@ from tasks.tracking.ui import ui_command
 
 
 def show_ensemble(console: Console, summary: EnsembleSummary) -> None:
-    """Print members and ensembles, with a star at the best of each column, and how disagreement relates to error."""
+    """Print members and ensembles, with a star at each column's best value, and how disagreement relates to error."""
     for negatives in summary.results.negatives:
         console.print(f"[bold]{summary.dataset}[/]: {len(summary.members)} models, {words(negatives)} negatives")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))

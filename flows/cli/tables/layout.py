@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 Cells = Mapping[str, Sequence[str]]  # column -> a text for each row
-GAP, NARROW_GAP = 2, 1  # spaces between two columns, and if the table does not fit otherwise
+GAP, NARROW_GAP = 2, 1  # spaces between two columns; NARROW_GAP if the table does not fit with GAP
 
 
 @dataclass(frozen=True)
@@ -24,27 +24,27 @@ class Column:
     numbers: bool = False
 
     def widest(self, texts: Sequence[str]) -> int:
-        """Its width in characters, if no cell wraps."""
+        """Return its width in characters if no cell wraps."""
         return max(map(cell_len, [*self.title.split("\n"), *texts]))
 
     def narrowest(self, texts: Sequence[str]) -> int:
-        """Its width in characters, if every cell wraps at each of its spaces."""
+        """Return its width in characters if every cell wraps at each of its spaces."""
         words = self.title.split() + [word for text in texts for word in ([text] if self.numbers else text.split())]
         return max(map(cell_len, words), default=0)
 
 
 def full_width(columns: Mapping[str, Column], cells: Cells) -> int:
-    """The width of the table in characters, if no cell wraps."""
+    """Return the width of the table in characters if no cell wraps."""
     return _total([column.widest(cells[name]) for name, column in columns.items()], GAP)
 
 
 def least_width(columns: Mapping[str, Column], cells: Cells) -> int:
-    """The smallest width of the table in characters that breaks no word."""
+    """Return the smallest width of the table, in characters, that breaks no word."""
     return _total([column.narrowest(cells[name]) for name, column in columns.items()], NARROW_GAP)
 
 
 def fitted_table(columns: Mapping[str, Column], cells: Cells, width: int, marked: Collection[str] = ()) -> Table:
-    """The table in at most `width` characters, or in its least width if that is larger.
+    """Return the table in at most `width` characters, or in its least width if that is larger.
 
     The widest columns wrap first.
 

@@ -12,7 +12,7 @@ from tasks.tracking.ui import ui_command
 
 
 def show_results(console: Console, summary: PipelineSummary) -> None:
-    """Print the table of results, the notes, the ranks, the re-used stages, and where the report and the runs are."""
+    """Print the table of results, the notes, the ranks, the re-used stages, and the places of report and runs."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("negatives", "calibrator"):
         table.add_column(name)

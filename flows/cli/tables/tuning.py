@@ -35,13 +35,13 @@ LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in tra
 
 
 def ranked(found: TuningResult) -> list[Trial]:
-    """The complete trials, best first."""
+    """Return the complete trials, best first."""
     complete = [trial for trial in found.trials if trial.state == "complete"]
     return sorted(complete, key=lambda trial: trial.value or 0.0, reverse=OBJECTIVES[found.metric] == "maximize")
 
 
 def show_tuning(console: Console, found: TuningResult) -> None:
-    """Print the best trials, how the trials ended, and the command with the best settings."""
+    """Print the best trials, the number of trials in each state, and the command with the best settings."""
     columns = {name: cell for searched in found.searched for name, cell in COLUMNS.get(searched, {}).items()}
     metric = METRIC_TITLES[found.metric]
     rows = [(trial, trial.config) for trial in ranked(found)[:MOST_ROWS] if trial.config is not None]
@@ -65,7 +65,7 @@ def show_tuning(console: Console, found: TuningResult) -> None:
 
 
 def outcome(found: TuningResult) -> str:
-    """How the trials ended, and how the best one compares with the initial settings."""
+    """Return a text with the number of trials in each state, and the values of the best and the initial settings."""
     states = ("complete", "pruned", "failed", "running")
     counts = {state: sum(trial.state == state for trial in found.trials) for state in states}
     ends = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
