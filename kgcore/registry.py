@@ -68,6 +68,8 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The component of that name. Raises InputError with the known names if the name is unknown."""
+        if name in self._components and name not in self._excluded:
+            return self._components[name]
         self.check(name)
         if name not in self._components:
             importlib.import_module(self._modules()[name])

@@ -1,20 +1,13 @@
 """The registered metrics in order, by family, and by which values are better."""
 
-from functools import cache
-
 from kgcore.metrics.base import Family, Metric
 from kgcore.registries import METRICS
 
 
 def every_metric() -> dict[str, Metric]:
     """Name -> metric, in the order of artifacts."""
-    return dict(_in_order(tuple(METRICS.names())))
-
-
-@cache
-def _in_order(names: tuple[str, ...]) -> tuple[tuple[str, Metric], ...]:
-    known = [(name, METRICS.get(name)) for name in names]
-    return tuple(sorted(known, key=lambda pair: (pair[1].order, pair[0])))
+    known = [(name, METRICS.get(name)) for name in METRICS.names()]
+    return dict(sorted(known, key=lambda pair: (pair[1].order, pair[0])))
 
 
 def metric_names(*families: Family) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def test_the_stored_model_has_the_scores_that_were_evaluated(tmp_path: Path, str
         (("--inverse-relations", "--training-sides", "object"), "training_sides is object: with inverse relations"),
         (("--cohort-weight", "2"), "cohort_weight is 2.0: it must be at least 0 and at most 1"),
         (("--cohort-temperature", "0"), "cohort_temperature is 0.0: it must be above 0"),
-        (("--calibration-strategy", "kbgan"), "calibration_strategy is 'kbgan': this strategy exists in training"),
+        (("--calibration-strategy", "kbgan"), "calibration_strategy is 'kbgan': this strategy learns during training"),
     ],
 )
 def test_invalid_settings_are_refused_before_anything_runs(

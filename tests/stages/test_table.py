@@ -115,6 +115,7 @@ def test_a_stage_refuses_runs_that_do_not_belong_together(prepared: StageRef) ->
     for stage, data in (("train", prepared), ("corrupt", other)):
         with store.open_run(stage, RunTags(stage=stage, inputs={"prepare": data.run_id})) as run_id:
             refs.append(StageRef(stage, run_id))
-    with pytest.raises(MismatchError, match=f"prepare run {other.run_id}.*prepare run {prepared.run_id}: they do not"):
+    both = f"prepare run {other.run_id}.*prepare run {prepared.run_id}: all inputs must come from the same"
+    with pytest.raises(MismatchError, match=both):
         SCORE(*refs)
     assert store.find(RunTags(stage="score"), status=None) == []
