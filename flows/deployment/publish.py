@@ -12,7 +12,6 @@ from dataclasses import asdict
 import pandas as pd
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
-from flows.cli.tables.tuning import outcome, ranked
 from kgcore.errors import first_line
 from kgcore.report.columns import first_table
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -21,7 +20,7 @@ from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
-from tasks.jobs.tune import TuningResult
+from tasks.jobs.tuning_result import TuningResult
 from tasks.jobs.watch import WatchResult
 from tasks.stages.reference import StageRef
 from tasks.stages.table import in_order
@@ -108,10 +107,10 @@ def publish_tuning(found: TuningResult) -> None:
     table = [
         {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
         | (asdict(trial.config) if trial.config else {})
-        for trial in ranked(found)[:MOST_ROWS]
+        for trial in found.ranked()[:MOST_ROWS]
     ]
     title = f"{found.settings.model} {found.settings.loss} on {found.dataset}: settings"
-    _publish(title, f"{outcome(found)}\n\n    {found.command}", table, found.run)
+    _publish(title, f"{found.outcome()}\n\n    {found.command}", table, found.run)
 
 
 def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_id: str | None) -> None:

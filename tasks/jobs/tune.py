@@ -4,14 +4,14 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
 
-from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
+from kgcore.config import PipelineConfigs, TuneConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -20,6 +20,7 @@ from kgcore.tuning.space import Space
 from tasks.jobs.command import run_command
 from tasks.jobs.pipeline import all_settings
 from tasks.jobs.trials import TrialRecords
+from tasks.jobs.tuning_result import Trial, TuningResult
 from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.task import as_task
@@ -39,54 +40,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 log = logging.getLogger("kgcal")
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A trial of a search.
-
-    number       its number in the study, from 0
-    state        complete, pruned, failed or running
-    value        its value of the objective; None: not measured
-    epochs_done  number of epochs that it trained
-    seconds      its duration in seconds; None: it has not ended
-    config       its settings; None: not drawn yet
-    """
-
-    number: int
-    state: str
-    value: float | None
-    epochs_done: int
-    seconds: float | None
-    config: TrainConfig | None
-
-
-@dataclass(frozen=True)
-class TuningResult:
-    """The result of a search.
-
-    dataset      name of the data set
-    metric       the objective of the search
-    searched     names of the searched settings
-    value        the best value of the objective
-    trial        number of the best trial
-    settings     the settings of the best trial
-    command      the `kgcal run` command that trains with these settings
-    trials       all trials, in the order of their numbers
-    interrupted  whether Ctrl-C ended the search
-    run          id of the search's MLflow run
-    """
-
-    dataset: str
-    metric: str
-    searched: tuple[str, ...]
-    value: float
-    trial: int
-    settings: TrainConfig
-    command: str
-    trials: tuple[Trial, ...]
-    interrupted: bool
-    run: str
 
 
 @contextmanager

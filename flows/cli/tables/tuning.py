@@ -7,13 +7,11 @@ from rich.markup import escape
 
 from flows.cli.tables.layout import Column, fitted_table
 from kgcore.config import TrainConfig
-from kgcore.config.choices import OBJECTIVES
-from tasks.jobs.tune import Trial, TuningResult
+from tasks.jobs.tuning_result import OBJECTIVE_TITLES, TuningResult
 from tasks.tracking.names import shares_text
 from tasks.tracking.ui import ui_command
 
 MOST_ROWS = 10
-METRIC_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
 # searched setting -> its columns: header -> the text of a cell
 COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
     "learning_rate": {"learning\nrate": lambda config: f"{config.learning_rate:g}"},
@@ -34,17 +32,11 @@ TEXTS = ("training\nstrategy", "training\nsides")  # all other columns hold numb
 LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in training"}
 
 
-def ranked(found: TuningResult) -> list[Trial]:
-    """Return the complete trials, best first."""
-    complete = [trial for trial in found.trials if trial.state == "complete"]
-    return sorted(complete, key=lambda trial: trial.value or 0.0, reverse=OBJECTIVES[found.metric] == "maximize")
-
-
 def show_tuning(console: Console, found: TuningResult) -> None:
     """Print the best trials, the number of trials in each state, and the command with the best settings."""
     columns = {name: cell for searched in found.searched for name, cell in COLUMNS.get(searched, {}).items()}
-    metric = METRIC_TITLES[found.metric]
-    rows = [(trial, trial.config) for trial in ranked(found)[:MOST_ROWS] if trial.config is not None]
+    metric = OBJECTIVE_TITLES[found.metric]
+    rows = [(trial, trial.config) for trial in found.ranked()[:MOST_ROWS] if trial.config is not None]
     cells = {
         "trial": [f"{trial.number}" for trial, _ in rows],
         metric: [f"{trial.value:.4f}" for trial, _ in rows],
@@ -58,19 +50,7 @@ def show_tuning(console: Console, found: TuningResult) -> None:
     console.print(fitted_table(heads, cells, console.width))
     if legend := "; ".join(text for name, text in LEGEND.items() if name in columns):
         console.print(legend)
-    console.print(outcome(found), soft_wrap=True)
+    console.print(found.outcome(), soft_wrap=True)
     console.print(f"MLflow run {found.run}: {ui_command()}", soft_wrap=True)
     console.print("train with the best settings:")
     console.print(escape(found.command), soft_wrap=True)
-
-
-def outcome(found: TuningResult) -> str:
-    """Return a text with the number of trials in each state, and the values of the best and the initial settings."""
-    states = ("complete", "pruned", "failed", "running")
-    counts = {state: sum(trial.state == state for trial in found.trials) for state in states}
-    ends = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    text = f"{len(found.trials)} trials: {ends}. "
-    text += f"Best {METRIC_TITLES[found.metric]}: {found.value:.4f} in trial {found.trial}"
-    first = found.trials[0]
-    text += f", {first.value:.4f} with the initial settings" if first.state == "complete" else ""
-    return text + "." + (" Interrupted: the same command resumes the search." if found.interrupted else "")
