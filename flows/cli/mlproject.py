@@ -54,7 +54,7 @@ class Parameter:
 
     option    "" for the arguments of the command, which have no name
     default   the value that MLflow passes on if none is given; "" if there is no default
-    declared  whether MLproject declares it; undeclared parameters can be given, too
+    declared  whether MLproject declares it; `mlflow run -P` also accepts undeclared parameters
     negative  the option that turns a flag off; "" if the flag has no such option, None if the option is not a flag
     """
 

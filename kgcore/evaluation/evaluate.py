@@ -65,7 +65,7 @@ def evaluate(
     Intervals are normal ones: their standard error is the standard deviation over `bootstrap_replicates` resamplings of
     the rows, which are the same for every calibrator. A positive is drawn together with its corruptions, which keeps
     the stated base rate. An interval shows how a metric varies, not its bias: for perfect probabilities every
-    calibration error but the debiased one is above 0, and its interval can be, too.
+    calibration error but the debiased one is above 0, and so its interval can exclude 0.
     For speed, resamplings keep the bins of equal mass, and merge neighbouring probabilities if there are many.
 
     Raises MismatchError if `source` does not fit the predictions.

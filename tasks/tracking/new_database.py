@@ -106,7 +106,7 @@ def _set_aside(path: Path) -> None:
 
 
 def _has_no_rows(database: sqlite3.Connection) -> bool:
-    """Return whether the database has MLflow's tables, and none of its tables has a row of a user."""
+    """Return whether the database has MLflow's tables, and holds no rows that a user's work inserted."""
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if "experiments" not in tables:
         return False
