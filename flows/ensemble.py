@@ -20,7 +20,7 @@ def ensemble(
     config: EnsembleConfig = EnsembleConfig(),
     force: bool = False,
 ) -> EnsembleSummary:
-    """Pool calibrated models of one data set, and measure the ensembles beside their members.
+    """Pool calibrated models of one data set, and compare the ensembles with their members.
 
     Args:
         runs: two or more pipelines of one data set, or runs that came from them, with different models, losses or seeds

@@ -35,7 +35,7 @@ def reproduce(
     device: Device = "auto",
     csv: str | None = None,
 ) -> Reproduction:
-    """Show the paper's tables and figures beside ours; run what is missing.
+    """Compare our figures with the paper's tables; run the cells that are missing.
 
     Args:
         tables: tables and figures of the paper; all = every one

@@ -83,7 +83,7 @@ def same_length(**arrays: Sequence[Any] | npt.NDArray[Any]) -> int:
     """The common length of the named arrays. Raises InputError if their lengths differ or are 0."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
-        raise InputError(", ".join(f"{n} has length {v}" for n, v in lengths.items()) + ": they must be of one length")
+        raise InputError(", ".join(f"{n} has length {v}" for n, v in lengths.items()) + ": the lengths must be equal")
     length = next(iter(lengths.values()))
     if length == 0:
         raise InputError(f"the length of {', '.join(lengths)} is 0: it must be at least 1")

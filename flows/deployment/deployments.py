@@ -86,12 +86,12 @@ JOBS = (
     Deployment(
         "ensemble",
         "flows/ensemble.py:ensemble",
-        "Pool calibrated models, and measure the ensembles beside their members.",
+        "Pool calibrated models, and compare the ensembles with their members.",
     ),
     Deployment(
         "reproduce",
         "flows/reproduce.py:reproduce",
-        "Show the paper's tables and figures beside ours; run what is missing.",
+        "Compare our figures with the paper's tables; run the cells that are missing.",
     ),
 )
 DEPLOYMENTS = (

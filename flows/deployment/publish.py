@@ -69,7 +69,7 @@ def publish_reproduction(made: Reproduction) -> None:
     names = ["table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "ours", "paper", "difference"]
     text = [f"* {line}" for line in made.findings]
     text += [f"* {cell} failed: {reason}" for cell, reason in made.failures.items()]
-    text += ["", f"{len(both)} figures have the paper's value and ours; all of them: `{made.csv}`, `{made.page}`."]
+    text += ["", f"{len(both)} figures are compared with the paper's. All figures: `{made.csv}`, `{made.page}`."]
     table = json.loads(both[names].head(MOST_ROWS).round(4).to_json(orient="records"))
     _publish("The paper and kgcal, side by side", "\n".join(text), table, made.run_id)
 
@@ -80,7 +80,7 @@ def publish_decisions(decisions: Sequence[Decision]) -> None:
     table = [{name: getattr(decision, name) for name in shown} for decision in decisions]
     text = [f"* {decision.explanation}" for decision in decisions]
     run_id = next((decision.run for decision in decisions if decision.run), None)
-    _publish("Challengers at the gate", "\n".join(text), table, run_id)
+    _publish("Challengers compared with champions", "\n".join(text), table, run_id)
 
 
 def publish_ensemble(summary: EnsembleSummary) -> None:

@@ -34,7 +34,7 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
             command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=True, timeout=DEPLOY_SECONDS
         )
     except subprocess.TimeoutExpired:
-        raise InputError(f"`prefect deploy --all` has not ended after {DEPLOY_SECONDS} seconds") from None
+        raise InputError(f"`prefect deploy --all` did not end within {DEPLOY_SECONDS} seconds") from None
     except subprocess.CalledProcessError as error:
         lines = (error.stderr.strip() or error.stdout.strip() or "no output").splitlines()
         raise InputError(f"the deployments of prefect.yaml cannot be created: {lines[-1].strip()}") from None

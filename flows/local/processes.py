@@ -44,7 +44,9 @@ def start(
     Raises InputError if the port is taken.
     """
     if port is not None and port_is_taken(port):
-        raise InputError(f"port {port} of 127.0.0.1 is taken by another program: name another with --{name}-port")
+        raise InputError(
+            f"port {port} of 127.0.0.1 is in use by another program: choose another port with --{name}-port"
+        )
     ensure_home()
     services_folder().mkdir(exist_ok=True)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a worker that inherits SIG_IGN cannot be interrupted

@@ -71,7 +71,7 @@ def _refuse_another_server() -> None:
     named, server = PREFECT_API_URL.value(), recorded_services().get(PREFECT)
     if named and (server is None or named.removesuffix("/") != f"{server.url}/api"):
         raise InputError(
-            f"PREFECT_API_URL names a Prefect server already, {masked(named)}: unset it to start a server of your own, "
+            f"PREFECT_API_URL already names a Prefect server, {masked(named)}: unset it to start a server of your own, "
             "or create the deployments there with `prefect deploy --all`"
         )
 

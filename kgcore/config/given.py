@@ -105,8 +105,8 @@ def counterpart_of(config: type[Config]) -> Callable[[type[G]], type[G]]:
         kinds = get_type_hints(config)
         cls.__annotations__ = {item.name: kinds[item.name] | None for item in fields(config)}
         for item in fields(config):
-            instead = "the preset's value, or else " if item.name in BY_PRESET else ""
-            text = f"{item.metadata['description']}. Not given: {instead}{default_text(item)}"
+            instead = "the preset's value, otherwise " if item.name in BY_PRESET else ""
+            text = f"{item.metadata['description']}. If not given: {instead}{default_text(item)}"
             setattr(cls, item.name, field(default=None, metadata={**item.metadata, "description": text}))
         cls.config = config
         return dataclass(frozen=True, kw_only=True)(cls)

@@ -23,7 +23,7 @@ class WatchConfig(Config):
     alpha: float = setting(0.01, "significance level: a test with a smaller p-value reports drift", gt=0, lt=1)
     ece: float = setting(0.02, "ignore calibration errors below this", ge=0, lt=1)
     psi: float = setting(
-        0.2, "population stability index above which score drift is reported, if sampling does not explain it", gt=0
+        0.2, "report score drift if it is significant and the population stability index is above this", gt=0
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
     on_drift: str = setting("warn", "what to do on drift", choices=("warn", "recalibrate"))

@@ -38,7 +38,7 @@ class TrainConfig(Config):
         {"uniform": 1.0}, "corruption strategies in training and their shares", choices=STRATEGIES
     )
     training_sides: str = setting("both", "which side a corruption in training replaces", check=check_sides)
-    training_filtered: bool = setting(False, "remove training corruptions that are training facts")
+    training_filtered: bool = setting(False, "remove corruptions that are facts of the train split")
     sides_apart: bool = setting(
         False, "compute one loss for subject corruptions and one for object corruptions, and add them"
     )
@@ -62,18 +62,15 @@ class TrainConfig(Config):
     initial_scale: float = setting(1.0, "factor on the range of the initial embeddings", gt=0)
     cohort_weight: float = setting(
         0.0,
-        "cohort weight: share of the cohort's level that is subtracted from a score; the level is a soft maximum of "
-        "the scores of the predicate's other objects",
+        "cohort weight: share of the cohort level that is subtracted from a score; the cohort level is a soft maximum "
+        "of the scores of other objects of the predicate",
         ge=0,
         le=1,
     )
-    cohort_size: int = setting(
-        500, "largest number of objects in the cohort of a predicate, from which the level is computed", ge=1
-    )
+    cohort_size: int = setting(500, "largest number of objects in the cohort of a predicate", ge=1)
     cohort_temperature: float = setting(
         0.5,
-        "cohort temperature: near 0, the level is the maximum of the cohort's scores; for large values, it is "
-        "their mean",
+        "cohort temperature: near 0 takes the maximum of the cohort's scores, large values their mean",
         gt=0,
     )
     seed: int = setting(0, "seed of training: initial embeddings, order, corruptions and cohorts", ge=0)
@@ -104,7 +101,7 @@ class CorruptConfig(Config):
     )
     calibration_sides: str = setting("bernoulli", "which side a corruption in calibration replaces", check=check_sides)
     calibration_eta: int = setting(20, "corruptions per positive in calibration", ge=1)
-    calibration_filtered: bool = setting(True, "remove calibration corruptions that are known facts")
+    calibration_filtered: bool = setting(True, "remove corruptions that are known facts (of any split)")
     calibration_seed: int = setting(0, "seed of the corruptions in calibration", ge=0)
 
 

@@ -38,7 +38,7 @@ class Choice(Strategy):
     def model(self) -> "TrainedModel":
         """The model that rates candidates. Raises ValueError if no model was seen."""
         if self._seen is None:
-            raise ValueError("a model must be seen before corruptions are drawn by it")
+            raise ValueError("this strategy draws with a model, and has been given none")
         return self._seen
 
     @abstractmethod

@@ -167,7 +167,9 @@ def _place(mirror: str, archives: Sequence[str]) -> Path | str:
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
             with_archive = f" with {archives[0]}" if archives else ""
-            raise InputError(f"the mirror {mirror} is not there: KGCAL_MIRROR must be a folder or a URL{with_archive}")
+            raise InputError(
+                f"the mirror {mirror} does not exist: KGCAL_MIRROR must be a folder or a URL{with_archive}"
+            )
         return folder
     if parsed.scheme not in ("http", "https"):
         raise InputError(f"the mirror is {mirror}: KGCAL_MIRROR must be a folder, or a file:// or http(s):// URL")

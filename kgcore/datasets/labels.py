@@ -70,7 +70,9 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         kept = ~graph.index(triples).contains(graph.valid.triples)
         valid = Split(np.r_[graph.valid.triples[kept], triples], np.r_[graph.valid.labels[kept], labels])
     if not len(valid.positives):
-        raise InputError("the labelled triples would be the whole validation split, and none is true: add true triples")
+        raise InputError(
+            "the labelled triples replace the validation split, but none of them is true: add true triples"
+        )
     order = np.lexsort(valid.triples.T[::-1])
     valid = Split(valid.triples[order], valid.labels[order])
     counts = {

@@ -109,7 +109,7 @@ def _clusters(predictions: Predictions, source: Ints) -> Ints:
     if len(source) != (~positive).sum() or (len(source) and source.max() >= positive.sum()):
         raise MismatchError(
             f"{len(source):,} sources do not fit {int((~positive).sum()):,} negatives and {int(positive.sum()):,} "
-            "positives: every negative needs one source, the number of a positive"
+            "positives: every negative needs one source, the index of a positive"
         )
     clusters = np.empty(len(positive), dtype=np.int64)
     clusters[positive], clusters[~positive] = np.arange(positive.sum()), source

@@ -84,7 +84,7 @@ class Predictions:
         if abs(self.base_rate - stated) > 0.05:
             notes.append(
                 f"The stated base rate is {stated:g}, but {self.base_rate:.2f} of the test split is positive: "
-                "probabilities for the first (the synthetic ones) must look wrong on the second."
+                "on this split, probabilities for the stated base rate (the synthetic ones) look wrong, as they should."
             )
         return notes
 

@@ -12,7 +12,7 @@ TITLES = {
     "duplicates": "duplicate rows",
     "not_held_out": "rows that are in train or test",
     "used": "rows used",
-    "known": "rows with the label that valid had",
+    "known": "rows that valid has with the same label",
 }
 OVERLAPS = {
     "_positives_in_": " positives that are also in ",

@@ -21,7 +21,7 @@ def built(config: TrainConfig) -> tuple[Model, Loss]:
     if config.dropout and not model.can_drop:
         raise InputError(
             f"dropout is {config.dropout:g}: it must be 0 for {config.model}, "
-            "because a 0 in its embeddings has a meaning"
+            "because 0 is a meaningful value of its embeddings"
         )
     return model, build(LOSSES.get(config.loss), config.loss_options)
 

@@ -63,7 +63,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
     corruptions, because such corruptions differ between trials.
     """
     if len(graph.test):
-        raise InputError(f"the graph {graph.name} has a test split: a search must not see one, so remove it")
+        raise InputError(f"the graph {graph.name} has a test split: a search must not see the test split: remove it")
     positives, labelled = graph.valid.positives, graph.valid
     if len(labelled.negatives):
         _enough(min(len(positives), len(labelled.negatives)))

@@ -96,7 +96,7 @@ def comparison(
         raise InputError(f"negatives is {negatives!r}: it must be one of {', '.join(NEGATIVES)}")
     rows = _rows()
     if not rows:
-        raise InputError(f"no finished evaluation is in {open_store().place}: `kgcal run` makes one")
+        raise InputError(f"there is no finished evaluation in {open_store().place}: run `kgcal run` first")
     frame = pd.DataFrame(rows)
     if dataset is not None:
         frame = _matching(frame, "dataset", dataset_name(dataset), "of the data set")

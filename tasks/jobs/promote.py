@@ -76,14 +76,14 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
     set_alias(store, dataset, CHALLENGER, version)
     champion = aliased(store, dataset, CHAMPION)
     if champion is not None and champion.number == version.number:
-        why = f"{dataset}: version {version.number} ({words}) is the champion already, the best of {len(candidates)}"
+        why = f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, is already the champion"
         return Decision(dataset, version.uri, champion.uri, False, why, None)
 
     verdict = _judge(store, best["evaluate"], label, champion.model_id if champion else None, config, len(candidates))
     against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"
     why = (
         f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, against {against}: "
-        f"{verdict.reason()}. {'It is the champion now.' if verdict.passed else 'It is not promoted.'}"
+        f"{verdict.reason()}. {'It is the new champion.' if verdict.passed else 'It is not promoted.'}"
     )
     decision = Decision(dataset, version.uri, champion.uri if champion else None, verdict.passed, why, None)
     with store.open_run(f"promote {dataset}", RunTags(stage="promote")) as run_id:
@@ -159,7 +159,7 @@ def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, predicti
     if shared < 0.5:
         raise InputError(
             f"the champion of {graph.name} was trained on another graph of that name: {shared:.0%} of its training "
-            "triples are in this graph, and at least 50% must be: rename the data, or remove the alias `champion`"
+            "triples are in this graph, and at least 50% must be: rename the data set, or remove the alias `champion`"
         )
     stated = champion.calibrator.base_rate
     if predictions.synthetic_negatives and abs(stated - predictions.base_rate) > 1e-6:

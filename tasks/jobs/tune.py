@@ -126,7 +126,7 @@ def _open(
     study = open_study(path, config.metric, starts)
     if force:
         if any(map(is_alive, running(study))):
-            raise InputError("another process runs this search: wait until it ends before you start a new one")
+            raise InputError("another process is running this search: wait until it ends")
         study = open_study(path, config.metric, starts, anew=True)
     if before := len(begun(study)):
         log.info("%d of %d trials were run before", before, config.trials)

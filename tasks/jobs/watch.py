@@ -117,8 +117,8 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
         test = store.load(classified.run_id, PREDICTIONS)
         return look(probabilities, scores, new["label"].to_numpy(), test.scores, test.weights, config)
     raise InputError(
-        f"the store has no classify run of calibrate run {made_by}, and the new triples are compared with its test "
-        f"predictions: run `kgcal classify --calibrators {made_by}`"
+        f"the store has no classify run of calibrate run {made_by}, but `watch` compares the new "
+        f"triples with its test predictions: run `kgcal classify --calibrators {made_by}`"
     )
 
 

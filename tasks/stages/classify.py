@@ -23,7 +23,7 @@ def _body(run: StageRun, config: ClassifyConfig) -> None:
 
 CLASSIFY = Stage(
     name="classify",
-    summary="Decide the test triples with every calibrator, and with per-relation thresholds.",
+    summary="Classify the test triples with every calibrator, and with per-relation thresholds.",
     title="classify by {calibrators}",
     config=ClassifyConfig,
     body=_body,

@@ -62,7 +62,7 @@ def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
 
 EVALUATE = Stage(
     name="evaluate",
-    summary="Measure the predictions of a classify run, beside the ranks of a rank run.",
+    summary="Evaluate the predictions of a classify run, and add the ranks of a rank run.",
     title="evaluate {predictions}",
     config=EvaluateConfig,
     body=_body,

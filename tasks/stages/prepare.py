@@ -82,7 +82,7 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
 def _log_labels(file: str, prepared: Prepared) -> None:
     """Log how many labelled triples of a file are used."""
     counts = prepared.counts
-    words = {"not_held_out": "in train or test", "used": "used", "known": "used with the label that valid had"}
+    words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
     unknown = describe_unknown_names(counts["labels_with_unseen"], prepared.unknown["labels"])
     parts = [f"{counts['labels_rows']:,} labelled triples", unknown]
     parts += [f"{counts[f'labels_{name}']:,} {word}" for name, word in words.items()]

@@ -25,7 +25,7 @@ def _body(run: StageRun, config: RankConfig) -> None:
 
 RANK = Stage(
     name="rank",
-    summary="Rank the test positives among all their corruptions with a trained model.",
+    summary="Rank each test positive among all its corruptions with a trained model.",
     title="rank by {model}",
     config=RankConfig,
     body=_body,

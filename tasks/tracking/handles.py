@@ -27,7 +27,7 @@ class Artifact(Generic[T]):
 def save(folder: Path, artifact: Artifact[T], value: T) -> None:
     """Write an artifact to its path in a folder. Raises ValueError for a part of another artifact."""
     if artifact.write is None:
-        raise ValueError(f"{artifact.path} of {artifact.stage} is written with another artifact")
+        raise ValueError(f"{artifact.path} of {artifact.stage} is a part of another artifact: write that one")
     artifact.write(folder / artifact.path, value)
 
 

@@ -98,8 +98,8 @@ def _set_aside(path: Path) -> None:
         kept = path.with_name(f"{path.name}.unfinished-{number}")
     path.rename(kept)
     log.warning(
-        "%s is the start of an MLflow database whose creation was interrupted; it holds no runs: it is now %s, and "
-        "a new database takes its place",
+        "the creation of the MLflow database %s was interrupted: it holds no runs, is renamed to %s, and a new "
+        "database is created",
         path,
         kept.name,
     )

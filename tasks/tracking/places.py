@@ -37,7 +37,7 @@ def check_database(uri: str, what: str) -> None:
         patience = {"connect_timeout": CONNECT_SECONDS} if url.get_backend_name() == "postgresql" else {}
         engine = create_engine(url, poolclass=NullPool, connect_args=patience)
         if engine.dialect.is_async:
-            raise ValueError(f"{url.drivername} is an asynchronous driver: a synchronous one is needed")
+            raise ValueError(f"{url.drivername} is an asynchronous driver: use a synchronous one")
         engine.connect().close()
     except ImportError as error:
         raise InputError(

@@ -137,5 +137,5 @@ def run_of_model(store: Store, uri: str) -> str:
         hint = ": `kgcal promote` makes a champion" if name.endswith(f"@{CHAMPION}") else f": {first_line(error)}"
         raise InputError(f"the model {uri} does not exist in {store.place}{hint}") from error
     if not made:
-        raise InputError(f"the model {uri} belongs to no run: a model that a kgcal run has logged is needed")
+        raise InputError(f"the model {uri} belongs to no run: use a model that a kgcal run has logged")
     return str(made)

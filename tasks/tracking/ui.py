@@ -50,7 +50,7 @@ def serve_ui(port: int) -> None:
     if address := ui_address():
         raise InputError(f"a server already shows this store: open {address}")
     if port_is_taken(port):
-        raise InputError(f"port {port} of 127.0.0.1 is taken: choose another port with --port")
+        raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
     store = open_store()
     page = f"http://127.0.0.1:{port}/#/experiments/{store.experiment_id}/runs?workflowType=machine_learning"
     print(f"MLflow UI: {page}  (Ctrl-C ends it)", flush=True)

@@ -53,7 +53,7 @@ def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
                 slot.enter_context(concurrency(GPU_LIMIT, strict=True, raise_on_lease_renewal_failure=False))
             except ConcurrencySlotAcquisitionError as error:
                 raise InputError(
-                    f"the Prefect server gives no slot for the GPU, {first_line(error)}: make the limit with "
+                    f"the Prefect server gave no slot for the GPU, {first_line(error)}: create the limit with "
                     f"`prefect gcl create {GPU_LIMIT} --limit 1`"
                 ) from error
         yield device

@@ -78,7 +78,8 @@ def test_the_penalty_is_the_same_with_dropout(small_graph: KnowledgeGraph, monke
 @pytest.mark.parametrize("model", ["toruse", "kg2e"])
 def test_dropout_is_refused_where_zero_is_a_meaningful_value(small_graph: KnowledgeGraph, model: str) -> None:
     with pytest.raises(
-        InputError, match=rf"^dropout is 0\.2: it must be 0 for {model}, because a 0 in its embeddings has a meaning"
+        InputError,
+        match=rf"^dropout is 0\.2: it must be 0 for {model}, because 0 is a meaningful value of its embeddings",
     ):
         loop.train(small_graph, TrainConfig(model=model, dropout=0.2, k=4, epochs=1), CPU)
 

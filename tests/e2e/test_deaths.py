@@ -34,7 +34,7 @@ def test_up_on_a_taken_port_leaves_nothing_running(tmp_path: Path) -> None:
         done = kgcal("up", "--mlflow-port", str(free), "--prefect-port", taken)
     assert done.returncode == 2
     assert done.stderr.strip() == (
-        f"kgcal: port {taken} of 127.0.0.1 is taken by another program: name another with --prefect-port"
+        f"kgcal: port {taken} of 127.0.0.1 is in use by another program: choose another port with --prefect-port"
     )
     lines = kgcal("status").stdout.splitlines()
     assert [line.strip().split(maxsplit=1) for line in lines] == [
@@ -80,4 +80,4 @@ def test_up_leaves_a_prefect_server_that_the_environment_names_alone(local: Loca
     named = f"http://127.0.0.1:{local.prefect}/api"
     done = Kgcal(tmp_path, PREFECT_API_URL=named)("up")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"kgcal: PREFECT_API_URL names a Prefect server already, {named}: unset it")
+    assert done.stderr.startswith(f"kgcal: PREFECT_API_URL already names a Prefect server, {named}: unset it")

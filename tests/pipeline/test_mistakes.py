@@ -61,7 +61,7 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
         (("calibrate", "--scores", "abc"), "the run 'abc' does not exist"),
         (("calibrate",), "`latest` needs a finished pipeline run, and the store has none"),
-        (("compare",), "no finished evaluation is in sqlite:///"),
+        (("compare",), "there is no finished evaluation in sqlite:///"),
     ],
 )
 def test_a_mistake_is_reported_in_one_sentence(kgcal: Kgcal, arguments: tuple[str, ...], message: str) -> None:

@@ -61,7 +61,7 @@ def test_the_first_champion_must_beat_the_base_rate(client: MlflowClient) -> Non
     [first] = promote.fn()  # every data set with results: family
     assert first.passed
     assert first.champion == first.challenger == "models:/kgcal-family/2"
-    assert "It is the champion now." in first.explanation
+    assert "It is the new champion." in first.explanation
     assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "2")
 
 
@@ -72,7 +72,7 @@ def test_the_champion_is_not_judged_against_itself() -> None:
     again = decided()
     assert not again.passed
     assert again.run is None
-    assert "is the champion already" in again.explanation
+    assert "is already the champion" in again.explanation
     trained(epochs=16)  # the same once more
     assert decided().challenger == first.challenger == "models:/kgcal-family/1"
 
@@ -93,8 +93,8 @@ def test_a_better_model_takes_the_champions_place_and_a_worse_one_does_not(clien
 
     worse = trained(epochs=30)
     assert brier(worse) > brier(strong)
-    third = decided()  # the best of all is the champion already
-    assert "is the champion already" in third.explanation
+    third = decided()  # the best of all is already the champion
+    assert "is already the champion" in third.explanation
     assert version_of(client, "champion") == "2"
 
 
@@ -127,4 +127,4 @@ def test_corruptions_are_compared_at_the_base_rate_of_the_champion(home: Path, c
     with pytest.raises(InputError, match=r"is for a base rate of 0.5, but the newest test sample is weighted to 0.1"):
         promote.fn()
     [again] = promote.fn(dataset="mine", base_rate=0.5)
-    assert "is the champion already" in again.explanation
+    assert "is already the champion" in again.explanation

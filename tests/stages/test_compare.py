@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("error::UserWarning")  # nothing but the
 @pytest.fixture(scope="module")
 def runs(module_home: Path) -> dict[str, str]:
     """A store with evaluations on three data sets: name -> run id of the pipeline."""
-    with pytest.raises(InputError, match=r"no finished evaluation is in sqlite:.*: `kgcal run` makes one"):
+    with pytest.raises(InputError, match=r"there is no finished evaluation in sqlite:.*: run `kgcal run` first"):
         comparison()
     store = open_store()
     good = {"synthetic.isotonic": 0.1, "ground_truth.platt": 0.2, "uncalibrated": 0.3, "base_rate": 0.25}

@@ -107,8 +107,8 @@ def test_an_unfinished_database_is_renamed_with_a_warning(
     assert (home / "mlflow.db.unfinished").is_file()
     [warning] = [record.message for record in caplog.records]
     assert warning == (
-        f"{path} is the start of an MLflow database whose creation was interrupted; it holds no runs: it is now "
-        "mlflow.db.unfinished, and a new database takes its place"
+        f"the creation of the MLflow database {path} was interrupted: it holds no runs, is renamed to "
+        "mlflow.db.unfinished, and a new database is created"
     )
 
 

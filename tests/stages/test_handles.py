@@ -118,7 +118,7 @@ def test_parts_of_the_graph_are_loaded_alone(saved: Saved) -> None:
 
 
 def test_a_part_cannot_be_saved_by_itself(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"graph/predicates\.parquet of prepare is written with another artifact"):
+    with pytest.raises(ValueError, match=r"graph/predicates\.parquet of prepare is a part of another artifact"):
         save(tmp_path, artifacts.PREDICATES, ["likes"])
 
 

@@ -28,7 +28,7 @@ def reproduce_paper(
     force: FORCE = False,
     device: DEVICE = "auto",
 ) -> None:
-    """Show the paper's tables and figures beside ours; run what is missing."""
+    """Compare our figures with the paper's tables; run the cells that are missing."""
     if csv is not None:
         check_target(csv, "--csv")
     grid(tuple(tables), tuple(dataset), preset)

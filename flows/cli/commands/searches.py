@@ -22,7 +22,7 @@ def run_tune(**arguments: Any) -> None:
 
 
 def run_ensemble(**arguments: Any) -> None:
-    """Show the ensembles beside their members."""
+    """Show the ensembles and their members."""
     show_ensemble(console, start(ensemble, **arguments))
 
 

@@ -1,4 +1,4 @@
-"""Ensembles beside their members, in the terminal."""
+"""The terminal table of ensembles and their members."""
 
 from rich import box
 from rich.console import Console
