@@ -13,6 +13,7 @@ PATH = re.compile(
 )
 CITED = re.compile(r"\b((?:docs|README)[\w/-]*\.(?:md|py|png))\b")
 NAMES = [name_of(page) for page in PAGES]
+LONGEST_README = 160  # lines
 
 
 def anchor(heading: str) -> str:
@@ -72,3 +73,7 @@ def test_lines_of_pages_written_by_hand_are_at_most_120_characters() -> None:
         text = re.sub(r"^```.*?^```", "", (CHECKOUT / name).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for line in text.splitlines():
             assert len(line) <= 120 or line.lstrip().startswith(("|", "!")), f"{name}: {line}"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((CHECKOUT / "README.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_README

@@ -7,13 +7,8 @@ import pytest
 
 from tests.docs.pages import CHECKOUT, HALVES
 
-LONGEST_README = 160
 
-
+@pytest.mark.pages
 @pytest.mark.parametrize("page", HALVES[0])
 def test_the_commands_of_the_page_run_as_written(page: str, type_page: Callable[[Path], str]) -> None:
     assert type_page(CHECKOUT / page)
-
-
-def test_the_readme_is_short() -> None:
-    assert len((CHECKOUT / "README.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_README
