@@ -97,7 +97,7 @@ class Store(Reader):
         self.client.log_text(run_id, json.dumps(value, indent=1), path)
 
     def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
-        """Log parameters as text, except those that the run already has, for example because `mlflow run` logged them."""
+        """Log parameters as text, except those that the run already has: `mlflow run`, for example, logged them."""
         there = self.get(run_id).params
         new = {name: value for name, value in params.items() if name not in there}
         texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in new.items()}
