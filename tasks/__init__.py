@@ -1,10 +1,16 @@
-"""The work that flows run. stages/ has one file for each stage, jobs/ the work on many runs, tracking/ is the only
-package that talks to MLflow, workspace/ holds the user's folder, environment and machine. Orchestration lives in
-flows/, mathematics in kgcore/.
+"""The work that flows run, in four packages:
+
+stages     one file for each stage of the pipeline
+jobs       work that makes or reads many runs, such as searches and comparisons
+tracking   the only package that talks to MLflow
+workspace  the user's folder, environment and machine
+
+The order of the work is in flows/, the mathematics in kgcore/.
 """
 
 import os
 
-# torch reads this variable when it is imported, which happens later. Waiting OpenMP threads spin. Two trainings on the
-# same cores then block each other: 20 to 160 ms per step instead of 10. Short spins do not slow a single training.
+# An OpenMP thread that waits keeps its core busy. If it does so for long, two trainings on the same cores block each
+# other: a step takes 20 to 160 ms instead of 10. This variable makes the busy wait short, which does not slow a single
+# training. torch reads the variable on import, so this line must run before torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")

@@ -1,4 +1,4 @@
-"""Write settings as a `kgcal run` command that a person can copy."""
+"""Writes settings as a `kgcal run` command that the user can copy."""
 
 import shlex
 from collections.abc import Iterable
@@ -9,7 +9,10 @@ from kgcore.config.presets import NONE
 
 
 def run_command(configs: Iterable[Config]) -> str:
-    """Return `kgcal run` with an option for each setting that differs from its default, and without a preset."""
+    """Return the `kgcal run` command for these settings.
+
+    It uses no preset, and has an option for each setting that differs from its default.
+    """
     words = ["kgcal", "run", "--preset", NONE]
     for config in configs:
         usual = type(config)()

@@ -1,4 +1,4 @@
-"""Compare models, losses, negatives and calibrators: one table with a row for every evaluated calibrator."""
+"""The table that compares models, losses, negatives and calibrators: one row for every evaluated calibrator."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import pandas as pd
 from kgcore.errors import InputError
 from kgcore.metrics.catalogue import highest_best, metric_names, ranked
 from kgcore.registries import DATASETS
-from tasks.tracking.names import ENSEMBLE_NAME, shares_text
+from tasks.tracking.labels import ENSEMBLE_NAME, shares_text
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 
@@ -20,10 +20,10 @@ SORTABLE_METRICS = (*HEADLINE_METRICS, "mrr", *FURTHER_METRICS)
 HIGHEST_FIRST = ("mrr", *highest_best())
 NEGATIVES = ("ground_truth", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows with the same values were measured on the same triples
-LABELLED = "labelled"  # the test sample has labelled negatives
+LABELLED = "labelled"  # value of the column `test` if the test split has labelled negatives
 _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 _STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate", ENSEMBLE_NAME)
-_NOT_SHOWN = {  # settings with a column of their own, then settings that do not change a figure
+_NOT_SHOWN = {  # settings without a column STAGE.SETTING: another column shows them, or no metric depends on them
     "prepare.dataset",
     "train.model",
     "train.loss",
@@ -57,7 +57,7 @@ def comparison(
 ) -> pd.DataFrame:
     """Return a table with one row for every calibrator of a finished evaluation.
 
-    Each test sample is sorted by the metric, best first, NaN last.
+    The rows of each test sample are sorted by the metric, best first, NaN last.
 
     metric     one of SORTABLE_METRICS
     dataset    only this data set: its name, or the folder of the user's files; None: all
@@ -67,24 +67,24 @@ def comparison(
     Columns:
         dataset, digest         the data set and a fingerprint: of its test split if that split has labelled
                                 negatives, otherwise of all splits
-        test                    the test negatives: `labelled`, or the corruptions and their base rate. Figures of
+        test                    the test negatives: `labelled`, or the corruptions and their base rate. Metrics on
                                 different test samples cannot be compared
         model, loss, k          the embedding model; `ensemble`: several models, named in ensemble.members
         training_strategy       corruption strategies in training, with shares if there are several
-        calibration_strategy    strategies of the synthetic negatives; '' if the figures do not depend on them
-        negatives, calibrator   negatives and name of the calibrator, or of an ensemble's pool; `none`: a baseline
-        base_rate               share of positives, by weight, in the sample that the calibrator was fitted on
-        brier, log_loss, ece, accuracy              headline metrics on the test split
+        calibration_strategy    strategies of the synthetic negatives; '' if no metric depends on them
+        negatives, calibrator   the negatives of the calibrator or ensemble, `none` for a baseline; its name
+        base_rate               weighted share of positives in the sample that the calibrator was fitted on
+        brier, log_loss, ece, accuracy              main metrics on the test split
         smooth_ece, ece_equal_mass, debiased_rmsce, brier_miscalibration, log_loss_miscalibration
                                                     calibration
         brier_discrimination, log_loss_discrimination, auroc, average_precision
                                                     discrimination
-        sharpness                                   NaN, like the others, if undefined or not measured by the run
+        sharpness                                   like every metric, NaN if undefined or not measured
         mr, mrr, hits_at_1, hits_at_3, hits_at_10   filtered ranks of the model
         when                    end of the measurement, UTC
         run                     MLflow run id of the finished pipeline; without a pipeline, of the evaluation
         evaluate                MLflow run id of the evaluation or of the ensemble
-        STAGE.SETTING           every other setting; missing if the figures do not depend on it
+        STAGE.SETTING           every other setting; missing if no metric depends on it
 
     Of several measurements with the same settings and results, only the newest has a row.
 
@@ -119,7 +119,7 @@ def setting_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def dataset_name(text: str) -> str:
-    """Return the name under which runs record `--dataset TEXT`: a registered name, or the last part of a folder."""
+    """Return the data set name that runs record for `--dataset TEXT`: a registered name, or a folder's last part."""
     return text if text in DATASETS.names() else Path(text).expanduser().resolve().name
 
 
@@ -150,7 +150,7 @@ def _rows() -> list[dict[str, object]]:
         kind = ENSEMBLE_NAME if parent in stages[ENSEMBLE_NAME] else "evaluate"
         evaluated = stages[kind].get(parent)
         if evaluated is not None:
-            upstream = evaluated.tags.inputs  # an ensemble uses its first member: all have equal calibration settings
+            upstream = evaluated.tags.inputs  # those of an ensemble are STAGE.1, STAGE.2, ...: take the first
             named = {stage: upstream.get(stage, upstream.get(f"{stage}.1", "")) for stage in stages}
             inputs = {kind: evaluated} | {
                 stage: run for stage, runs in stages.items() if (run := runs.get(named[stage])) is not None
@@ -215,11 +215,11 @@ def _test_sample(corrupt: RunRecord | None, settings: Mapping[str, object]) -> s
 
 
 def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
-    """Keep the newest of equal rows. Order the columns, and clear settings that the figures do not depend on."""
+    """Order the columns, clear settings that no metric of a row depends on, and keep the newest of equal rows."""
     settings = setting_columns(frame)
     frame = frame[[*COLUMNS, *settings]].astype({"k": "Int64"})
     frame[settings] = frame[settings].astype(object)
-    independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # of corruptions
+    independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # rows without corruptions
     synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
     frame.loc[independent, synthetic] = None
     frame.loc[independent, "calibration_strategy"] = ""
@@ -229,7 +229,7 @@ def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
         "when",
         "run",
         "evaluate",
-    )  # the further metrics follow from the same predictions
+    )  # further metrics need no comparison: they are computed from the same predictions
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 

@@ -30,7 +30,7 @@ from tasks.tracking.artifacts import (
     ENSEMBLE_SUMMARY,
 )
 from tasks.tracking.keys import digest
-from tasks.tracking.names import ENSEMBLE_NAME, labelled_metrics, short_label
+from tasks.tracking.labels import ENSEMBLE_NAME, labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -39,14 +39,14 @@ CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is eva
 
 @as_task("ensemble_models")
 def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: Context = Context()) -> StageRef:
-    """Pool the models of calibrate runs, and measure pools and members on the test split. Return the ensemble's run.
+    """Pool the models of calibrate runs, and measure pools and models on the test split. Return the ensemble's run.
 
     runs  calibrate runs of at least two models, calibrated on the same corruptions; their order has no effect
 
-    LoggedModels: one ensemble.json per pool. Artifacts: predictions.parquet, disagreement.parquet, measured.json,
-    summary.json, figures/.
+    The run logs each fitted ensemble as a LoggedModel with the file ensemble.json. Its artifacts are
+    predictions.parquet, disagreement.parquet, measured.json, summary.json and figures/.
 
-    Raises InputError or MismatchError, before a run is opened, for models that cannot form an ensemble.
+    Raises InputError or MismatchError, before a run is opened, if the models cannot form an ensemble.
     """
     members = sorted((Member(open_store(), ref) for ref in runs), key=lambda member: member.order)
     check_members(members)
@@ -134,7 +134,7 @@ def _log_models(
 
 
 def _params(run: StageRun, ensemble: Ensemble, members: Sequence[Member], names: Sequence[str]) -> dict[str, object]:
-    """Return the parameters by which people compare an ensemble with other models."""
+    """Return the parameters by which users compare an ensemble with other models."""
     params = {
         "calibrator": ensemble.name,
         "negatives": ensemble.negatives,

@@ -1,4 +1,4 @@
-"""Find the upstream run that a person names: by an id, a model's URI, or `latest`."""
+"""Finds the run of a stage from the text that the user gives: a run id, a model's URI, or `latest`."""
 
 import logging
 
@@ -15,12 +15,13 @@ log = logging.getLogger("kgcal")
 
 
 def resolve(stage: str, text: str) -> StageRef:
-    """Return the finished run of a stage that a person names. `text` is one of
+    """Return the finished run of a stage from the text that the user gives. `text` is one of
 
-    * the run's id, or STAGE:ID;
-    * the id of a downstream run, or of a pipeline, whose manifest lists the run;
+    * the id of the run, or STAGE:ID;
+    * the id of a later run that was made from the run;
+    * the id of a pipeline that contains the run;
     * the URI of a model (`models:/...`) or an artifact (`runs:/...`) of one of these runs;
-    * `latest`, the newest finished pipeline. Runs that are taken from one pipeline belong together.
+    * `latest`: the newest finished pipeline.
 
     Raises InputError if the run does not exist, is a run of another stage, or is not finished.
     """
@@ -32,7 +33,7 @@ def resolve(stage: str, text: str) -> StageRef:
     elif run.tags.stage != stage:
         run_id = run.tags.inputs.get(stage, run_id)
     if run_id != text:
-        log.info("%s %s is run %s", text, stage, run_id)
+        log.info("%s stands for %s run %s", text, stage, run_id)
     store.finished(stage, run_id)
     return StageRef(stage, run_id)
 

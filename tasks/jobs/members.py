@@ -1,4 +1,4 @@
-"""The members of an ensemble: calibrated models, their names, and a check that they belong together."""
+"""The members of an ensemble: calibrated models, their names, and a check that they can form an ensemble."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -47,11 +47,11 @@ class Member:
         return self.store.model(self.model_id).fingerprint
 
     def calibrators(self) -> dict[str, str]:
-        """Return label -> id of the LoggedModel, for the calibrators that were fitted."""
+        """Return calibrator label -> LoggedModel id, for every calibrator that the run fitted."""
         return {self.store.model(model_id).label: model_id for model_id in self.run.model_ids}
 
     def scores(self) -> ScoreTable:
-        """Load the scores that it was calibrated on."""
+        """Load the scores that its calibrators were fitted on, and its test scores."""
         return self.store.load(self.inputs["score"], SCORES)
 
     def graph(self) -> KnowledgeGraph:
@@ -120,7 +120,11 @@ def _same_corruptions(first: Member, other: Member) -> bool:
 
 
 def member_names(trainings: Sequence[TrainConfig]) -> list[str]:
-    """Return distinct names: the model; with loss, seed or both if models repeat; with numbers if these also repeat."""
+    """Return a distinct name for each member.
+
+    The name is the model's. If two members have the same name, the loss, the seed or both are added to all names. If
+    names still repeat, a number is added.
+    """
     patterns = ("{0.model}", "{0.model}_{0.loss}", "{0.model}_seed_{0.seed}", "{0.model}_{0.loss}_seed_{0.seed}")
     for pattern in patterns:
         names = [pattern.format(training) for training in trainings]

@@ -21,7 +21,7 @@ from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, REPORT, SUMMARY
 from tasks.tracking.fingerprint import whole_code_fingerprint
 from tasks.tracking.handles import save
 from tasks.tracking.keys import digest
-from tasks.tracking.names import short_label
+from tasks.tracking.labels import short_label
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.settings import ensure_home
@@ -72,12 +72,12 @@ def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
 
 
 def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummary:
-    """Log manifest, summary, report and headline metrics of the stages to the pipeline's run. Return the summary.
+    """Log the manifest, summary, report and main metrics of the stages to the pipeline's run. Return the summary.
 
     refs  stage -> its run, for every stage of the pipeline
 
-    In the summary, `seconds` is the duration of each stage when it ran, and `reused` names the stages that did not run
-    in this pipeline. A copy of the report is in the home, at reports/RUN_ID.
+    In the summary, `seconds` has the duration of each stage in the run that computed it, and `reused` names the stages
+    that did not run in this pipeline. The artifacts are also copied to reports/RUN_ID in the home.
     """
     store = open_store()
     runs = {stage: store.get(ref.run_id) for stage, ref in refs.items()}
@@ -106,7 +106,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
 
 
 def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], summary: PipelineSummary) -> None:
-    """Log the headline metrics to the pipeline's run, bound to the models that they describe."""
+    """Log the metrics of `overview` and the ranks to the pipeline's run. Link each to the model that it describes."""
     dataset = runs["prepare"].dataset
     store.log_dataset(run_id, dataset, dataset.name, {})
     models = {store.model(model_id).label: model_id for model_id in runs["calibrate"].model_ids}
@@ -129,7 +129,10 @@ def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSum
 
 
 def _key(configs: PipelineConfigs) -> str:
-    """Hash settings, identity of the data set and all code of kgcore. They cover everything in the stages' keys."""
+    """Return a hash of the settings, the data set's identity, the format of artifacts and all code of kgcore.
+
+    Two pipelines with the same hash have the same key in every stage.
+    """
     settings = {name: asdict(config) for name, config in vars(configs).items()}
     spec = find_dataset(configs.prepare.dataset)
     return digest([settings, spec.identity(), storage.FORMAT, whole_code_fingerprint()])

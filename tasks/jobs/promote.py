@@ -1,4 +1,7 @@
-"""Register the best calibrated model of a data set as challenger, and let a gate decide whether it is the champion."""
+"""Registers the best calibrated model of a data set as challenger, and makes it the champion if it passes the gate.
+
+The gate is a statistical comparison of challenger and champion: see kgcore/monitoring/gate.py.
+"""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -13,12 +16,12 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.gate import Verdict, gate
 from tasks.jobs.compare import TEST_SAMPLE, comparison, dataset_name
 from tasks.tracking.artifacts import GRAPH, PREDICTIONS
-from tasks.tracking.names import ENSEMBLE_NAME
+from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
 from tasks.tracking.store import Store, open_store
 
-FEWEST_TRIPLES = 50  # the gate needs at least this number of test triples that are new to the champion
+FEWEST_TRIPLES = 50  # the least number of test triples, new to the champion, that the gate compares on
 
 
 def datasets_with_results() -> list[str]:
@@ -28,14 +31,14 @@ def datasets_with_results() -> list[str]:
 
 @dataclass(frozen=True)
 class Decision:
-    """The gate's decision about a challenger.
+    """The decision whether a challenger becomes the champion.
 
     dataset      name of the data set
     challenger   URI of the challenger
     champion     URI of the champion after the decision; None: the data set has no champion
     passed       whether the challenger became the champion
     explanation  one sentence with the reason
-    run          MLflow run with the figures; None: the challenger already was the champion
+    run          id of the MLflow run with the metrics of the comparison; None: the challenger was already the champion
     """
 
     dataset: str
@@ -47,17 +50,17 @@ class Decision:
 
 
 def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> Decision:
-    """Register the calibrator with the best Brier score as challenger, and compare it with the champion at the gate.
+    """Register the calibrator with the best Brier score as challenger, and compare it with the champion by `gate`.
 
     dataset    name of the data set, or the folder of the user's files
     base_rate  consider only calibrators for this base rate, in (0, 1); None: all
 
-    Candidates are the calibrators that were measured on the newest test sample. The champion predicts the triples of
-    the same sample. If the data set has no champion, the challenger is compared with the constant base rate. The alias
-    `champion` moves to a challenger that passes.
+    Only calibrators that were measured on the newest test sample can become challenger. The champion predicts the
+    triples of the same sample. If the data set has no champion, the challenger is compared with a constant probability,
+    the base rate. If the challenger passes, it gets the alias `champion`.
 
     Raises InputError if no calibrator was measured, if fewer than FEWEST_TRIPLES test triples are new to the champion,
-    or if the champion was trained on another graph or is for another base rate.
+    or if the champion was trained on a different graph or is for another base rate.
     """
     store, dataset = open_store(), dataset_name(dataset)
     with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
@@ -99,7 +102,7 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
 
 
 def _metrics(verdict: Verdict) -> dict[str, float]:
-    """Return the gate's figures and their intervals as metrics."""
+    """Return the differences that the gate tested, the ends of their intervals, and `passed` (1 or 0), as metrics."""
     figures = {"brier_gain": verdict.brier} | ({"ece_increase": verdict.ece} if verdict.ece else {})
     metrics = {name: estimate.value for name, estimate in figures.items()}
     metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
@@ -150,16 +153,17 @@ def _judge(
 def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, predictions: Predictions) -> None:
     """Raise InputError if the champion cannot be compared on these predictions.
 
-    The comparison is impossible if the champion was trained on another graph of the same name. It is also impossible if
-    the test negatives are corruptions and their weights give another base rate than the champion's.
+    The comparison is impossible if the champion was trained on a different graph with the same name. It is also
+    impossible if the test negatives are corruptions and their weights give another base rate than the champion's.
     """
     theirs = champion.graph.names_of(champion.graph.train.triples)
     triples, known = graph.number(theirs)
     shared = graph.index(graph.train.triples).contains(triples[known]).sum() / len(theirs)
     if shared < 0.5:
         raise InputError(
-            f"the champion of {graph.name} was trained on another graph of that name: {shared:.0%} of its training "
-            "triples are in this graph, and at least 50% must be: rename the data set, or remove the alias `champion`"
+            f"the champion of {graph.name} was trained on a different graph with the same name: only {shared:.0%} of "
+            "its training triples are in this graph, and at least 50% are needed. Rename the data set, or remove the "
+            "alias `champion`"
         )
     stated = champion.calibrator.base_rate
     if predictions.synthetic_negatives and abs(stated - predictions.base_rate) > 1e-6:

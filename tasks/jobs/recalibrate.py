@@ -1,4 +1,4 @@
-"""Recalibration: the model and settings of an earlier run, and the MLflow run that the new stages are nested under.
+"""Recalibration: finds the model and settings of an earlier run, and opens the MLflow run for the new stages.
 
 Only a recalibration uses `add_labels` in stages/prepare.py, `adopt_model` in stages/train.py and `move_calibrators` in
 stages/calibrate.py.
@@ -30,19 +30,20 @@ from tasks.workspace.resources import find_device
 
 
 def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:
-    """Return the train run that a person names, and the settings for the stages after it.
+    """Return the train run that `text` names, and the settings for the stages after it.
 
     text       a run, a model's URI or `latest`: see `resolve`
     base_rate  base rate to use instead of the earlier one, in (0, 1); None: the earlier one
 
-    The settings come from the newest evaluation of the named calibrators; without calibrators, of the named model. If
-    the model was never evaluated, they are the defaults.
+    The settings come from the newest evaluation of the calibrators that `text` names. If `text` names no calibrators,
+    or they were never evaluated, the settings come from the newest evaluation of the model. If the model was never
+    evaluated, they are the defaults.
 
     Raises InputError as `resolve` does, or if the base rate is out of range.
     """
     store, trained = open_store(), resolve("train", text)
     wanted = [RunTags(stage="evaluate", inputs={"train": trained.run_id})]
-    with suppress(InputError):  # the named run has no calibrators upstream
+    with suppress(InputError):  # `text` names no calibrators
         wanted.insert(0, RunTags(stage="evaluate", inputs={"calibrate": resolve("calibrate", text).run_id}))
     found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
     settings = _settings(store, found) if found else PipelineConfigs()
@@ -73,7 +74,7 @@ def recalibration_run(
 ) -> Iterator[str]:
     """Open the MLflow run of a pipeline that trains no model, with every setting as a parameter, and yield its id.
 
-    model     the train run
+    model     the train run whose model is recalibrated
     labels    file of newly labelled triples; None: none
     instead   whether the labelled triples replace the validation split
     flow_run  id of the Prefect flow run; a retry of the flow run resumes the same MLflow run

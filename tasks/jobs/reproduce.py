@@ -38,8 +38,8 @@ class Reproduction:
     """The results of a reproduction.
 
     page       path of the HTML page
-    csv        path of the table of all figures
-    findings   one sentence about each finding of the paper
+    csv        path of the table of all metrics
+    findings   one sentence about each finding of the paper: whether our results agree
     succeeded  number of cells with results
     failures   cell -> reason why it failed
     run_id     its MLflow run
@@ -54,13 +54,16 @@ class Reproduction:
 
 
 def check_cells(cells: Iterable[Cell], device: str) -> None:
-    """Raise InputError for settings that cannot be trained, or a device that does not exist. Runs nothing."""
+    """Raise InputError if a cell's model cannot be trained with its settings, or if the device does not exist."""
     for cell in cells:
         check_training(cell.configs.train, device)
 
 
 def share_cores(workers: int) -> None:
-    """Limit torch in this process to an equal share of the cores, for `workers` parallel trainings (at least 1)."""
+    """Limit torch in this process to an equal share of the cores, and to at least one core.
+
+    workers  number of trainings that run in parallel, at least 1
+    """
     import torch
 
     torch.set_num_threads(max(1, cores() // workers))
@@ -90,7 +93,7 @@ def finish_reproduction(
     grid      table or figure of the paper -> its cells
     results   cell -> summary of its pipeline
     failures  cell -> reason why it failed
-    csv       further file for the table of all figures; None: none
+    csv       path for a second copy of the table of all metrics; None: no second copy
     """
     store = open_store()
     frame = side_by_side(grid, {cell: cell_result(summary) for cell, summary in results.items()})
@@ -102,8 +105,8 @@ def finish_reproduction(
         "Tabacof & Costabello, Probability Calibration for Knowledge Graph Embedding Models, ICLR 2020, reproduced "
         f"with the preset {preset!r}. In every cell: ours, the paper's unrounded value, and the difference; green is "
         "better than the paper, red is worse by more than 0.01.",
-        "Values that are not held out come from a published program that measured on the validation files: the "
-        "findings leave them out.",
+        "Values that are not held out come from a published program that measured on the validation files. The "
+        "findings do not use them.",
     ]
     page = comparison_page("The paper and kgcal, side by side", frame, figures, named, notes)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The trials of a search: each is logged as an MLflow run under the run of the search."""
+"""The trials of a search. Each is logged as an MLflow run that is nested under the run of the search."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +17,9 @@ log = logging.getLogger("kgcal")
 
 @dataclass(frozen=True)
 class TrialRecords:
-    """Opens the MLflow runs of a search's trials.
+    """A factory that opens the MLflow run of each trial of a search.
 
-    parent    the MLflow run of the search
+    parent    id of the MLflow run of the search
     metric    the objective of the search
     dataset   the data set that trials are measured on
     on_epoch  function that is called after every epoch with the number of the trial and a short text on its progress
@@ -52,7 +52,7 @@ class TrialRecords:
 
 
 class TrialRecord(Record):
-    """Logs the losses and figures of a trial to MLflow, and reports its progress."""
+    """The record of a trial. It logs losses and metrics to MLflow, and reports the progress of the trial."""
 
     FLUSH_SECONDS = 5.0
 
@@ -81,5 +81,5 @@ class TrialRecord(Record):
         log.info("trial %-3d %s %.4f after %d epochs%s", self._number, search.metric, value, self._epoch, word)
 
     def flush(self) -> None:
-        """Log the losses that are not logged yet."""
+        """Write the losses to MLflow that are not written yet."""
         self._losses.flush()

@@ -1,4 +1,4 @@
-"""The search for training settings: its MLflow run, and its study, which later calls resume from a file."""
+"""The search for training settings: its MLflow run, and its study, the file from which a later call resumes."""
 
 import logging
 import tempfile
@@ -70,13 +70,13 @@ def tuning_run(
 
 @as_task("search_settings")
 def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> TuningResult:
-    """Search the best training settings on the train and valid splits of a prepare run.
+    """Search for the best training settings on the train and valid splits of a prepare run.
 
     data     the prepare run; its test split is not read
-    context  `parent` is the run of the search; `force` starts a new study
+    context  `parent` is the id of the search's run; `force` starts a new study
 
-    A study with the same settings and triples is resumed, and several processes can share it.
-    Artifacts: best.json, a TrainConfig; trials.csv. Parameters `best.NAME`: the best settings.
+    A study with the same settings and triples is resumed, and several processes can share it. The best settings are
+    logged as the artifact best.json, a TrainConfig, and as the parameters `best.NAME`; the trials as trials.csv.
 
     Raises FitError if no trial was trained to its end. Raises InputError as `Objective` does, or if `force` is set
     while another process runs the search.
@@ -119,7 +119,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
 def _open(
     path: Path, config: TuneConfig, space: Space, force: bool, is_alive: Callable[["FrozenTrial"], bool]
 ) -> "Study":
-    """Open the study in its file; `force` starts a new study."""
+    """Open the study in the file `path`. If `force` is set, replace it with a new study."""
     from kgcore.tuning.study import begun, open_study, running
 
     starts = space.starts()
@@ -134,7 +134,10 @@ def _open(
 
 
 def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) -> str:
-    """Hash everything that trial values depend on. This excludes the number of trials and the test split."""
+    """Return a hash of everything that a trial's value depends on.
+
+    The number of trials, the time limit and the test split are not part of it.
+    """
     strategies = {"uniform", "typed", *configs.train.training_strategy, *configs.corrupt.calibration_strategy}
     code = (
         "kgcore.tuning.search",

@@ -1,4 +1,4 @@
-"""The result of a search for training settings, and the texts and ranking that its readers need."""
+"""The result of a search for training settings, with a ranking of its trials and a summary as text."""
 
 from dataclasses import dataclass
 

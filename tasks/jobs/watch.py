@@ -1,4 +1,7 @@
-"""Watch a champion on newly labelled triples. Each measurement is a look; all looks are steps of one MLflow run."""
+"""Watches the champion of a data set on newly labelled triples.
+
+One measurement is called a look. All looks at the champions of a data set are steps of one MLflow run.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -31,11 +34,11 @@ class WatchResult:
 
     dataset       name of the data set
     model         URI of the champion
-    metrics       the figures of `Look.metrics`
-    findings      one sentence about each problem; empty: the champion still fits
+    metrics       name -> value, as `Look.metrics` returns them
+    findings      one sentence about each problem; empty: there is no problem
     number        number of the look, from 1
-    run           MLflow run of all looks
-    recalibrated  pipeline that recalibrated the model after the look; '': none
+    run           id of the MLflow run that has all looks
+    recalibrated  run id of the pipeline that recalibrated the model after the look; '': none
     """
 
     dataset: str
@@ -48,13 +51,13 @@ class WatchResult:
 
 
 def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResult:
-    """Measure the champion of a data set on newly labelled triples, and test whether it still fits.
+    """Measure the champion of a data set on newly labelled triples, and test whether its probabilities are still right.
 
     dataset  name of the data set, or the folder of the user's files
     labels   file of the labelled triples: subject, predicate, object, 1 or -1
 
-    Triples in the champion's train, valid and test splits are dropped, because they are not new to it. If the file, the
-    champion and the settings have not changed since the newest look, that look is returned again.
+    Triples in the train, valid and test splits of the champion's graph are dropped, because they are not new. If the
+    file, the champion and the settings have not changed since the newest look, that look is returned again.
 
     Raises InputError if the data set has no champion, if the file cannot be read, or if fewer than `config.at_least`
     triples are new.
@@ -71,7 +74,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         before = history[0] if history else None
         number = int(before.metrics.get("look", 0)) if before else 0
         if before and before.tags.look == identity:
-            log.info("%s: the newest look has the same champion, labels and settings; it is shown again", dataset)
+            log.info("%s: champion, labels and settings have not changed: the newest look is shown again", dataset)
             found = store.load(before.run_id, _look_artifact(number))
             return replace(found, number=number, run=before.run_id, recalibrated=before.tags.recalibrated or "")
 
@@ -117,13 +120,13 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
         test = store.load(classified.run_id, PREDICTIONS)
         return look(probabilities, scores, new["label"].to_numpy(), test.scores, test.weights, config)
     raise InputError(
-        f"the store has no classify run of calibrate run {made_by}, but `watch` compares the new "
-        f"triples with its test predictions: run `kgcal classify --calibrators {made_by}`"
+        "`watch` needs the test predictions of the champion, and the store has no classify run of calibrate run "
+        f"{made_by}: run `kgcal classify --calibrators {made_by}`"
     )
 
 
 def markdown(found: WatchResult) -> str:
-    """Return the result of a look as Markdown: the findings and a table of figures."""
+    """Return the result of a look as Markdown: the findings and a table of metrics."""
     lines = [f"Look {found.number} at {found.model}: " + ("; ".join(found.findings) or "it fits."), ""]
     lines += ["| | |", "|---|---|"]
     return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])

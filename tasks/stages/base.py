@@ -17,17 +17,22 @@ C = TypeVar("C", bound=Config)
 class Stage(Generic[C]):
     """A stage of the pipeline. Its flow, deployment, entry point in MLproject and tests are generated from it.
 
+    The key is a hash of everything that a result depends on. A finished run with the same key is re-used.
+
     name       a verb, for example `train`
     summary    one sentence for the help text
-    title      template for the names of its flow runs, with the flow's parameters in braces
+    title      template for the names of its flow runs; parameters of the flow are in braces
     config     the dataclass of its settings
-    body       function that loads the inputs, makes one kgcore call and logs the result
-    code       settings -> kgcore modules; the key contains their sources and those of all modules that they import
+    body       function that loads the inputs, calls kgcore and logs the result
+    code       function of the settings that returns kgcore modules. The key contains the source code of these modules
+               and of all modules that they import
     inputs     parameter -> upstream stage, in the order of the arguments
-    needs      input -> function of the settings that returns whether the input is used; other inputs are always used
-    on_device  whether the user may choose the device that it computes on
-    normalise  settings -> settings to record, which are part of the key; a key never contains a path
-    identity   settings -> text that identifies data outside the store; part of the key
+    needs      input -> function of the settings that returns whether the stage uses this input. An input without such a
+               function is always used
+    on_device  whether the user may choose the device (CPU or GPU) on which the stage computes
+    normalise  function that returns the settings to record. They are part of the key, so they contain no path
+    identity   function of the settings that returns a text. It identifies the data that the stage reads from outside
+               the MLflow store, and is part of the key
     """
 
     name: str
@@ -43,18 +48,19 @@ class Stage(Generic[C]):
     identity: Callable[[C], str] = lambda config: ""
 
     def __call__(self, *upstream: StageRef | None, config: C | None = None, context: Context = Context()) -> StageRef:
-        """Run the stage, or re-use a finished run of the same key. Return the run.
+        """Run the stage, or find a finished run with the same key. Return a reference to the run.
 
         upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use
         config    the settings; None: the defaults
 
-        Raises ValueError if a reference is to a stage that `inputs` does not expect, InputError if a run is not
-        finished, and MismatchError if runs do not belong together.
+        Raises ValueError if the references are not to the stages that these settings use as inputs, InputError if an
+        upstream run does not exist or is not finished, and MismatchError if two upstream runs come from different runs
+        of one stage.
         """
         return self._task(upstream, config or self.config(), context)
 
     def lineage(self) -> list[str]:
-        """Return the names of all upstream stages and of this one, upstream first."""
+        """Return the names of all upstream stages, then the name of this stage."""
         names = [name for stage in self.inputs.values() for name in stage.lineage()]
         return list(dict.fromkeys([*names, self.name]))
 

@@ -13,7 +13,7 @@ from tasks.stages.running import StageRun, config_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, SCORES
-from tasks.tracking.names import shares_text, short_label
+from tasks.tracking.labels import shares_text, short_label
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -23,7 +23,7 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
 
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
-    """Log each fitted calibrator as a separate LoggedModel."""
+    """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
     table = run.load(SCORES)
     for number, bound in enumerate(fit_calibrators(table, config, run.config(CorruptConfig))):
         log_calibrator(run, number, bound)
@@ -45,7 +45,7 @@ CALIBRATE = Stage(
 
 
 def upstream_of(calibrators: StageRef) -> tuple[StageRef, StageRef]:
-    """Return the corrupt run and the score run that the calibrators of a calibrate run were fitted on.
+    """Return the corrupt run and the score run that a calibrate run used to fit its calibrators.
 
     Raises InputError if the calibrate run does not exist or is not finished.
     """
@@ -55,9 +55,11 @@ def upstream_of(calibrators: StageRef) -> tuple[StageRef, StageRef]:
 
 @as_task("move_calibrators")
 def move_calibrators(calibrators: StageRef, base_rate: float, context: Context = Context()) -> StageRef:
-    """Shift the calibrators of a calibrate run to another base rate, without a fit. Return a new calibrate run.
+    """Shift the calibrators of a calibrate run to another base rate without fitting them again.
 
-    base_rate  share of positives that the new probabilities are for, in (0, 1)
+    Return a new calibrate run.
+
+    base_rate  the new base rate: the share of positives, in (0, 1), that the new probabilities assume
 
     Raises InputError if the base rate is out of range, or if the calibrate run does not exist or is not finished.
     """
@@ -77,14 +79,17 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
 
 
 def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
-    """Log a calibrator as a LoggedModel, as output `number` of the run, tagged with its embedding model."""
+    """Log a calibrator as a LoggedModel, with its label and the id of its embedding model as tags.
+
+    number  position among the models of the run, from 0
+    """
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
     run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
 
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:
-    """Return the parameters by which people compare calibrators."""
+    """Return the parameters by which users compare calibrators in the MLflow UI."""
     train = run.config(TrainConfig)
     params = {
         "calibrator": bound.name,

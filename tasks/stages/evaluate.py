@@ -14,7 +14,7 @@ from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
 from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, MEASURED, PREDICATES, PREDICTIONS, RANK_METRICS, SUMMARY
-from tasks.tracking.names import labelled_metrics, short_label
+from tasks.tracking.labels import labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
@@ -40,11 +40,11 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
 
 
 def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau: float) -> dict[str, Measured]:
-    """Return the results of every calibrator by label, with a progress bar.
+    """Measure every calibrator, and show a progress bar. Return calibrator label -> results.
 
     tau  decision threshold, in [0, 1]
 
-    If corruptions are the test negatives, the bootstrap resamples them together with their positives.
+    If the test negatives are corruptions, the bootstrap draws each positive together with its corruptions.
     """
     source = run.load(CORRUPTIONS)["test"].source if predictions.synthetic_negatives else None
     with progress_bar("evaluate", config.bootstrap_replicates) as bar:
@@ -52,7 +52,7 @@ def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau
 
 
 def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
-    """Log the metrics of each calibrator for its LoggedModel, and as a separate run that the UI can sort."""
+    """Log the metrics of each calibrator twice: for its LoggedModel, and as a separate run that the UI can sort."""
     for bound, model_id in zip(run.load_models(CALIBRATOR), run.model_ids("calibrate"), strict=True):
         metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
         run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)

@@ -1,4 +1,7 @@
-"""prepare: make a validated, numbered graph of a data set or a folder; add newly labelled triples to a graph."""
+"""prepare: read a data set or a folder of files, validate it, and number its entities and predicates.
+
+This file also adds newly labelled triples to the graph of an earlier prepare run.
+"""
 
 import logging
 from pathlib import Path
@@ -39,7 +42,7 @@ def _code(config: PrepareConfig) -> list[str]:
 
 
 def _normalise(config: PrepareConfig) -> PrepareConfig:
-    """Replace the path of a folder by its name; keep size and seed only for generated data sets."""
+    """Replace the path of a folder with the folder's name. Reset size and seed unless the data set is generated."""
     spec = find_dataset(config.dataset)
     return config if spec.generate else PrepareConfig(dataset=spec.name)
 
@@ -60,15 +63,15 @@ PREPARE = Stage(
 def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Context = Context()) -> StageRef:
     """Add newly labelled triples to the validation split of a prepare run's graph. Return a new prepare run.
 
-    data     a prepare run. Labels that were added to it earlier are dropped: the file must contain all labels
+    data     a prepare run. If labels were added to its graph before, they are dropped: the file must contain all labels
     labels   file of the labelled triples: subject, predicate, object, 1 or -1
     instead  whether the labelled triples replace the validation split
 
-    Raises InputError if the file cannot be read or has no usable triple.
+    Raises InputError if the file cannot be read, or if none of its triples can be used.
     """
     data = _original_data(data)
     config = config_of(PrepareConfig, open_store().get(data.run_id))
-    identity = f"labels {md5_of(labels)} {instead}"  # the file's content, never its path
+    identity = f"labels {md5_of(labels)} {instead}"  # contains a hash of the file, not its path
 
     def body(run: StageRun) -> None:
         prepared = with_labels(run.load(GRAPH), read_labels(labels), instead)
@@ -80,7 +83,7 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
 
 
 def _log_labels(file: str, prepared: Prepared) -> None:
-    """Log how many labelled triples of a file are used."""
+    """Log how many labelled triples a file has, how many are used, and why the others are not."""
     counts = prepared.counts
     words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
     unknown = describe_unknown_names(counts["labels_with_unseen"], prepared.unknown["labels"])
@@ -102,7 +105,7 @@ def _log_dropped(prepared: Prepared) -> None:
 
 
 def _original_data(data: StageRef) -> StageRef:
-    """Return the prepare run that read the files of the data set, before labels were added."""
+    """Return the prepare run that read the data set's files: `data` itself, or its input if labels were added to it."""
     earlier = open_store().get(data.run_id).tags.inputs.get("prepare")
     return StageRef("prepare", earlier) if earlier else data
 

@@ -1,4 +1,7 @@
-"""rank: compute the filtered ranks of the test positives. Only train and this stage use the model for long."""
+"""rank: compute the filtered ranks of the test positives.
+
+Only this stage and train compute with the model for a long time.
+"""
 
 from kgcore.config import RankConfig
 from kgcore.metrics.ranks import rank_metrics

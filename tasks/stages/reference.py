@@ -1,4 +1,4 @@
-"""References to finished stages, and the context that a whole pipeline shares."""
+"""StageRef, the reference to a finished stage, and Context, the options that all stages of a pipeline share."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tasks.tracking.record import RunRecord
 
 @dataclass(frozen=True)
 class StageRef:
-    """A finished stage: its name and its MLflow run. Stages pass only references to each other."""
+    """A reference to a finished stage: its name and the id of its MLflow run. Stages pass references, not data."""
 
     stage: str
     run_id: str
@@ -18,12 +18,12 @@ class StageRef:
 
 @dataclass(frozen=True)
 class Context:
-    """How stages run. No field changes a result, and none is part of a key.
+    """Options for how stages run. They do not change results, so they are not part of a key.
 
-    parent  MLflow run that the stages are nested under; None: the top level
+    parent  id of the MLflow run that the stages are nested under; None: the stages are not nested
     force   run the stage even if a finished run could be re-used
-    since   with `force`: re-use runs that started at this time or later, in seconds since 1970. The cells of a grid
-            then run their shared stages once
+    since   only with `force`: time in seconds since 1970. Runs that started at this time or later are still re-used, so
+            that cells of a grid run a stage only once if they share it
     device  auto, cpu, cuda or cuda:N
     """
 
@@ -33,5 +33,5 @@ class Context:
     since: float | None = None
 
     def may_reuse(self, run: RunRecord) -> bool:
-        """Return whether a finished run of the same key may be re-used."""
+        """Return whether these options allow the re-use of a finished run with the same key."""
         return not self.force or (self.since is not None and run.started >= self.since)

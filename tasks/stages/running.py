@@ -1,4 +1,4 @@
-"""Run a stage: its key, its lock, the re-use of a finished run, and the object that its body works with."""
+"""How a stage runs: its key, its lock, the re-use of a finished run, and StageRun, the object for the stage's body."""
 
 import functools
 import logging
@@ -39,17 +39,19 @@ def run_stage(
     identity: str = "",
     members: Sequence[StageRef] = (),
 ) -> StageRef:
-    """Re-use a finished run of the same key and the same upstream runs, or run the stage. Holds the key's file lock.
+    """Find a finished run with the same key and upstream runs, or run the stage. Return a reference to the run.
+
+    The function holds a file lock on the key, so that two processes do not compute the same result at the same time.
 
     key = sha256(stage, format of artifacts, settings, upstream keys, code fingerprint, identity)
 
     stage     name of the stage
-    upstream  the runs that it reads; they must belong together
-    code      kgcore modules; the key contains their sources and those of all modules that they import
+    upstream  the runs that the stage reads. They must come from the same run of each earlier stage
+    code      kgcore modules. The key contains the source code of these modules and of all modules that they import
     body      function that computes and logs the results
-    identity  text that identifies data outside the store
-    members   the members of an ensemble: runs of one stage, named STAGE.1, STAGE.2, ... among the inputs. Their
-              upstream runs may differ
+    identity  text that identifies the data that the stage reads from outside the MLflow store
+    members   runs of the members of an ensemble, all of one stage. The inputs name them STAGE.1, STAGE.2, ... They may
+              come from different runs of an earlier stage
 
     Raises InputError if an upstream run does not exist or is not finished, and MismatchError if runs in `upstream` come
     from different runs of one stage.
@@ -86,12 +88,12 @@ def _run(store: Store, tags: RunTags, body: Callable[["StageRun"], None], contex
 
 
 class StageRun:
-    """The MLflow run of a stage, with access to its upstream runs. A stage's body works with it.
+    """The MLflow run of a stage. With it, the body of the stage loads its inputs and logs its results.
 
     key      the key of the run
     inputs   upstream stage -> run id
     folder   temporary folder; its files become the run's artifacts when the body ends
-    context  how the stage runs: device, force
+    context  options for how the stage runs, such as the device
     """
 
     def __init__(self, store: Store, run_id: str, tags: RunTags, folder: Path, context: Context) -> None:
@@ -103,7 +105,7 @@ class StageRun:
         return self.store.load(self.inputs[artifact.stage], artifact)
 
     def save(self, artifact: Artifact[T], value: T) -> None:
-        """Write an artifact of this stage."""
+        """Write an artifact of this stage to `folder`."""
         save(self.folder, artifact, value)
 
     def model_ids(self, stage: str) -> tuple[str, ...]:
@@ -133,14 +135,17 @@ class StageRun:
         self.store.log_tags(self.run_id, tags)
 
     def log_metrics(self, metrics: Mapping[str, float], step: int = 0, model_id: str | None = None) -> None:
-        """Log metrics of this stage, bound to the data set, and to a LoggedModel if one is given."""
+        """Log metrics of this run. They are linked to its data set, and to a LoggedModel if `model_id` names one."""
         dataset = self.dataset if "prepare" in self.inputs else None
         self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
 
     def log_measurement(
         self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str
     ) -> None:
-        """Log the metrics of one LoggedModel as a separate run under this one. The UI can then sort models as rows."""
+        """Log the metrics of one LoggedModel as a separate run that is nested under this run.
+
+        Each model is then a row in the MLflow UI, and the UI can sort the rows.
+        """
         with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id)) as run_id:
             self.store.log_params(run_id, params)
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
@@ -155,18 +160,19 @@ class StageRun:
         number: int = 0,
         **tags: str,
     ) -> str:
-        """Log a LoggedModel as output `number` of this run. Return its id."""
+        """Log a LoggedModel as output `number` (from 0) of this run. Return its id."""
         return self.store.log_model(self.run_id, number, name, params, tags, lambda folder: files.write(folder, value))
 
     def log_figure(self, name: str, figure: "Figure") -> None:
-        """Write a figure as figures/NAME.png among the artifacts: the MLflow UI shows PNG files."""
+        """Write a figure to the artifacts as figures/NAME.png. The MLflow UI can show PNG files."""
         figure.savefig(_folder(self.folder / "figures") / f"{name}.png", dpi=150)
 
 
 def config_of(kind: type[C], run: RunRecord) -> C:
-    """Return the settings of a run as an object of that class.
+    """Return the settings of a run as an object of the class `kind`.
 
-    Raises InputError if a setting is unknown (another version of kgcal has logged it), or if a value is out of range.
+    Raises InputError if a value is out of range, or if this version of kgcal does not have a setting of the run,
+    because another version logged it.
     """
     settings = run.tags.config or {}
     if unknown := settings.keys() - {item.name for item in fields(kind)}:
@@ -174,12 +180,15 @@ def config_of(kind: type[C], run: RunRecord) -> C:
             f"run {run.run_id} has settings that this version of kgcal does not have: {', '.join(sorted(unknown))}; "
             "use the version that made the run, or run the stage again"
         )
-    # JSON stores tuples as lists
+    # JSON has no tuples: it stores them as lists
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
 
 
 def _inputs(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """Return stage -> run id of the runs and of all their upstream runs. Raises MismatchError if two differ."""
+    """Return stage -> run id, for these runs and all their upstream runs.
+
+    Raises MismatchError if two of the runs come from different runs of one stage.
+    """
     found: dict[str, str] = {}
     for run in runs:
         for name, run_id in run.lineage.items():

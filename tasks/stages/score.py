@@ -24,7 +24,7 @@ SCORE = Stage(
     title="score by {model}",
     config=ScoreConfig,
     body=_body,
-    code=lambda config: ("kgcore.score_table",),  # the key of the train run covers the code of the model
+    code=lambda config: ("kgcore.score_table",),  # the key of the train run contains the code of the model
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

@@ -19,7 +19,9 @@ STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, CORRUPT, SCORE, CALIBRATE, CLA
 
 
 def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:
-    """Return the mapping in the order of the pipeline. Keys are stages, or STAGE.NUMBER for members of an ensemble.
+    """Return the mapping with its keys in the order of the pipeline.
+
+    by_stage  its keys are names of stages, or STAGE.NUMBER for members of an ensemble
 
     Raises ValueError if a key has an unknown stage.
     """

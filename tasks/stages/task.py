@@ -1,4 +1,4 @@
-"""Stages as Prefect tasks."""
+"""The decorator that makes a function, such as a stage, a Prefect task; and a filter for Prefect's logs."""
 
 import functools
 import logging
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _WithoutTraceback(logging.Filter):
-    """Removes the traceback of a user's error from Prefect's logs, and keeps its message."""
+    """A log filter. It removes the traceback of a KgcalError, which the user can correct, and keeps the message."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], KgcalError):
@@ -29,12 +29,13 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):
 
 
 def as_task(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that makes a function a Prefect task of that name, for direct calls from a flow run.
+    """Return a decorator that makes a function a Prefect task with this name.
 
-    Other calls run the plain function: calls outside a flow run, and calls inside another task, for example in a cell
-    of a grid. Calls outside a flow run need no Prefect server.
+    Only a call directly from a flow runs the task. A call outside a flow run runs the function without Prefect, so that
+    it needs no Prefect server. A call inside another task, for example in a cell of a grid, also runs the function
+    without Prefect.
 
-    Prefect's result cache is off because MLflow is the cache.
+    Prefect's result cache is off, because kgcal re-uses the finished runs in MLflow.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

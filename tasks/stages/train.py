@@ -1,6 +1,6 @@
-"""train: train the embedding model, or adopt a finished model that was trained on the same triples.
+"""train: train the embedding model, or adopt a finished model with the same settings and training triples.
 
-A training that was interrupted resumes from its checkpoint.
+To adopt a model is to copy it from a finished run to a new run. An interrupted training resumes from its checkpoint.
 """
 
 import logging
@@ -27,7 +27,7 @@ from tasks.workspace.progress import console, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
 
-LOSS_SECONDS = 2.0  # seconds between two logs of the losses to MLflow
+LOSS_SECONDS = 2.0  # shortest time between two writes of the losses to MLflow
 log = logging.getLogger("kgcal")
 
 
@@ -38,7 +38,7 @@ def _code(config: TrainConfig) -> tuple[str, ...]:
 
 def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
-    from kgcore.training.loop import train  # loads torch: stages that do not need it start faster
+    from kgcore.training.loop import train  # imported here because it loads torch, which is slow
 
     graph = run.load(GRAPH)
     training_key = digest([asdict(config), graph.training_fingerprint(), code_fingerprint(_code(config))])
@@ -78,9 +78,9 @@ TRAIN = Stage(
 
 @as_task("adopt_model")
 def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -> StageRef:
-    """Use the model of a train run for the graph of another prepare run, without training.
+    """Use the model of a train run for the graph of another prepare run, without training it again.
 
-    Return a train run of that prepare run. This is `model` itself if `model` is already a train run of it.
+    Return a train run whose input is the prepare run `data`. This is `model` itself if `data` is already its input.
 
     Raises MismatchError if the training triples of the two graphs differ, and InputError if the train run does not
     exist or is not finished.
@@ -90,7 +90,7 @@ def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -
     before = trained.tags.inputs["prepare"]
     if before == data.run_id:
         return model
-    identity = f"adopted {trained.tags.key}"  # the key of the train run covers the code that trained it
+    identity = f"adopted {trained.tags.key}"  # this key contains the code that trained the model
 
     def body(run: StageRun) -> None:
         graph, earlier = (store.load(run_id, GRAPH) for run_id in (data.run_id, before))
@@ -105,7 +105,10 @@ def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -
 
 
 def adopt(run: StageRun, source: str) -> None:
-    """Log the model and the losses of a finished train run as those of this run."""
+    """Copy the model and the losses of a finished train run to this run.
+
+    source  id of the finished train run
+    """
     [model_id] = run.store.get(source).model_ids
     model = run.store.model(model_id)
     tags = {"fingerprint": model.fingerprint}
@@ -115,15 +118,15 @@ def adopt(run: StageRun, source: str) -> None:
     losses = run.store.series(source, "loss")
     run.log_metrics({"final_loss": losses[-1]}, model_id=own)
     run.store.log_series(run.run_id, "loss", losses, run.dataset)
-    note = f"Not trained: the model of run `{source}`, whose training triples are the same."
+    note = f"Not trained: uses the model of run `{source}`, which has the same training triples."
     run.tag(RunTags(adopted=source, note=note))
     log.info("train     adopted the model of run %s", source)
 
 
 class _Progress:
-    """Shows each epoch on the terminal, and logs its loss to MLflow.
+    """The progress of a training. It shows each epoch on the terminal, and logs the loss of each epoch to MLflow.
 
-    Without a terminal there is no bar. Every PRINT_SECONDS seconds, a line is logged instead.
+    If the output is not a terminal, there is no progress bar. Instead, a line is logged every PRINT_SECONDS seconds.
     """
 
     PRINT_SECONDS = 30.0
@@ -133,7 +136,7 @@ class _Progress:
         self._last = self._printed = time.monotonic()
 
     def epoch(self, epoch: int, loss: float) -> None:
-        """Record an epoch, counted from 1, and its mean loss per positive. The trainer calls it after each epoch."""
+        """Record an epoch, counted from 1, and its mean loss per positive. The training loop calls this method."""
         now = time.monotonic()
         word = f"loss {loss:.4f}, {self._triples / max(now - self._last, 1e-9):,.0f} triples/s"
         self._bar(epoch, word)
@@ -145,7 +148,7 @@ class _Progress:
 
 
 def check_training(config: TrainConfig, device: str) -> None:
-    """Raise InputError for settings that cannot be trained, or a device that does not exist. Runs nothing."""
+    """Raise InputError if a model cannot be trained with these settings, or if the device does not exist."""
     from kgcore.training.setup import built
 
     built(config)

@@ -1,14 +1,21 @@
-"""The only package that talks to MLflow. store.py opens runs and logs to them, reading.py finds and loads them,
-connection.py opens the store. record.py has the tags of a run and is the only file that knows their names in MLflow;
-handles.py defines typed handles, and artifacts.py lists the handle of every artifact; series.py logs losses while a
-training runs; keys.py and fingerprint.py compute the keys by which finished runs are re-used; registry.py has
-champions and the URIs of models; ui.py and views.py link into the MLflow UI. File formats live in kgcore/storage; which
-artifacts a stage logs is decided in stages/ and jobs/.
+"""The only package that talks to MLflow.
+
+connection.py, new_database.py, places.py  open the store, create its database, check databases and artifact storage
+store.py, reading.py                       write runs, artifacts and models; read them
+record.py, former.py                       the tags of a run; the settings that earlier versions recorded
+handles.py, artifacts.py                   the types of artifact handles; the handle of every artifact
+series.py                                  logs the losses while a training runs
+labels.py                                  the names of metrics and models that the MLflow UI shows
+keys.py, fingerprint.py                    the keys by which finished runs are re-used
+registry.py                                champions, challengers, and the runs that model URIs refer to
+ui.py, views.py                            the address of the MLflow UI, and links to its pages
+
+File formats are in kgcore/storage. The stages and jobs themselves choose the artifacts that they log.
 """
 
 import os
 
-# set before any module of this package imports MLflow, which reads the first one on import
+# These lines must run before MLflow is imported, because MLflow reads the first variable on import.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # a dead server is reported after seconds, not minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # reports a dead server after seconds, not minutes

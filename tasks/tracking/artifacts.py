@@ -1,4 +1,7 @@
-"""The typed handles of all artifacts: one stage calls `run.save(GRAPH, graph)`, a later one `run.load(GRAPH)`."""
+"""The typed handle of every artifact.
+
+One stage writes an artifact with `run.save(GRAPH, graph)`, and a later stage reads it with `run.load(GRAPH)`.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar

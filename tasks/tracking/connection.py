@@ -22,10 +22,10 @@ _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 class Connection:
     """An open tracking store, and the experiment for new runs.
 
-    uri            its address
-    place          its address without a password, for messages
-    home           the home of this process
-    owner          hash of host and home. It marks the runs that processes of this home have opened
+    uri            the address of the store
+    place          the address with *** in place of the password, for messages
+    home           the folder KGCAL_HOME
+    owner          hash of the host name and `home`. It marks the runs that processes with this home have opened
     database       whether the store is a database, not a server or a folder
     client         MLflow's client
     experiment_id  the experiment of new runs
@@ -38,7 +38,7 @@ class Connection:
         self.database = is_database(uri)
         check_store(uri)
         try:
-            with FileLock(self.home / "store.lock"):  # only one of two parallel first runs may create the tables
+            with FileLock(self.home / "store.lock"):  # if two processes open a new store, one creates the tables
                 create_database(uri)
                 self.client = MlflowClient(tracking_uri=uri)
                 self.experiment_id = self._experiment()

@@ -1,4 +1,4 @@
-"""The fingerprint of a stage's code: the kgcore modules that its entry points import, directly or indirectly."""
+"""The fingerprint of a stage's code: a hash of the kgcore modules that it calls and of all modules that they import."""
 
 import ast
 import hashlib
@@ -10,12 +10,13 @@ from pathlib import Path
 
 import kgcore
 
-# Modules that cannot change a result: messages and look-ups. kgcore.config is also excluded: keys contain settings.
+# Modules that are not in a fingerprint, because messages and look-ups by name cannot change a result. kgcore.config is
+# not in a fingerprint either: keys contain the settings themselves.
 LEFT_OUT = {"kgcore", "kgcore.errors", "kgcore.registry", "kgcore.registries"}
 
 
 def _snapshot() -> dict[Path, bytes]:
-    """Read every file of kgcore when the process starts, because later edits do not change the running code."""
+    """Read all files of kgcore at the start of the process, because later edits do not change the running code."""
     files = (path for path in Path(kgcore.__path__[0]).rglob("*") if path.is_file() and path.suffix != ".pyc")
     return {path: path.read_bytes() for path in files}
 
@@ -26,7 +27,8 @@ _FILES = _snapshot()
 def code_fingerprint(modules: Iterable[str]) -> str:
     """Return the sha256 of these modules and all kgcore modules that they import, with data files such as templates.
 
-    modules  dotted names, with the modules that a registry loads by name: no import statement shows them
+    modules  dotted names. They must include the modules that a registry loads by name, because no import statement
+             names these modules
     """
     digest = hashlib.sha256()
     for name in sorted(closure(modules)):
@@ -46,7 +48,7 @@ def whole_code_fingerprint() -> str:
 
 
 def closure(modules: Iterable[str]) -> set[str]:
-    """Return the modules and all kgcore modules that they import, also indirectly, with each package's __init__."""
+    """Return the names of these modules, of all kgcore modules that they import (also indirectly), and of packages."""
     found: set[str] = set()
     pending = list(modules)
     while pending:
@@ -67,7 +69,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _files(name: str) -> list[Path]:
-    """Return the module's source, and the data files named after it: page.html.j2 belongs to page.py."""
+    """Return the module's source file and the data files with the same stem: page.html.j2 belongs to page.py."""
     source = _source(name)
     if source is None:
         return []
@@ -80,10 +82,10 @@ def _read(path: Path) -> bytes:
 
 
 def _source(name: str) -> Path | None:
-    """Return the file of a module; None if it has none.
+    """Return the source file of a module; None if it has none.
 
-    A module of kgcore is searched in the folders of its packages and in folders that a plug-in added to a package's
-    path. `importlib.util.find_spec` would load the packages, and torch with them.
+    For a module of kgcore, this function searches the folders of its packages and the folders that a plug-in added to a
+    package's path. It does not call `importlib.util.find_spec`, because that would import the packages and torch.
     """
     package, *parts = name.split(".")
     if package != "kgcore":

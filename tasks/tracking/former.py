@@ -1,4 +1,4 @@
-"""Rename settings that runs of earlier versions recorded under other names to the names of this version."""
+"""Translation of the settings that runs of earlier versions recorded to the setting names of this version."""
 
 from collections.abc import Mapping
 
@@ -11,16 +11,18 @@ _RENAMED = {
         "corruption_seed": "calibration_seed",
     },
 }
-_FORMER_CALIBRATORS = {"uncalibrated", "base_rate"}  # baselines now: measured with every run, never chosen
+_FORMER_CALIBRATORS = {"uncalibrated", "base_rate"}  # now baselines: every run measures them, no setting names them
 _SIDES_OF_SHARE = {0.0: "subject", 0.5: "both", 1.0: "object"}
 
 
 def current_settings(stage: str | None, settings: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings that a run of a stage recorded, under their names in this version.
+    """Return the settings that a run recorded, with the setting names of this version.
 
-    The share `object_share` and the switch `bernoulli` of earlier versions are now one setting, `training_sides`.
-    Baselines that were chosen as calibrators are removed, unless nothing else was chosen. Settings of this version do
-    not change.
+    stage     the stage of the run; None: the run has no stage
+    settings  name -> value, as the run recorded them
+
+    `training_sides` replaces two settings of earlier versions, `object_share` and `bernoulli`. Baselines that were
+    chosen as calibrators are removed, unless only baselines were chosen. Settings of this version do not change.
     """
     names = _RENAMED.get(stage or "", {})
     current = {names.get(name, name): value for name, value in settings.items()}

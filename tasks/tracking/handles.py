@@ -15,7 +15,7 @@ class Artifact(Generic[T]):
     stage  the stage whose runs log it
     path   its path in the run's artifacts
     read   function that reads the object from the file or folder
-    write  function that writes the object to a path; None for a part of another artifact, which writes it
+    write  function that writes the object to a path; None: the file is a part of another artifact, which writes it
     """
 
     stage: str
@@ -50,7 +50,7 @@ class LoggedModel:
     """A LoggedModel, as read from the store.
 
     run_id       the run that logged it
-    params       the parameters by which models are compared
+    params       parameters by which users compare models
     label        label of a calibrator or ensemble, for example `synthetic.isotonic`; '' for an embedding model
     base_model   id of a calibrator's embedding model; '' for other models
     fingerprint  hash of an embedding model's parameters; '' for other models

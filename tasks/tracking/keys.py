@@ -1,4 +1,4 @@
-"""Keys: one hash of everything that a result depends on."""
+"""The hash function for keys. A key is a hash of everything that a result depends on."""
 
 import hashlib
 import json

@@ -18,8 +18,8 @@ from sqlalchemy.pool import StaticPool
 
 from tasks.workspace.sqlite_file import new_sqlite_file, remove_partial_files
 
-QUIET_SECONDS = 5.0  # a running migration writes several times a second
-SEEDED_TABLES = frozenset({"alembic_version", "workspaces"})  # migrations themselves insert rows here
+QUIET_SECONDS = 5.0  # a running migration writes to the file more often
+SEEDED_TABLES = frozenset({"alembic_version", "workspaces"})  # tables into which migrations insert rows
 log = logging.getLogger("kgcal")
 
 
@@ -47,9 +47,13 @@ def create_database(uri: str) -> None:
 def is_unfinished(path: Path) -> bool:
     """Return whether the file holds an unfinished migration and no data of a user.
 
-    True only if the file has not changed for QUIET_SECONDS, is empty or has MLflow's table `experiments`, has only rows
-    that migrations insert, and is not at MLflow's latest schema. A database that MLflow has opened once has
-    at least the row of the experiment `Default`. False if the file cannot be read.
+    True only if the file has not changed for QUIET_SECONDS, and one of the following holds:
+
+    * the file is empty;
+    * it has MLflow's table `experiments`, only rows that migrations insert, and not MLflow's latest schema.
+
+    A database that MLflow has opened is never unfinished: it has at least the row of the experiment `Default`. False if
+    the file cannot be read.
     """
     try:
         status = path.stat()
@@ -67,17 +71,17 @@ def _database_file(uri: str) -> Path | None:
     """Return the file that a SQLite URI names; None for other URIs, databases in memory and URIs with options."""
     try:
         url = make_url(uri)
-    except (ArgumentError, ValueError):  # a server, a folder, or a mistake that MLflow reports
+    except (ArgumentError, ValueError):  # a server or a folder; or a mistake, which MLflow reports later
         return None
     named = url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:" and not url.query
     return Path(url.database) if named and url.database else None
 
 
 def _write_database(file: Path) -> None:
-    """Write a database with MLflow's latest schema to a file that does not exist."""
+    """Create a SQLite file with MLflow's latest schema. The file must not exist yet."""
     from mlflow.store.db.utils import _initialize_tables  # slow to load, and needed only once per store
 
-    # one connection: a database in memory exists for the connection that made it
+    # StaticPool keeps one connection open: a database in memory exists only as long as its connection
     engine = create_engine("sqlite://", poolclass=StaticPool)
     try:
         _initialize_tables(engine)  # type: ignore[no-untyped-call]
@@ -106,7 +110,7 @@ def _set_aside(path: Path) -> None:
 
 
 def _has_no_rows(database: sqlite3.Connection) -> bool:
-    """Return whether the database has MLflow's tables, and holds no rows that a user's work inserted."""
+    """Return whether the database has MLflow's tables but no rows that a user's work inserted."""
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if "experiments" not in tables:
         return False
@@ -115,7 +119,10 @@ def _has_no_rows(database: sqlite3.Connection) -> bool:
 
 
 def _user_tables(tables: set[str]) -> list[str]:
-    """Return the tables that contain only rows of users. `experiments` is first: it almost always decides."""
+    """Return the tables that hold only what users created, so that a row in one of them means that the store is in use.
+
+    `experiments` comes first because it nearly always answers the question.
+    """
     names = {name for name in tables - SEEDED_TABLES if not name.startswith("sqlite_")}
     return sorted(names, key=lambda name: (name != "experiments", name))
 

@@ -23,12 +23,13 @@ def is_database(uri: str) -> bool:
 
 
 def check_database(uri: str, what: str) -> None:
-    """Connect to a database server once. Does nothing for SQLite.
+    """Check that a database server accepts a connection. Does nothing for SQLite.
 
-    what  the database's purpose, for the error message
+    what  how the error message calls the database, for example `the MLflow store`
 
-    Without this check MLflow retries for an hour, and Prefect reports only that it stopped. Raises InputError if the
-    database cannot be opened. The message does not contain the password.
+    Without this check, MLflow would try to connect for an hour, and Prefect would report only that it stopped.
+
+    Raises InputError if the database cannot be opened. The message does not contain the password.
     """
     try:
         url = make_url(uri)
@@ -51,8 +52,9 @@ def check_database(uri: str, what: str) -> None:
 def check_store(uri: str) -> None:
     """Raise InputError if the MLflow store cannot be used.
 
-    The store cannot be used if it is a database that refuses the connection or, inside `mlflow run`, a relative file
-    name: `mlflow run` changes the working folder.
+    There are two such cases. The store is a database that refuses the connection. Or, inside `mlflow run`, `uri` is a
+    relative path of a SQLite file that does not exist: `mlflow run` has changed the working folder, so it is probably
+    not the file that the user meant.
     """
     file = uri.removeprefix("sqlite:///")
     if project_run_id() and uri.startswith("sqlite:") and not (os.path.isabs(file) or os.path.exists(file)):
@@ -65,7 +67,7 @@ def check_store(uri: str) -> None:
 
 
 def hint(uri: str) -> str:
-    """Return a hint for the error that the store `uri` does not have a run; '' if no hint applies.
+    """Return a hint to add to the error that a run is not in the store `uri`; '' if no hint applies.
 
     Without MLFLOW_TRACKING_URI, `mlflow run` opens its own store, which does not contain kgcal's runs.
     """
@@ -75,9 +77,9 @@ def hint(uri: str) -> str:
 
 
 def check_place(place: str) -> None:
-    """Check the artifact place of an existing experiment. The place of an experiment never changes.
+    """Check the folder or URI where an existing experiment keeps its artifacts. An experiment never changes it.
 
-    Raises InputError if KGCAL_ARTIFACTS names another place, or if the place cannot be used.
+    Raises InputError if KGCAL_ARTIFACTS names another folder or URI, or if artifacts cannot be kept there.
     """
     if (named := named_artifacts()) and named != place:
         raise InputError(
@@ -89,9 +91,11 @@ def check_place(place: str) -> None:
 
 
 def check_artifacts(place: str) -> None:
-    """List a folder at the artifact place once. Local folders are not checked: they are created when needed.
+    """Check that artifacts can be kept in `place`, by listing a folder there.
 
-    Raises InputError if that fails, for example for a missing bucket, library or permission.
+    A local folder is not checked, because it is created when it is needed.
+
+    Raises InputError if the folder cannot be listed, for example because a bucket, library or permission is missing.
     """
     if not place.startswith("file:"):
         with input_error(f"artifacts cannot be kept in {masked(place)}"):
@@ -100,9 +104,9 @@ def check_artifacts(place: str) -> None:
 
 @contextmanager
 def input_error(sentence: str) -> Iterator[None]:
-    """Turn every error of the block into an InputError with this sentence and the reason."""
+    """Replace any error in the block with an InputError, whose message is `sentence`, a colon and the reason."""
     try:
         yield
-    except Exception as error:  # each kind of storage raises its own types
+    except Exception as error:  # each kind of storage raises its own types of errors
         missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
         raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error

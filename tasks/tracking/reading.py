@@ -1,4 +1,4 @@
-"""Read a store: runs by id and by tags, artifacts, models, and the values of a metric by step."""
+"""The methods that read an MLflow store: runs by id and by tags, artifacts, models, and the values of a metric."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ class Reader(Connection):
             raise self.unreachable(error) from error
 
     def finished(self, stage: str, run_id: str) -> RunRecord:
-        """Return the run. Raises InputError if it is a run of another stage, or is not finished."""
+        """Return a run. Raises InputError if it does not exist, is a run of another stage, or is not finished."""
         run = self.get(run_id)
         if run.tags.stage != stage:
             raise InputError(f"run {run_id} is of stage {run.tags.stage or 'none'}: a run of stage {stage} is needed")
@@ -76,7 +76,7 @@ class Reader(Connection):
         return self._load(what, artifact.read, run_id=run_id, artifact_path=artifact.path)
 
     def load_model(self, model_id: str, files: ModelFiles[T]) -> T:
-        """Return a LoggedModel as an object. Raises InputError if its files are missing or damaged."""
+        """Read the files of a LoggedModel, and return the object. Raises InputError if they are missing or damaged."""
         what = f"the files of the model {model_id}"
         return self._load(what, files.read, artifact_uri=f"models:/{model_id}")
 

@@ -22,7 +22,12 @@ _NOTE = "mlflow.note.content"  # the description that the UI shows
 
 
 def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str) -> Any:
-    """Return a dataclass field for the tag of that name; its value is None if a run does not have the tag."""
+    """Return a dataclass field for a tag of runs. Its value is None if a run does not have the tag.
+
+    name   the tag's name in MLflow
+    write  function that turns the value into text
+    read   function that turns the text into the value
+    """
     return field(default=None, metadata={"tag": name, "write": write, "read": read})
 
 
@@ -50,25 +55,25 @@ class RunTags:
 
     Tags of every run:
         stage      name of the stage or job: prepare, ..., pipeline, measurement, tune, trial, promote, watch, ...
-        key        hash of everything that the result depends on: runs of the same key are interchangeable
+        key        hash of everything that the result depends on: runs with the same key have the same result
         config     its settings, by name
         inputs     upstream stage -> run id; for the members of an ensemble STAGE.NUMBER -> run id
         artifacts  path -> size in bytes of every file that it logged
-        owner      hash of the host and the home of the process that opened it
+        owner      hash of the host name and the folder KGCAL_HOME of the process that opened it
         flow_run   id of the Prefect flow run
-        parent     run that it is nested under
+        parent     id of the run that it is nested under
         note       Markdown that the UI shows as its description
 
     Tags of one kind of run:
         dataset, digest  prepare: name and fingerprint of the graph. watch: `dataset` names the champion's data set
         test             prepare: fingerprint of the test split
         labels           prepare: name of the file of added labels
-        training         train: hash of everything that the model depends on; the same for the same training triples
+        training         train: hash of everything that the model depends on: settings, training triples and code
         adopted          train: the run whose model this run uses
         moved            calibrate: the run whose calibrators were shifted to another base rate
-        model            recalibration: the train run
-        look             watch: hash of champion, labels and settings of the newest look
-        recalibrated     watch: the pipeline that the newest look started; '' if there is none
+        model            pipeline of a recalibration: the train run whose model it uses
+        look             watch: hash of champion, labels and settings of the newest measurement, called a look
+        recalibrated     watch: the pipeline that recalibrated the model after the newest look; '': none
         study, best      search: the file of its study, and the run of its best trial
         counts           search: state -> number of trials
         state            trial: its final state
@@ -139,7 +144,7 @@ class RunRecord:
     """A run, as read from the store.
 
     started, ended  seconds since 1970; `ended` is None while the run is open
-    model_ids       the LoggedModels that it logged, in the order of their numbers
+    model_ids       ids of the LoggedModels that it logged, in the order of `number` in `Store.log_model`
     """
 
     run_id: str

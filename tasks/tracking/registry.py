@@ -1,7 +1,7 @@
-"""MLflow's model registry: the champion and the challenger of each data set, and the runs that model URIs refer to.
+"""MLflow's model registry: the champion and the challenger of each data set, and the run that a model's URI refers to.
 
-A data set has one registered model, `kgcal-DATASET`. Each version is the LoggedModel of a calibrator. The upstream
-train run has the embedding model.
+A data set has one registered model, `kgcal-DATASET`. Each version is the LoggedModel of a calibrator. The embedding
+model is a LoggedModel of the train run upstream of that calibrator.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tasks.tracking.store import Store
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 _MISSING = "RESOURCE_DOES_NOT_EXIST"
-_CONTENT, _MODEL = "kgcal.content", "kgcal.model_id"  # tags of a version: hash of its calibrator, its LoggedModel
+_CONTENT, _MODEL = "kgcal.content", "kgcal.model_id"  # tags of a version: hash of its calibrator, id of its LoggedModel
 
 
 def registered_name(dataset: str) -> str:
@@ -110,7 +110,7 @@ def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
 
 
 def calibrator_inputs(store: Store, model_id: str) -> dict[str, str]:
-    """Return stage -> run id of all upstream runs of a calibrator; the last one is the calibrate run that fitted it.
+    """Return stage -> run id, for all upstream runs of a calibrator and for the calibrate run that logged it.
 
     Raises InputError if the calibrator or that run no longer exists.
     """

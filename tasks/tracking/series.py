@@ -1,4 +1,4 @@
-"""A metric that grows by one value per step, logged in batches while a computation runs."""
+"""A buffer for a metric with one value per step: the values are logged in batches while a computation runs."""
 
 import time
 
@@ -7,11 +7,11 @@ from tasks.tracking.store import Store
 
 
 class SeriesLog:
-    """Buffers the values of one metric of a run, and logs them to MLflow when `seconds` have passed since the last log.
+    """A buffer for the values of one metric of a run. It writes them to MLflow at intervals of at least `seconds`.
 
     name     name of the metric
-    dataset  the data set that the metric belongs to
-    seconds  shortest time between two logs, in seconds
+    dataset  the data set on which the metric is measured
+    seconds  shortest time between two writes
     """
 
     def __init__(self, store: Store, run_id: str, name: str, dataset: DatasetId, seconds: float) -> None:
@@ -20,7 +20,7 @@ class SeriesLog:
         self._first, self._values = 1, list[float]()
 
     def add(self, step: int, value: float) -> None:
-        """Add the value of the step after the last one; the first call may have any step."""
+        """Add the value of a step. The first step may have any number, each later one is the step before plus 1."""
         if not self._values:
             self._first = step
         self._values.append(value)
@@ -28,6 +28,6 @@ class SeriesLog:
             self.flush()
 
     def flush(self) -> None:
-        """Log the values that are not logged yet."""
+        """Write the values to MLflow that are not written yet."""
         self._store.log_series(self._run_id, self._name, self._values, self._dataset, self._first)
         self._values, self._flushed = [], time.monotonic()

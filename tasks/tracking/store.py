@@ -1,4 +1,7 @@
-"""MLflow as the artifact store: open runs, log metrics, artifacts and models. reading.py has the reading methods."""
+"""The methods that write to an MLflow store: open runs, log metrics, artifacts and models.
+
+reading.py has the methods that read.
+"""
 
 import json
 import tempfile
@@ -13,13 +16,13 @@ import mlflow
 from filelock import FileLock, Timeout
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag
 
-from tasks.tracking.names import model_name
+from tasks.tracking.labels import model_name
 from tasks.tracking.places import input_error
 from tasks.tracking.reading import Reader
 from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, RunTags
 from tasks.workspace.settings import ensure_home, experiment_name, project_run_id, tracking_uri
 
-METRICS_PER_CALL = 1000  # MLflow's limit
+METRICS_PER_CALL = 1000  # the most that MLflow accepts
 
 
 class Store(Reader):
@@ -34,8 +37,8 @@ class Store(Reader):
         resume  id of a run to open again; None: a new run
 
         The run ends as FINISHED, as FAILED if the block raises an error, or as KILLED if it is interrupted. If
-        `mlflow run` has opened a run for this process, the first run without a parent is that run. The process holds a
-        lock while the run is open: see `mark_dead_runs`.
+        `mlflow run` has opened a run for this process, the first new run without a parent is not created: that run is
+        used. The process holds a lock while the run is open, so that `mark_dead_runs` knows that the process lives.
         """
         if tags.parent is None and not self._outermost_is_open:
             self._outermost_is_open = True
@@ -94,7 +97,7 @@ class Store(Reader):
         self.client.log_text(run_id, json.dumps(value, indent=1), path)
 
     def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
-        """Log parameters as text. Parameters that the run already has do not change: `mlflow run` has logged them."""
+        """Log parameters as text, except those that the run already has: `mlflow run`, for example, logged them."""
         there = self.get(run_id).params
         new = {name: value for name, value in params.items() if name not in there}
         texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in new.items()}
@@ -108,7 +111,7 @@ class Store(Reader):
         model_id: str | None = None,
         dataset: DatasetId | None = None,
     ) -> None:
-        """Log metrics of a run at a step, bound to a LoggedModel and a data set if they are given."""
+        """Log metrics of a run at a step. Link them to a LoggedModel and to a data set if these are given."""
         now = int(time.time() * 1000)
         name, digest = (dataset.name, dataset.digest) if dataset else (None, None)
         entries = [Metric(key, value, now, step, model_id, name, digest, run_id) for key, value in metrics.items()]
@@ -127,7 +130,7 @@ class Store(Reader):
         self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.to_mlflow().items()])
 
     def log_reuse(self, run_id: str) -> None:
-        """If `mlflow run` has opened a run for this process, note there that `run_id` is re-used, and end it."""
+        """If `mlflow run` has opened a run for this process, note there that `run_id` is re-used, and end that run."""
         if (opened := project_run_id()) is not None:
             self.log_tags(opened, RunTags(note=f"Nothing to do: re-used run `{run_id}`."))
             self.client.set_terminated(opened, FINISHED)

@@ -1,4 +1,4 @@
-"""The MLflow UI for this project's store."""
+"""The MLflow UI of this store: its address, the command that opens it, and the server that shows it."""
 
 import os
 import shlex
@@ -31,11 +31,11 @@ def run_page(run_id: str) -> str | None:
 
 
 def ui_command() -> str:
-    """Return the command with which a person opens the MLflow UI on the results."""
+    """Return a command that the user can type to open the MLflow UI."""
     if address := ui_address():
         return f"open {address}"
     tool = Path(sys.executable).with_name("kgcal")
-    found = shutil.which("kgcal")  # the `kgcal` of this or another installation; None: not found
+    found = shutil.which("kgcal")  # the `kgcal` that the shell would run, perhaps of another installation
     is_other = tool.is_file() and (found is None or not tool.samefile(found))
     shown = os.path.relpath(tool) if is_other else "kgcal"
     home = f"KGCAL_HOME={shlex.quote(os.environ['KGCAL_HOME'])} " if os.environ.get("KGCAL_HOME") else ""
@@ -43,7 +43,7 @@ def ui_command() -> str:
 
 
 def serve_ui(port: int) -> None:
-    """Replace this process by an MLflow server on that port of 127.0.0.1.
+    """Replace this process with an MLflow server on that port of 127.0.0.1.
 
     Raises InputError if the port is taken, or if a server already shows the store.
     """
@@ -62,6 +62,6 @@ def server_command(port: int) -> tuple[list[str], dict[str, str]]:
     """Return the command of an MLflow server for this home's store, and the environment variables that it needs."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--artifacts-destination", artifact_place()]
-    # the store's address may hold a password, and every user of the machine can read a command line
+    # a variable has the store's address, which may hold a password: every user of the machine can read command lines
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     return command, quiet | {"MLFLOW_BACKEND_STORE_URI": tracking_uri()}

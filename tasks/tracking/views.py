@@ -12,14 +12,14 @@ SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_stra
 
 
 def best_runs_page(dataset: str) -> str | None:
-    """Save a view of all measurements on a data set, lowest Brier score first, with settings and headline metrics.
+    """Save a view of all measurements on a data set: lowest Brier score first, columns for settings and main metrics.
 
-    Return the address of the view, which the experiment keeps; None if no server shows the store.
+    The view is saved in a tag of the experiment. Return its address; None if no server shows the store.
     """
     if not (address := ui_address()):
         return None
     store, view = open_store(), f"kgcal-{dataset}"
-    # the format of "share view" in MLflow's UI; 3.17 also reads it as plain JSON
+    # the format of a view that a user shares in MLflow's UI; MLflow 3.17 also reads it as plain JSON
     state = {
         "searchFilter": f"{RunTags(stage='measurement').where(None)} and params.dataset = {quoted(dataset)}",
         "orderByKey": "metrics.`brier`",

@@ -1,4 +1,4 @@
-"""The registered data sets, and which of them are in the home."""
+"""The registered data sets, and which of them are already in the folder KGCAL_HOME."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ class Entry:
     """A registered data set.
 
     name       its name in the registry
-    title      one line for a reader
+    title      one line that describes it to users
     labelled   whether valid and test have labelled negatives
-    counts     training triples, entities, predicates; None: not known in advance
-    generated  whether it is generated, in any size
-    here       its folders in the home, by name
+    counts     numbers of training triples, entities and predicates; None: not known in advance
+    generated  whether kgcal generates it, in the size that the user chooses
+    here       names of its folders in KGCAL_HOME; empty: not downloaded or generated yet
     """
 
     name: str

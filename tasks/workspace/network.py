@@ -1,4 +1,4 @@
-"""Addresses and ports of this machine."""
+"""Checks whether an address answers and whether a port of this machine is in use."""
 
 import socket
 

@@ -20,11 +20,11 @@ log = logging.getLogger("kgcal")
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
-    """Yield a function `move(done, word)` for a bar on the terminal and on the flow run.
+    """Show a progress bar on the terminal and on the flow run. Yield a function `move(done, word)` that updates both.
 
     total  value of `done` at the end
 
-    Without a terminal no bar is drawn.
+    `word` is a short text that is shown with the bar. If the output is not a terminal, no bar is drawn there.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
@@ -48,17 +48,17 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def flow_run_progress(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Yield a function `move(done, word)` for a progress artifact; outside a flow run it does nothing.
+    """Show a progress artifact on the flow run. Yield a function `move(done, word)` that updates it.
 
-    The artifact's key is the first word of the title. A separate thread writes it every few seconds, so that the work
-    does not wait for the server and does not fail if the server fails.
+    Outside a flow run, the function has no effect. The artifact's key is the first word of the title. A separate thread
+    writes the artifact every few seconds, so that the work does not wait for the server and does not fail with it.
     """
     artifact = _ProgressArtifact(title, total)
     if current_flow_run() is None:
         yield artifact.move
         return
     ended = threading.Event()
-    context = contextvars.copy_context()  # names the flow run and the server
+    context = contextvars.copy_context()  # tells the thread the flow run and the server
     writer = threading.Thread(target=context.run, args=(artifact.write_until, ended), daemon=True)
     writer.start()
     try:
@@ -103,7 +103,7 @@ class _ProgressArtifact:
             else:
                 update_progress_artifact(self._artifact, *now)
             self._written = now
-        except Exception as error:  # any error of a server: it must not end the work
+        except Exception as error:  # an error of the server must not end the work
             if not self._warned:
                 log.warning("the progress cannot be shown on the Prefect flow run: %s", first_line(error))
             self._warned = True

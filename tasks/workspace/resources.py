@@ -24,7 +24,10 @@ def cores() -> int:
 
 
 def find_device(name: str) -> "torch.device":
-    """Return the torch device `name`; auto: the GPU if there is one. Raises InputError if it is not available."""
+    """Return the torch device `name`; for `auto`, the GPU if there is one, otherwise the CPU.
+
+    Raises InputError if the device does not exist on this machine.
+    """
     import torch
 
     if name == "auto":
@@ -41,11 +44,12 @@ def find_device(name: str) -> "torch.device":
 
 @contextmanager
 def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
-    """Yield the device, and hold a slot of Prefect's limit GPU_LIMIT during the block. Waits for a free slot.
+    """Wait for a free slot of Prefect's concurrency limit GPU_LIMIT, hold it during the block, and yield the device.
 
-    Takes no slot for a CPU, outside a flow run, or on the temporary server of a single command, which is not shared.
-    The block continues if the slot cannot be renewed because the server does not answer. Raises InputError if the
-    server does not have the limit.
+    No slot is taken for a CPU, outside a flow run, and with the temporary Prefect server of a single command, which no
+    other process uses. If the server stops to answer and the slot cannot be renewed, the block continues.
+
+    Raises InputError if the server does not have the limit.
     """
     with ExitStack() as slot:
         if device.type == "cuda" and current_flow_run() is not None and PREFECT_API_URL.value():
@@ -53,7 +57,7 @@ def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
                 slot.enter_context(concurrency(GPU_LIMIT, strict=True, raise_on_lease_renewal_failure=False))
             except ConcurrencySlotAcquisitionError as error:
                 raise InputError(
-                    f"the Prefect server gave no slot for the GPU, {first_line(error)}: create the limit with "
+                    f"the Prefect server gives no slot for the GPU, {first_line(error)}: create the limit with "
                     f"`prefect gcl create {GPU_LIMIT} --limit 1`"
                 ) from error
         yield device

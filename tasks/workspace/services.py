@@ -1,7 +1,7 @@
 """The record of the services that `kgcal up` has started from this home. flows/local starts and stops them.
 
-A service is identified by its process id and by a token in its environment. The operating system may give the process
-id to another program later.
+A service is identified by its process id and by a token in its environment. The process id alone is not enough, because
+the operating system may give it to another program later.
 """
 
 import json
@@ -26,8 +26,8 @@ class Service:
     name    mlflow, prefect or worker
     pid     its process id
     token   the value of TOKEN_VARIABLE in its environment
-    url     the address for people; '' for a worker
-    health  the address that answers with status 200 when the service is ready; '' for a worker
+    url     the address of its web page; '' for a worker
+    health  an address that returns status 200 when the service is ready; '' for a worker
     setup   digest of its settings at the start: `kgcal up` restarts a service whose settings have changed
     """
 
@@ -66,7 +66,7 @@ def recorded_services() -> dict[str, Service]:
 
 
 def write_record(services: Iterable[Service]) -> None:
-    """Replace the record, in one step."""
+    """Replace the record in one step, so that no process can read an incomplete record."""
     partial = _record().with_suffix(".partial")
     partial.write_text(json.dumps([asdict(service) for service in services], indent=1) + "\n", encoding="utf-8")
     partial.replace(_record())

@@ -1,4 +1,4 @@
-"""The settings of this home and its servers. No other file reads them from the environment."""
+"""The settings that the user makes with environment variables. Other files get them from these functions."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from kgcore.errors import InputError
 def home() -> Path:
     """Return KGCAL_HOME: the folder of mlflow.db, artifacts, datasets, checkpoints and reports.
 
-    Default: .kgcal in the checkout; in the user's home folder if kgcal was installed without a checkout.
+    The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout.
     """
     if value := os.environ.get("KGCAL_HOME"):
         return Path(value).expanduser().resolve()
@@ -36,9 +36,9 @@ def mlflow_server() -> str | None:
 
 
 def prefect_database() -> str:
-    """Return the database URL of the Prefect server of `kgcal up`; '' for a SQLite file in the home.
+    """Return the database URL for the Prefect server of `kgcal up`; '' if none is set: a SQLite file in the home.
 
-    Prefect knows the variable by two names: PREFECT_SERVER_DATABASE_CONNECTION_URL is the newer one.
+    Prefect reads the URL from two variables. PREFECT_SERVER_DATABASE_CONNECTION_URL is the newer name.
     """
     names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
     return next((value for name in names if (value := os.environ.get(name))), "")
@@ -60,7 +60,7 @@ def mirror() -> str | None:
 
 
 def checkpoint_seconds() -> float:
-    """Return KGCAL_CHECKPOINT_SECONDS, the least time between two checkpoints of a training; 10 by default.
+    """Return KGCAL_CHECKPOINT_SECONDS, the shortest time between two checkpoints of a training; default 10.
 
     Raises InputError if it is not a number.
     """
@@ -72,7 +72,7 @@ def checkpoint_seconds() -> float:
 
 
 def named_artifacts() -> str | None:
-    """Return KGCAL_ARTIFACTS as a URI: a folder, or another place that MLflow writes to, such as s3://bucket/path."""
+    """Return KGCAL_ARTIFACTS as a URI, of a folder or of storage such as s3://bucket/path; None if it is not set."""
     value = os.environ.get("KGCAL_ARTIFACTS")
     if not value:
         return None
@@ -80,9 +80,9 @@ def named_artifacts() -> str | None:
 
 
 def artifact_place() -> str:
-    """Return the URI for artifacts: KGCAL_ARTIFACTS, by default `artifacts` in the home.
+    """Return the URI under which new experiments keep artifacts: KGCAL_ARTIFACTS, by default `artifacts` in the home.
 
-    MLflow servers that others run choose their own place.
+    An MLflow server that MLFLOW_TRACKING_URI names does not use it: such a server has its own artifact storage.
     """
     return named_artifacts() or (home() / "artifacts").as_uri()
 

@@ -1,4 +1,4 @@
-"""Create a SQLite file in one step: under a partial name first, under its own name when it is complete."""
+"""Creation of a SQLite file in one step: it has a temporary name until it is complete, then its own name."""
 
 import glob
 import os
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import psutil
 
-COMPANIONS = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside an open database
+COMPANIONS = ("-journal", "-wal", "-shm")  # suffixes of the files that SQLite adds to an open database
 
 
 @contextmanager
 def new_sqlite_file(path: Path) -> Iterator[Path]:
-    """Yield a partial name in the folder of `path`. After the block, the file with this name becomes `path`.
+    """Yield a temporary name in the folder of `path`. After the block, the file with this name gets the name `path`.
 
-    If the block raises an error, the partial file is removed and `path` is not created. If another program creates
-    `path` during the block, that file is kept. Partial files of processes that have ended are removed.
+    If the block raises an error, the temporary file is removed and `path` is not created. If another program creates
+    `path` during the block, that file is kept. Temporary files of processes that have ended are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial_files(path)
@@ -31,7 +31,7 @@ def new_sqlite_file(path: Path) -> Iterator[Path]:
 
 
 def remove_partial_files(path: Path) -> None:
-    """Remove the partial files of `path` whose processes have ended."""
+    """Remove temporary files of `path` that belong to processes that have ended."""
     for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial*"):
         process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
         if not (process.isdecimal() and psutil.pid_exists(int(process))):
@@ -47,7 +47,7 @@ def _merge_write_ahead_log(partial: Path) -> None:
 
 
 def _give_name(partial: Path, path: Path) -> None:
-    if not path.exists():  # a journal of a database that was deleted would be applied to the new one
+    if not path.exists():  # SQLite would apply the journal of a deleted database to the new one
         for companion in COMPANIONS:
             Path(f"{path}{companion}").unlink(missing_ok=True)
     try:

@@ -112,7 +112,7 @@ def test_a_champion_of_another_graph_is_not_compared_with() -> None:
     trained(epochs=30)
     assert decided().passed
     trained(epochs=30, graph_seed=1)
-    with pytest.raises(InputError, match="was trained on another graph of that name"):
+    with pytest.raises(InputError, match="was trained on a different graph with the same name"):
         decided()
 
 

@@ -8,7 +8,7 @@ from rich.markup import escape
 from flows.cli.tables.layout import Column, fitted_table
 from kgcore.config import TrainConfig
 from tasks.jobs.tuning_result import OBJECTIVE_TITLES, TuningResult
-from tasks.tracking.names import shares_text
+from tasks.tracking.labels import shares_text
 from tasks.tracking.ui import ui_command
 
 MOST_ROWS = 10

@@ -1,9 +1,9 @@
-"""The names in MLflow by which people filter, sort and chart."""
+"""The names of metrics, models and strategies as MLflow shows them. record.py has the names of tags."""
 
 import re
 from collections.abc import Mapping
 
-ENSEMBLE_NAME = "ensemble"  # the stage of an ensemble's run, and `model` among the parameters of its measurements
+ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter `model` in its measurements
 _SHORT = {"ground_truth": "gt", "synthetic": "syn"}
 
 
