@@ -11,8 +11,8 @@ from tasks.jobs.promote import Decision, datasets_with_results, promote_best
 def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
     """Make the best calibrated model of a data set its champion if it passes the gate.
 
-    The gate compares the model with the present champion. It demands a significantly better Brier score, by a bootstrap
-    interval, and a calibration error that is not worse.
+    The gate compares the model with the champion or, if there is none, with the constant base rate. It demands a
+    significantly better Brier score, by a bootstrap interval, and a calibration error that is not worse.
 
     Args:
         dataset: data set that has results; if empty, every data set that has results

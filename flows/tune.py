@@ -36,8 +36,8 @@ def tune(
     """Search for the best training settings on the validation split.
 
     To resume a search, give the same options again. The metric of a trial is computed from cross-fitted probabilities:
-    an isotonic calibrator is fitted on one half of the validation triples and applied to the other half, and the other way
-    round. The test split is not used.
+    an isotonic calibrator is fitted on one half of the validation triples and applied to the other half, and the other
+    way round. The test split is not used.
 
     Args:
         prepare: the graph

@@ -15,7 +15,7 @@ PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
 
 
 def run_up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
-    """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep services that already run."""
+    """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services."""
     up(mlflow_port, prefect_port)
     run_status()
 
