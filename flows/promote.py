@@ -9,7 +9,7 @@ from tasks.jobs.promote import Decision, datasets_with_results, promote_best
 
 @flow(name="promote", flow_run_name="promote {dataset}")
 def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
-    """Make the best calibrated model of a data set its champion if it passes the gate.
+    """Promote the best calibrated model of a data set to champion if the model passes the gate.
 
     The gate compares the model with the champion or, if there is none, with the constant base rate. It demands a
     significantly better Brier score, by a bootstrap interval, and a calibration error that is not worse.

@@ -42,7 +42,7 @@ class Home:
         return done.stdout
 
     def newest_flow_run(self, name: str) -> str:
-        """Return the id of the newest finished run of that flow. Newer runs may exist that a schedule has not started yet."""
+        """Return the id of the newest finished run of that flow. Scheduled runs are newer, but not finished."""
         finished = {"state": {"type": {"any_": ["COMPLETED"]}}}
         wanted = {"flows": {"name": {"any_": [name]}}, "flow_runs": finished, "sort": "END_TIME_DESC", "limit": 1}
         answer = requests.post(f"{self.prefect}/api/flow_runs/filter", json=wanted, timeout=20)

@@ -37,7 +37,7 @@ HEAD = """\
 # Set MLFLOW_TRACKING_URI first. Lists and tables are written with commas, -P training_strategy=typed=0.5,uniform=0.5;
 # files and folders with their full paths. An empty value means "not given".
 #
-# MLflow records the default of a declared parameter as if it had been given. So settings that a preset may decide are
+# MLflow records the default of a declared parameter as if it had been given. So settings that a preset may choose are
 # not declared. They can be given nevertheless: -P epochs=20. Comments list them with the defaults that apply if the
 # preset has no value.
 name: kgcal
@@ -159,7 +159,7 @@ def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
     text = f"  {entry}:\n    parameters:\n"
     text += "".join(f"      {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in declared)
     if others:
-        text += "      # a preset may decide:\n"
+        text += "      # a preset may choose:\n"
         text += "".join(f"      #   {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in others)
     # `python -m` runs the code of the checkout in any environment; an installed `kgcal` could be another version
     words = f"python -m flows.cli project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)

@@ -35,7 +35,7 @@ class Labelled:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
-    """Run a pipeline and return it with its results."""
+    """Run a pipeline. Return its `kgcal` and its results."""
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
     return kgcal, kgcal.results(*tiny_options(), *SETTINGS)
 

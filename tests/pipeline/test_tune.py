@@ -29,7 +29,7 @@ from tests.pipeline.searches import TINY, artifact, tune
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, str]:
-    """Run a search of three trials, and return what it printed."""
+    """Run a search of three trials. Return its `kgcal` and its output."""
     kgcal = Kgcal(tmp_path_factory.mktemp("tune"))
     return kgcal, tune(kgcal, 3).stdout
 
