@@ -1,9 +1,10 @@
-"""The cost of each corruption strategy in training, relative to uniform corruptions, in one run.
+"""Measure the speed of training with each corruption strategy, relative to uniform corruptions, in one run.
 
     python benchmarks/corruptions.py [--size 6000]
 
-Prints milliseconds per step, and the speed as a share of uniform's. All train TransE (k = 100, eta = 20,
-self-adversarial, 1,152 positives per step in chunks of 64) for one epoch on a generated graph; the best of three.
+Prints milliseconds per step, and the speed as a share of the speed with uniform corruptions. Each row trains TransE
+(k = 100, eta = 20, self-adversarial, 1,152 positives per step in chunks of 64) for one epoch on a generated graph, and
+counts the fastest of three trainings.
 """
 
 import argparse
@@ -33,7 +34,7 @@ ROWS: dict[str, dict[str, Any]] = {
 
 
 def seconds(graph: KnowledgeGraph, options: dict[str, Any]) -> float:
-    """Seconds per step over one epoch."""
+    """Return the seconds per step over one epoch."""
     config = TrainConfig(epochs=1, **options)
     started = time.perf_counter()
     train(graph, config, torch.device("cpu"), compiled=False)

@@ -1,4 +1,4 @@
-"""The cost of intervals: seconds to evaluate six calibrators on 20,000 triples, against figures without intervals.
+"""Measure what intervals cost: the time to evaluate six calibrators on 20,000 triples, and to compute metrics alone.
 
 python benchmarks/evaluation.py [--triples 20000]
 """
@@ -19,7 +19,7 @@ CALIBRATORS, ROUNDS = 6, 3
 
 
 def predictions(n: int) -> Predictions:
-    """The probabilities of calibrators that are more and more overconfident."""
+    """Return the probabilities of calibrators, each of which is more overconfident than the one before."""
     rng = np.random.default_rng(0)
     scores = 2 * rng.normal(size=n)
     labels = (rng.random(n) < expit(scores)).astype(np.float64)
@@ -30,7 +30,7 @@ def predictions(n: int) -> Predictions:
 
 
 def plain(judged: Predictions) -> None:
-    """Compute three figures without intervals."""
+    """Compute three metrics without intervals."""
     for q in judged.probabilities.values():
         for figure in (brier, log_loss, ece):
             figure(q, judged.labels, judged.weights)

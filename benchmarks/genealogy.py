@@ -1,4 +1,4 @@
-"""How the generation of the family graph scales: seconds and peak memory at one size and at ten times this size.
+"""Measure how the generation of the family graph scales: time and peak memory at one size and at ten times this size.
 
 python benchmarks/genealogy.py [--size 100000]
 """
@@ -20,7 +20,7 @@ write_genealogy(Path(sys.argv[1]), int(sys.argv[2]), 0)
 
 
 def measure(size: int) -> tuple[float, float]:
-    """Seconds and peak memory in MiB of a process that generates a family graph of that size."""
+    """Generate a family graph of that size in a process of its own. Return its seconds and its peak memory in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         subprocess.run([sys.executable, "-c", CHILD, folder, str(size)], check=True)  # noqa: S603

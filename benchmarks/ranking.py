@@ -1,4 +1,4 @@
-"""The speed of L1 comparisons in compiled tiles relative to torch.cdist, in one run."""
+"""Measure the speed of L1 comparisons in compiled tiles, relative to torch.cdist, in one run."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ QUERIES, ENTITIES, K, ROUNDS = 256, 38_194, 100, 5
 
 
 def fastest(function: Callable[[], Tensor]) -> float:
-    """Seconds of the fastest of a few calls, after one call that only compiles."""
+    """Return the seconds of the fastest of ROUNDS calls, after one call that only compiles."""
     function()
     taken = []
     for _ in range(ROUNDS):

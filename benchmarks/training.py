@@ -1,10 +1,10 @@
-"""How fast a training step is, against plain autograd through the whole tables, in one run.
+"""Measure the speed of a training step, relative to plain autograd through the whole tables, in one run.
 
     python benchmarks/training.py [--size 100000] [--steps 30]
 
-Prints milliseconds per step and the ratio. Both train TransE (k = 100, eta = 20, self-adversarial, 1,152 positives
-per step) on a generated graph. The plain loop draws corruptions for every positive, gathers from the full tables, and
-lets torch.optim.Adam update every row.
+Prints milliseconds per step and the ratio. Both loops train TransE (k = 100, eta = 20, self-adversarial, 1,152
+positives per step) on a generated graph. The plain loop draws corruptions for every positive, reads from the full
+tables, and lets torch.optim.Adam update every row.
 """
 
 import argparse
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 
 def ours(graph: KnowledgeGraph, chunk: int) -> float:
-    """Seconds per step of kgcal, over one epoch."""
+    """Return the seconds per step of kgcal, over one epoch."""
     config = TrainConfig(epochs=1, chunk_size=chunk)
     started = time.perf_counter()
     train(graph, config, CPU)
@@ -36,7 +36,7 @@ def ours(graph: KnowledgeGraph, chunk: int) -> float:
 
 
 def plain(graph: KnowledgeGraph, steps: int) -> float:
-    """Seconds per step of plain autograd through the whole tables."""
+    """Return the seconds per step of plain autograd through the whole tables."""
     config, rng = TrainConfig(), np.random.default_rng(0)
     model, loss = build(MODELS.get("transe"), {}, config.k), build(LOSSES.get("self_adversarial"), {})
     entities = torch.nn.Parameter(torch.rand(len(graph.entities), config.k) / 10 - 0.05)

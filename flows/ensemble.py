@@ -1,4 +1,4 @@
-"""Ensembles of calibrated models as a Prefect flow."""
+"""The Prefect flow that combines calibrated models into ensembles."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The whole pipeline as a Prefect flow."""
+"""The Prefect flow of the whole pipeline."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -75,7 +75,7 @@ def run_pipeline(
 ) -> PipelineSummary:
     """Run the stages in their order under one MLflow run; return the summary of the results.
 
-    context   its parent is the MLflow run of the reproduction, if this pipeline is one of its cells
+    context   its `parent` is the MLflow run of the reproduction, if the reproduction runs this pipeline
     flow_run  the Prefect flow run, if there is one
     preset    MLflow parameters that say which preset was used: see `Resolved.parameters`
     """
@@ -89,9 +89,9 @@ def run_pipeline(
 def after_training(
     data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context, fitted: StageRef | None = None
 ) -> dict[str, StageRef]:
-    """Run the stages from corrupt to report; return the references of all stages by name, with prepare and train.
+    """Run the stages from corrupt to report. Return the references of all stages by name, also of prepare and train.
 
-    fitted  calibrators to shift to the base rate; None = fit new ones
+    fitted  calibrators to shift to the new base rate; None = fit new calibrators
     """
     if fitted is None:
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)

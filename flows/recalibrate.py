@@ -1,4 +1,4 @@
-"""Recalibration as a Prefect flow: the stages after training, from a trained model."""
+"""The Prefect flow that calibrates a trained model again: it runs the stages after training."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def recalibrate(
     force: bool = False,
     device: Device = "auto",
 ) -> PipelineSummary:
-    """Compute new probabilities from a trained model, for new labels or a new base rate.
+    """Calibrate a trained model again, with new labels or for a new base rate.
 
     Nothing is trained. All other settings are those of the named run.
 
@@ -34,9 +34,9 @@ def recalibrate(
         model: run id of a train run or of a run that came from it, URI of a model or calibrator, or latest (the newest
             finished pipeline)
         labels: file of newly labelled triples (subject, predicate, object, 1 or -1) to add to the validation split
-        instead: replace the validation split by the labelled triples
-        base_rate: stated base rate; if empty, that of the named run
-        refit: fit the calibrators again for a new base rate, instead of shifting the fitted ones
+        instead: replace the validation split by these labelled triples, instead of adding them
+        base_rate: stated base rate; if empty, the base rate of the named run
+        refit: fit the calibrators again for a new base rate, instead of shifting their probabilities
         force: run every stage but training even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """

@@ -1,4 +1,7 @@
-"""The reproduction of the paper as a Prefect flow: a grid of pipelines, and the page with their results."""
+"""The Prefect flow that reproduces the paper: it runs many pipelines and writes a page with their results.
+
+A cell is one combination of settings in the paper's tables. One pipeline computes it.
+"""
 
 import logging
 import time
@@ -35,16 +38,16 @@ def reproduce(
     device: Device = "auto",
     csv: str | None = None,
 ) -> Reproduction:
-    """Compare our figures with the paper's tables; run the cells that are missing.
+    """Compare our results with the paper's tables; run the pipelines that are missing.
 
     Args:
         tables: tables and figures of the paper; all = every one
-        datasets: data sets of the paper; if empty, all that a table has
-        preset: how to train the models: default, best, or paper (its protocol)
-        runner: task runner of the cells: threads, threads:N, dask or dask://HOST:PORT
-        force: run every cell even if a finished run could be re-used
+        datasets: data sets of the paper; if empty, every data set of the chosen tables
+        preset: preset for training: default, best, or paper (the paper's protocol)
+        runner: Prefect task runner for the pipelines: threads, threads:N, dask or dask://HOST:PORT
+        force: run every pipeline even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
-        csv: also write the figures to this file, as one tidy table
+        csv: also write all compared values to this file, as one table
     """
     if csv and not Path(csv).absolute().parent.is_dir():
         raise InputError(f"csv {csv}: there is no folder {Path(csv).absolute().parent}")
@@ -62,10 +65,10 @@ def reproduce(
 
 
 def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:
-    """Run the cells; return the summaries of those that succeeded, and the reasons of those that failed.
+    """Run the cells. Return the summary of each cell that succeeded, and the reason of each cell that failed.
 
-    A failed cell does not stop the others. In a flow run the cells are tasks of the runner; without a Prefect server
-    they run one after the other.
+    A failed cell does not stop the other cells. In a flow run, the cells are tasks of the runner. Without a Prefect
+    server, they run one after the other.
     """
     outcomes = _run_as_tasks(cells, runner, context) if current_flow_run() else _run_in_turn(cells, context)
     results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, PipelineSummary)}
@@ -109,15 +112,15 @@ def _run_in_turn(cells: list[Cell], context: Context) -> dict[Cell, Outcome]:
 
 
 def _reason(error: Exception) -> str:
-    """Why a cell failed, in one line."""
+    """Return in one line why a cell failed."""
     return first_line(error) if isinstance(error, KgcalError) else f"{type(error).__name__}: {first_line(error)}"
 
 
 @task(name="cell", cache_policy=NO_CACHE)
 def run_cell(cell: Cell, context: Context, workers: int | None = None) -> PipelineSummary:
-    """Run the pipeline of a cell, or re-use a finished one, and return its summary.
+    """Run the pipeline of a cell, or re-use a finished pipeline, and return its summary.
 
-    workers  number of cells that share the cores of this machine; None = this cell has all of them
+    workers  number of cells that share the cores of this machine; None = this cell uses all cores
     """
     if workers is not None:
         share_cores(workers)

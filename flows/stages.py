@@ -1,4 +1,4 @@
-"""One flow for each stage: it runs from the run ids of its upstream stages, or from `latest`.
+"""One Prefect flow for each stage. Its inputs are run ids of upstream stages; the default is `latest`.
 
 The flows are made from the table of stages in tasks/stages/table.py. Each input of a stage is a parameter that takes a
 run id. The settings are the parameter `config`. A stage that computes on a device has the parameter `device`.
@@ -21,7 +21,7 @@ DEVICE = "auto, cpu, cuda or cuda:N"
 
 
 def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
-    """The flow of a stage. It returns the MLflow run id of the stage."""
+    """Return the flow of a stage. The flow returns the MLflow run id of the stage."""
     signature = inspect.Signature(_parameters(stage), return_annotation=str)
 
     def run(*args: Any, **kwargs: Any) -> str:
@@ -58,12 +58,15 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _settings(stage: Stage[Any]) -> bool:
-    """Whether the stage has settings."""
+    """Return whether the stage has settings."""
     return bool(fields(stage.config))
 
 
 def _docstring(stage: Stage[Any]) -> str:
-    """The description of the flow and of its parameters, for the form in the Prefect UI and the help of the command."""
+    """Return a docstring that describes the flow and its parameters.
+
+    The Prefect UI shows it in the form, and the command shows it as help.
+    """
     lines = [stage.summary, "", "Args:"]
     latest = f"{LATEST} (the newest finished pipeline)"
     for name, source in stage.inputs.items():

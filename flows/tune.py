@@ -1,4 +1,4 @@
-"""The search for training settings as a Prefect flow."""
+"""The Prefect flow that searches for training settings."""
 
 from dataclasses import replace
 
@@ -35,9 +35,9 @@ def tune(
 ) -> TuningResult:
     """Search for the best training settings on the validation split.
 
-    The same options again resume the search. The metric of a trial is that of cross-fitted probabilities: an isotonic
-    calibrator is fitted on one half of the validation triples and applied to the other half, both ways. The test split
-    is not used.
+    To resume a search, give the same options again. The metric of a trial is computed from cross-fitted probabilities:
+    an isotonic calibrator is fitted on one half of the validation triples and applied to the other half, and the other
+    way round. The test split is not used.
 
     Args:
         prepare: the graph

@@ -1,4 +1,4 @@
-"""The check of a champion on new labels as a Prefect flow."""
+"""The Prefect flow that checks a champion on newly labelled triples."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the tests share: small graphs, and homes that no other run sees."""
+"""Fixtures that all tests share: small graphs, and homes that no other test uses."""
 
 import os
 from pathlib import Path
@@ -9,20 +9,20 @@ import torch
 
 from kgcore.graph import KnowledgeGraph, Split
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores
+if "PYTEST_XDIST_WORKER" in os.environ:  # the pytest workers share the cores
     torch.set_num_threads(1)
 
 TINY = {"--size": "300", "--k": "16", "--epochs": "20", "--batch-size": "128"}
 
 
 def tiny_options() -> list[str]:
-    """Options under which the whole pipeline takes a few seconds."""
+    """Return options with which the whole pipeline takes a few seconds."""
     return [part for pair in TINY.items() for part in pair]
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A KGCAL_HOME of the test's own, for stages that run in this process."""
+    """Create a KGCAL_HOME for one test, for stages that run in this process."""
     monkeypatch.setenv("KGCAL_HOME", str(tmp_path))
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
         monkeypatch.delenv(name, raising=False)
@@ -36,7 +36,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def small_graph(rng: np.random.Generator) -> KnowledgeGraph:
-    """40 entities, 3 predicates, random triples; valid and test with labelled negatives."""
+    """Return a graph of 40 entities, 3 predicates and random triples; valid and test have labelled negatives."""
     every = np.array([(s, p, o) for s in range(40) for p in range(3) for o in range(40) if s != o])
     picked = every[rng.permutation(len(every))[:900]]
 

@@ -1,4 +1,4 @@
-"""A small data set in a folder of its own: 40 entities, 2 predicates, no labelled negatives."""
+"""Write a small data set: 40 entities, 2 predicates, no labelled negatives."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ TRAIN, VALID, TEST = ROWS[:900], ROWS[900:1050], ROWS[1050:]
 def write_folder(
     folder: Path, train: Sequence[str] = TRAIN, valid: Sequence[str] = VALID, test: Sequence[str] = TEST
 ) -> Path:
-    """Write train.txt, valid.txt and test.txt into the folder; returns the folder."""
+    """Write train.txt, valid.txt and test.txt into the folder, and return the folder."""
     folder.mkdir(exist_ok=True)
     for name, rows in (("train", train), ("valid", valid), ("test", test)):
         (folder / f"{name}.txt").write_text("\n".join(rows) + "\n")

@@ -1,11 +1,13 @@
-"""Makes the tables of docs/explanation/corruptions.md: what corruptions are worth, in training and in calibration.
+"""Make the tables of docs/explanation/corruptions.md: the effect of corruptions in training and in calibration.
 
-    python docs/scripts/ablation.py wn11 fb13 > tables.md      # models trained both ways
-    python docs/scripts/ablation.py wn11:uniform fb13:typed    # as the presets train them
+    python docs/scripts/ablation.py wn11 fb13 > tables.md      # models trained with both entries of TRAINING
+    python docs/scripts/ablation.py wn11:uniform fb13:typed    # models trained as in the presets
 
-Each cell is what `kgcal run --strategy S --sides SIDE --filtered` (or `--no-filtered`) does, with as few resamplings as
-there may be. The gap is isotonic regression's to labelled negatives, the accuracy its at 0.5. What is finished is
-re-used: a table costs one training a row of TRAINING and some seconds a cell, and can be stopped and started again.
+Each row is one `kgcal run` with --calibration-strategy, --calibration-sides and --calibration-filtered or
+--no-calibration-filtered, and with few resamplings. The gap is the Brier score of isotonic regression with synthetic
+negatives minus its Brier score with labelled negatives. The accuracy is that of isotonic regression at threshold 0.5.
+Finished runs are re-used, so the script can be stopped and started again. A table needs one training, and then some
+seconds per row.
 """
 
 import json
@@ -29,7 +31,7 @@ CALIBRATION = [
 
 
 def run(options: list[str]) -> dict[str, Any]:
-    """The results of `kgcal run` with these options."""
+    """Return the results of `kgcal run` with these options."""
     print("kgcal run", *options, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "results.json"
@@ -43,7 +45,7 @@ def run(options: list[str]) -> dict[str, Any]:
 
 
 def table(dataset: str, trained: str) -> None:
-    """One model, calibrated against everything."""
+    """Print the table of one trained model, with a row for each way to draw the corruptions of calibration."""
     fixed = ["--dataset", dataset, *TRAINING[trained]]
     print(f"\n**{dataset}, trained against {trained} corruptions**: `kgcal run {' '.join(fixed)}`\n")
     print("| negatives | sides | Platt | isotonic | gap | accuracy |\n|---|---|---|---|---|---|")
@@ -66,7 +68,7 @@ def table(dataset: str, trained: str) -> None:
 
 
 def row(metrics: dict[str, Any]) -> str:
-    """Brier scores."""
+    """Return the cells with the Brier scores of Platt scaling and isotonic regression."""
     return f"{metrics['platt']['brier']:.4f} | {metrics['isotonic']['brier']:.4f}"
 
 

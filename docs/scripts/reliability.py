@@ -4,7 +4,7 @@
     python docs/scripts/reliability.py wn11.json docs/images/reliability.png
 
 The left panel shows the sigmoid of the raw scores, the right panel isotonic regression, fitted with labelled and with
-synthetic negatives. A data set without labelled negatives has the second of them only.
+synthetic negatives. If the data set has no labelled negatives, the right panel shows only the second of these curves.
 """
 
 import json
@@ -26,7 +26,7 @@ TITLES = ("before calibration", "after calibration")
 
 
 def draw(measured: dict[str, Measured], target: Path) -> None:
-    """Write the two panels as PNG; shaded: 95 % intervals of the share of true triples."""
+    """Write the two panels as PNG. The shaded areas are 95 % intervals of the share of true triples."""
     figure = new_figure(7.6, 4.2)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, curves, title in zip(panels, (BEFORE, AFTER), TITLES, strict=True):
@@ -50,7 +50,7 @@ def _curve(axes: "Axes", result: Measured, name: str, colour: str) -> None:
 
 
 def main(results: Path, target: Path) -> None:
-    """Find the evaluation of the run in MLflow, and draw it."""
+    """Find the evaluation of the run in MLflow, and draw its diagram."""
     run_id = json.loads(results.read_text(encoding="utf-8"))["runs"]["evaluate"]
     draw(open_store().load(run_id, MEASURED), target)
     print(target)

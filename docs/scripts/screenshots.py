@@ -1,9 +1,9 @@
-"""Takes the pictures of the documentation anew: servers, a few small runs, and headless Chromium on their pages.
+"""Take the screenshots of the documentation: start servers, run small pipelines, and open pages in headless Chromium.
 
     pip install playwright && python docs/scripts/screenshots.py
 
-Chromium is the system's (`chromium` on the PATH). Everything runs in a home of its own, on free ports of 127.0.0.1, and
-is ended again.
+The script uses the system's Chromium (`chromium` on the PATH). Everything runs in a temporary KGCAL_HOME, on free ports
+of 127.0.0.1, and is stopped at the end.
 """
 
 import json
@@ -26,7 +26,7 @@ RUNS = [[], ["--loss", "pairwise"], ["--model", "distmult"], ["--model", "comple
 
 
 class Home:
-    """A KGCAL_HOME with its servers."""
+    """A KGCAL_HOME, and the addresses of its servers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,7 +34,7 @@ class Home:
         self.mlflow, self.prefect = (f"http://127.0.0.1:{port}" for port in (free_port(), free_port()))
 
     def kgcal(self, *arguments: str) -> str:
-        """What the command prints."""
+        """Run a `kgcal` command and return its output."""
         command = [sys.executable, "-m", "flows.cli", *arguments]
         done = subprocess.run(  # noqa: S603
             command, env=self.environment, check=True, text=True, stdout=subprocess.PIPE
@@ -42,20 +42,20 @@ class Home:
         return done.stdout
 
     def newest_flow_run(self, name: str) -> str:
-        """The id of the newest finished run of that flow: those that a schedule is yet to start are newer."""
+        """Return the id of the newest finished run of that flow. Scheduled runs are newer, but not finished."""
         finished = {"state": {"type": {"any_": ["COMPLETED"]}}}
         wanted = {"flows": {"name": {"any_": [name]}}, "flow_runs": finished, "sort": "END_TIME_DESC", "limit": 1}
         answer = requests.post(f"{self.prefect}/api/flow_runs/filter", json=wanted, timeout=20)
         return str(answer.json()[0]["id"])
 
     def deployment(self, name: str) -> str:
-        """The id of a deployment, FLOW/DEPLOYMENT."""
+        """Return the id of the deployment with the name FLOW/DEPLOYMENT."""
         return str(requests.get(f"{self.prefect}/api/deployments/name/{name}", timeout=20).json()["id"])
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[Home]:
-    """A home with servers, until the block ends."""
+    """Start the servers of a home, yield the home, and stop the servers when the block ends."""
     home = Home(folder)
     ports = [home.mlflow.rsplit(":", 1)[1], home.prefect.rsplit(":", 1)[1]]
     home.kgcal("up", "--mlflow-port", ports[0], "--prefect-port", ports[1])
@@ -66,14 +66,14 @@ def served(folder: Path) -> Iterator[Home]:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
+    """Return a port of 127.0.0.1 that no program listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def pictures(home: Home) -> dict[str, tuple[str, str]]:
-    """Name of a picture -> the page's address, and a text that stands on it once it is there."""
+    """Return name of a picture -> address of the page, and a text that appears when the page has loaded."""
     target = home.folder / "out.json"
     home.kgcal("run", *SMALL, "--json", str(target))
     run = home.newest_flow_run("pipeline")
@@ -96,8 +96,8 @@ def pictures(home: Home) -> dict[str, tuple[str, str]]:
 
 
 def take(page: Page, name: str, address: str, awaited: str) -> None:
-    """One picture."""
-    page.goto("about:blank")  # a page that differs after the '#' alone would not be loaded anew
+    """Take one screenshot."""
+    page.goto("about:blank")  # the browser would not load a page again that differs only after the '#'
     page.goto(address)
     if name == "prefect-run":
         page.get_by_text("Artifacts").first.click()
@@ -105,18 +105,18 @@ def take(page: Page, name: str, address: str, awaited: str) -> None:
     assistant = page.locator("[aria-label='Close'], [data-component-id*='assistant'][data-component-id*='close']")
     if "mlflow" in name and assistant.count():
         assistant.first.click()
-    page.wait_for_timeout(6_000)  # charts are drawn after the text
+    page.wait_for_timeout(6_000)  # charts appear after the text
     page.screenshot(path=IMAGES / f"{name}.png")
     print(IMAGES / f"{name}.png")
 
 
 def main() -> None:
-    """Take them all, or those that are named."""
+    """Take all screenshots, or those named on the command line."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as home, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1600, "height": 900})
-        page.set_default_timeout(180_000)  # the first page of a server takes its time on a busy machine
+        page.set_default_timeout(180_000)  # on a busy machine, the first page of a server is slow
         for name, (address, awaited) in pictures(home).items():
             if not sys.argv[1:] or name in sys.argv[1:]:
                 take(page, name, address, awaited)

@@ -1,9 +1,9 @@
-"""Makes the table of docs/explanation/corruptions.md about presets: the mean of several seeds, and how far they spread.
+"""Make the table of presets in docs/explanation/corruptions.md: mean and standard deviation over several seeds.
 
     python docs/scripts/seeds.py wn11 fb13 > table.md
 
-Each is `kgcal run --dataset DATASET --preset PRESET --seed SEED --calibrators platt,isotonic,per_relation`; what is
-finished is re-used.
+Each run is `kgcal run --dataset DATASET --preset PRESET --seed SEED --calibrators platt,isotonic,per_relation`.
+Finished runs are re-used.
 """
 
 import sys
@@ -20,7 +20,7 @@ METRICS = ("brier", "log_loss", "accuracy", "smooth_ece", "auroc")
 
 
 def table(dataset: str, preset: str) -> None:
-    """A row for every calibrator: mean ± standard deviation over seeds."""
+    """Print a row for every calibrator: mean ± standard deviation over seeds."""
     fixed = ["--dataset", dataset, "--preset", preset, "--calibrators", "platt,isotonic,per_relation"]
     runs = [run([*fixed, "--seed", str(seed)]) for seed in SEEDS]
     seconds = ", ".join(f"{result['seconds']['train']:.0f}" for result in runs)

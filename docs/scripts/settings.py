@@ -40,7 +40,7 @@ This page is generated from `kgcore/config` by `make generated`.
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     parts = [HEAD]
     for title, group in GROUPS.items():
         parts.append(f"## {title}\n")
@@ -52,7 +52,7 @@ def page() -> str:
 
 
 def _text(kind: type[Config]) -> str:
-    """The docstring of the settings, as one paragraph each."""
+    """Return the docstring of the settings, with each paragraph on one line."""
     paragraphs = (kind.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
@@ -74,7 +74,7 @@ def _default(item: "Field[Any]") -> str:
 
 
 def _values(item: "Field[Any]") -> str:
-    """What the setting accepts: names, options or a range."""
+    """Return the values that the setting accepts: names, options or a range."""
     choices = item.metadata.get("choices")
     if choices is not None:
         return ", ".join(f"`{name}`" for name in (choices.names() if isinstance(choices, Registry) else choices))

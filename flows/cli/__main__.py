@@ -1,4 +1,4 @@
-"""`python -m flows.cli` is `kgcal`."""
+"""Run the command line: `python -m flows.cli` does the same as `kgcal`."""
 
 from flows.cli.main import main
 

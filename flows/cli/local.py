@@ -9,19 +9,19 @@ from flows.local.down import down
 from flows.local.status import status
 from flows.local.up import MLFLOW_PORT, PREFECT_PORT, up
 
-# without a default, so that `up` can keep the ports of the last time
+# The default is None, so that `up` can use the ports of its last start again.
 MlflowPort = Annotated[int | None, port_option(MLFLOW_PORT)]
 PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
 
 
 def run_up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
-    """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep what runs already."""
+    """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services."""
     up(mlflow_port, prefect_port)
     run_status()
 
 
 def run_down() -> None:
-    """Cancel the worker's runs, and stop what `kgcal up` has started."""
+    """Cancel the flow runs of the worker, and stop the services that `kgcal up` has started."""
     stopped = down()
     console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 

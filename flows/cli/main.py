@@ -1,4 +1,7 @@
-"""The command line. A command loads only what it needs: torch and MLflow take seconds that `kgcal status` can save."""
+"""The entry point of the command line. It imports only what the command needs.
+
+Importing torch and MLflow takes seconds, and `kgcal status` needs neither.
+"""
 
 import gc
 import sys
@@ -8,7 +11,7 @@ LIGHT = ("up", "down", "status", "--version")
 
 def main() -> None:
     """Run `kgcal`."""
-    gc.disable()  # imports make no garbage: without the collector they take two thirds of the time
+    gc.disable()  # imports leave no garbage; without the collector they take two thirds of the time
     if sys.argv[1:2] and sys.argv[1] in LIGHT:
         from flows.cli.local import add_local_commands
         from flows.cli.terminal import new_app

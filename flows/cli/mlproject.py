@@ -1,4 +1,4 @@
-"""The entry points of MLproject: their parameters, their text, and their translation into commands of kgcal."""
+"""The entry points of MLproject: their parameters, their YAML, and their translation into commands of kgcal."""
 
 import difflib
 import inspect
@@ -24,7 +24,7 @@ from kgcore.config.base import default_of, default_text
 from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
 
-SAME_AS_MODEL = "run"  # an argument of `kgcal recalibrate` that means the same as an option
+SAME_AS_MODEL = "run"  # the argument RUN of `kgcal recalibrate`, which means the same as its option --model
 OTHERS: tuple[Flow[..., Any], ...] = (*STAGE_FLOWS, recalibrate, promote, watch, tune, ensemble)
 COMMANDS = {"main": "run", **{function.name: function.name for function in OTHERS}}  # entry point -> command of kgcal
 WITH_PRESET = ("main", *(function.name for function in OTHERS if "preset" in inspect.signature(function.fn).parameters))
@@ -37,7 +37,7 @@ HEAD = """\
 # Set MLFLOW_TRACKING_URI first. Lists and tables are written with commas, -P training_strategy=typed=0.5,uniform=0.5;
 # files and folders with their full paths. An empty value means "not given".
 #
-# MLflow records the default of a declared parameter as if it had been given. So settings that a preset may decide are
+# MLflow records the default of a declared parameter as if it had been given. So settings that a preset may choose are
 # not declared. They can be given nevertheless: -P epochs=20. Comments list them with the defaults that apply if the
 # preset has no value.
 name: kgcal
@@ -50,11 +50,11 @@ entry_points:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of an entry point and the option that it stands for.
+    """A parameter of an entry point, and the option of the command that it stands for.
 
-    option    "" for the arguments of the command, which have no name
-    default   the value that MLflow passes on if none is given; "" if there is no default
-    declared  whether MLproject declares it; `mlflow run -P` also accepts undeclared parameters
+    option    name of the option, such as --epochs; "" for an argument of the command, which has no name
+    default   value that MLflow passes on if the user gives none; "" if there is no default
+    declared  whether MLproject declares the parameter; `mlflow run -P` also accepts undeclared parameters
     negative  the option that turns a flag off; "" if the flag has no such option, None if the option is not a flag
     """
 
@@ -66,11 +66,11 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """The type in MLproject. MLflow shows it, and does not check values against it."""
+        """Return the type that MLproject states. MLflow shows it, but does not check values against it."""
         return type(self.default).__name__.replace("str", "string")
 
     def argument(self, text: str) -> list[str]:
-        """The words of the command for a value; an empty value has no words.
+        """Return the command-line words that set this parameter to `text`; no words if `text` is empty.
 
         Raises InputError for a flag whose value is not true or false.
         """
@@ -79,7 +79,7 @@ class Parameter:
         if not self.option:
             return text.split(",")
         if self.negative is None:
-            return [f"{self.option}={text}"]  # in one word, so that no value is read as an option
+            return [f"{self.option}={text}"]  # one word, so that a value that starts with "-" is not read as an option
         if text.lower() not in ("true", "false"):
             raise InputError(f"{self.name} is {text!r}: it must be true or false")
         named = self.option if text.lower() == "true" else self.negative
@@ -87,10 +87,10 @@ class Parameter:
 
 
 def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
-    """The parameters of an entry point: the arguments and options of its command.
+    """Return the parameters of an entry point: the arguments and options of its command.
 
-    Two kinds are left out: files that the command writes, because MLflow runs it in a folder of its own; and an
-    argument that means the same as an option. Raises InputError for an unknown entry point.
+    Two kinds are left out. Files that the command writes: MLflow runs the command in a folder of its own. An argument
+    that means the same as an option. Raises InputError for an unknown entry point.
     """
     if entry not in COMMANDS:
         raise InputError(f"there is no entry point {entry!r}: the known ones are {', '.join(COMMANDS)}")
@@ -111,7 +111,7 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
 
 
 def _setting(annotation: tuple[Any, ...]) -> "Field[Any] | None":
-    """The setting that an option is made from, if it is made from one."""
+    """Return the setting that an option is made from; None if the option is not made from a setting."""
     return next((part for part in annotation if isinstance(part, Field)), None)
 
 
@@ -121,7 +121,7 @@ def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", 
         return Parameter(name, "", "", True, None)
     default: Any = item.default if setting is None else default_of(setting)
     if item.envvar or default is None or default == {}:
-        default = ""  # the environment variable decides, or nothing does
+        default = ""  # the environment variable sets the value, or there is no default
     elif isinstance(default, bool):
         default = str(default).lower()
     elif setting is not None and isinstance(default, tuple | dict):
@@ -131,9 +131,9 @@ def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", 
 
 
 def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]:
-    """The command of kgcal for an entry point with these values: --name, value, --name, value, ...
+    """Return the kgcal command, as words, for an entry point and `values`: --name, value, --name, value, ...
 
-    Raises InputError for a name that the entry point does not have: MLflow passes on every name.
+    Raises InputError for a name that the entry point does not have. MLflow passes on every name without a check.
     """
     known = {parameter.name: parameter for parameter in parameters(app, entry)}
     arguments = [COMMANDS[entry]]
@@ -149,19 +149,19 @@ def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]
 
 
 def project_text(app: typer.Typer) -> str:
-    """The MLproject file."""
+    """Return the text of the MLproject file."""
     return HEAD + "".join(_entry_text(entry, parameters(app, entry)) for entry in COMMANDS)
 
 
 def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
-    """The YAML of an entry point."""
+    """Return the YAML of an entry point."""
     declared, others = [p for p in known if p.declared], [p for p in known if not p.declared]
     text = f"  {entry}:\n    parameters:\n"
     text += "".join(f"      {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in declared)
     if others:
-        text += "      # a preset may decide:\n"
+        text += "      # a preset may choose:\n"
         text += "".join(f"      #   {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in others)
-    # as a module, so that the code of the checkout runs in any environment
+    # `python -m` runs the code of the checkout in any environment; an installed `kgcal` could be another version
     words = f"python -m flows.cli project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)
     lines = textwrap.wrap(words, 110, break_long_words=False, break_on_hyphens=False)
     return text + "    command: >-\n" + "".join(f"      {line}\n" for line in lines).replace("\0", " ")

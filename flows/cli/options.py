@@ -1,4 +1,4 @@
-"""Command-line options made from the settings: kgcore/config holds names, types, defaults, ranges and descriptions."""
+"""Command-line options made from the settings in kgcore/config: names, types, defaults, ranges and descriptions."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,10 +17,10 @@ Settings = type[Config] | type[Given[Any]]
 def command(
     run: Callable[..., None], settings: Mapping[str, Settings], others: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
-    """A function for Typer with one option for each field of the settings, and the other parameters.
+    """Return a function for Typer that has one option for each field of the settings, and the parameters `others`.
 
-    An option that is not on the command line is None. The function calls `run` with the other parameters by name and,
-    under each name in `settings`, an instance that holds the given values only.
+    An option that is not on the command line is None. The function calls `run` with keyword arguments: the parameters
+    `others` and, under each name in `settings`, an instance that holds only the given values.
     """
     items = {name: fields(config_of(kind)) for name, kind in settings.items()}
 
@@ -46,12 +46,15 @@ def command(
 
 
 def config_of(kind: Settings) -> type[Config]:
-    """The config class of settings: itself, or the one that a `Given` is the counterpart of."""
+    """Return the Config class of the settings: `kind` itself, or the class that a `Given` class is made for."""
     return kind.config if issubclass(kind, Given) else kind
 
 
 def component_options(settings: Iterable[Settings]) -> str:
-    """The options of models and losses with their defaults, one component per line, for the end of a command's help."""
+    """Return a text for the end of a command's help: the options of each model and loss with their defaults.
+
+    The text has one line per component.
+    """
     text = ""
     for item in (item for kind in settings for item in fields(config_of(kind))):
         if (registry := item.metadata.get("options_of")) is None:
@@ -70,7 +73,7 @@ def component_options(settings: Iterable[Settings]) -> str:
 
 
 def _annotation(config: type[Config], item: "Field[Any]") -> Any:
-    """The type of an option for Typer, with its help, and the setting that it is made from."""
+    """Return the annotation of an option for Typer: its type, its help, and the setting that it is made from."""
     kind, help_text, metavar = get_type_hints(config)[item.name], describe(item), None
     if get_origin(kind) in (tuple, dict):
         kind, metavar = list[str], _metavar(item)
@@ -94,10 +97,10 @@ def _option_name(name: str) -> str:
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:
-    """The value of a setting from the text that Typer has read.
+    """Convert what Typer has read from the command line to the value of a setting.
 
     Commas separate entries. A single name without a share has the share 1. Raises InputError for an entry that is not
-    NAME=VALUE where one is needed, and for a name that occurs twice.
+    NAME=VALUE if the setting needs this form, and for a name that occurs twice.
     """
     default = default_of(item)
     if isinstance(default, tuple):
@@ -119,7 +122,10 @@ def _entries(texts: Sequence[str]) -> list[str]:
 
 
 def _pair(item: "Field[Any]", text: str) -> tuple[str, float | bool]:
-    """The name and the value of NAME=VALUE: a number, or true or false if allowed. Raises InputError otherwise."""
+    """Split NAME=VALUE into the name and its value: a number or, for options of components, also true or false.
+
+    Raises InputError if the text has another form.
+    """
     option, switches = _option_name(item.name), "options_of" in item.metadata
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals):

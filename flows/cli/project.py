@@ -1,4 +1,4 @@
-"""`python -m flows.cli.project > MLproject` writes the MLproject file from the commands."""
+"""Print the MLproject file, made from the commands: `python -m flows.cli.project > MLproject`."""
 
 from flows.cli.commands import app
 from flows.cli.mlproject import project_text

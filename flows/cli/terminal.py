@@ -1,4 +1,4 @@
-"""What all commands share: the Typer application, output, and how a command ends."""
+"""The parts that all commands share: the Typer application, the output, and the exit codes."""
 
 import inspect
 import logging
@@ -24,7 +24,7 @@ LOWEST_PORT, HIGHEST_PORT = 1024, 65535
 
 
 class CommandGroup(TyperGroup):
-    """Commands whose list in `kgcal --help` shows the first paragraph of each help text in full."""
+    """A group of commands. In `kgcal --help` it shows the whole first paragraph of each command's help text."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -33,7 +33,7 @@ class CommandGroup(TyperGroup):
 
 
 def new_app() -> typer.Typer:
-    """`kgcal` without commands."""
+    """Return the application `kgcal` without commands."""
     app = typer.Typer(
         cls=CommandGroup,
         rich_markup_mode=None,  # boxes leave too little width for the option names
@@ -49,25 +49,25 @@ def new_app() -> typer.Typer:
             bool, typer.Option("--version", callback=print_version, is_eager=True, help="print the version")
         ] = False,
     ) -> None:
-        """Hold the option that precedes a command."""
+        """Declare `--version`, the only option that comes before a command."""
 
     app.callback()(options)
     return app
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version of kgcal and end, if `--version` is given."""
+    """If `--version` is given, print the version of kgcal and exit."""
     if wanted:
         print(f"kgcal {metadata.version('kgcal')}")
         raise typer.Exit
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command: an error of the user is one sentence on standard error and exit code 2."""
+    """Wrap a command so that a KgcalError becomes one sentence on standard error and exit code 2."""
 
     def call(**values: Any) -> None:
         log_to_terminal()
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that runs are closed
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # `with` blocks end their runs
         try:
             function(**values)
         except KgcalError as error:
@@ -103,26 +103,26 @@ def log_to_terminal() -> None:
 
 
 def port_option(default: int) -> Any:
-    """An option for a port of 127.0.0.1 whose help names `default`."""
+    """Return an option for a port of 127.0.0.1. Its help shows `default`."""
     text = f"port on 127.0.0.1 (at least {LOWEST_PORT} and at most {HIGHEST_PORT})  [default: {default}]"
     return typer.Option(help=text, callback=_check_port, show_default=False)
 
 
 def _check_port(port: int | None) -> int | None:
-    """Check that a port can be used without special rights. Raises BadParameter."""
+    """Return the port if it can be used without special rights. Raises BadParameter if not."""
     if port is not None and not LOWEST_PORT <= port <= HIGHEST_PORT:
         raise typer.BadParameter(f"{port}: it must be at least {LOWEST_PORT} and at most {HIGHEST_PORT}")
     return port
 
 
 def fail(message: str) -> NoReturn:
-    """Print what is wrong and end with exit code 2."""
+    """Print the message on standard error and exit with code 2."""
     print(f"kgcal: {message}", file=sys.stderr)
     raise typer.Exit(2)
 
 
 def check_target(path: Path, option: str = "--json") -> None:
-    """Raise InputError if a result file cannot be written. Called before anything is computed."""
+    """Raise InputError if a result file cannot be written. Commands call this before they compute anything."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"{option} {path}: there is no folder {folder}")

@@ -33,7 +33,7 @@ class Deployment:
     name         its name in `prefect deployment run FLOW/NAME`
     entrypoint   FILE:FLOW
     description  one sentence for the UI
-    cron         its schedule in UTC; at most one run at a time. None = no schedule
+    cron         its schedule in UTC, with at most one run at a time; None = no schedule
     """
 
     name: str
@@ -42,7 +42,7 @@ class Deployment:
     cron: str | None = None
 
     def yaml(self) -> str:
-        """Return its entry in prefect.yaml."""
+        """Return the entry of this deployment in prefect.yaml."""
         lines = [f"name: {self.name}", f"entrypoint: {self.entrypoint}", f"description: {self.description}"]
         if self.cron is None:
             lines.append("schedules: []")
@@ -64,7 +64,7 @@ JOBS = (
     Deployment(
         "recalibrate",
         "flows/recalibrate.py:recalibrate",
-        "Compute new probabilities from a trained model every week, for new labels or a new base rate.",
+        "Every week, calibrate a trained model again, with new labels or for a new base rate.",
         cron="43 4 * * 1",
     ),
     Deployment(
@@ -81,7 +81,7 @@ JOBS = (
     Deployment(
         "tune",
         "flows/tune.py:tune",
-        "Search for the best training settings; the same settings again resume the search.",
+        "Search for the best training settings; to resume a search, give the same settings again.",
     ),
     Deployment(
         "ensemble",
@@ -91,7 +91,7 @@ JOBS = (
     Deployment(
         "reproduce",
         "flows/reproduce.py:reproduce",
-        "Compare our figures with the paper's tables; run the cells that are missing.",
+        "Compare our results with the paper's tables; run the pipelines that are missing.",
     ),
 )
 DEPLOYMENTS = (

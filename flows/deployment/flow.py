@@ -1,4 +1,4 @@
-"""The decorator of every flow, with its heartbeat."""
+"""The decorator that makes a function a flow with a heartbeat."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -8,13 +8,13 @@ from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settin
 
 P = ParamSpec("P")
 R = TypeVar("R")
-HEARTBEAT = 30  # seconds; prefect.yaml sets the same for the runs of a worker
+HEARTBEAT = 30  # seconds; prefect.yaml sets the same interval for the runs of a worker
 
 
 class HeartbeatFlow(Flow[P, R]):
-    """A flow with a heartbeat every HEARTBEAT seconds, also if it is called by hand.
+    """A flow that sends a heartbeat every HEARTBEAT seconds, also without a worker.
 
-    Prefect's default is 180 seconds. The automation of `kgcal up` marks a run as crashed after a shorter silence.
+    Prefect's default interval is 180 seconds. The automation of `kgcal up` marks a run as crashed after less silence.
     """
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Names of flow runs whose settings depend on a preset."""
+"""Names of flow runs that contain settings which a preset can choose."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ from tasks.workspace.flow_run import current_flow_run
 def resolved_name(*words: str) -> Callable[[], str]:
     """Return a function that names a flow run: the words, then the data set, the model and the loss.
 
-    The data set, the model and the loss follow from the given settings and the preset. Prefect calls the function in
-    the context of the flow run. If the settings are invalid, the name is the words alone, or `pipeline` without words;
-    the flow itself raises the error.
+    The given settings and the preset determine the data set, the model and the loss. Prefect calls the function in the
+    context of the flow run. If the settings are invalid, the name is the words alone, or `pipeline` if there are no
+    words; the flow itself then raises the error.
     """
 
     def name() -> str:

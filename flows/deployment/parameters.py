@@ -1,6 +1,7 @@
-"""The types of plain flow parameters. Prefect makes forms from them, and checks values before it schedules a run.
+"""The types of flow parameters that are not settings. Prefect makes forms from these types.
 
-The patterns and choices are in the JSON schema only, so that direct calls raise kgcal's own errors.
+Prefect also checks values against them before it schedules a run. The patterns and choices are only in the JSON schema,
+so a direct call skips Prefect's check and raises kgcal's own errors.
 """
 
 from typing import Annotated

@@ -1,7 +1,7 @@
 """Publish the results of a flow run as artifacts in the Prefect UI.
 
-The artifacts are `summary` in Markdown and the table `results`. If the address of an MLflow server is known, there is
-also the link `mlflow-run`. Without a flow run nothing is published.
+The artifacts are the Markdown text `summary` and the table `results`. If the address of an MLflow server is known, the
+link `mlflow-run` is published too. Outside a flow run, nothing is published.
 """
 
 import json
@@ -33,7 +33,7 @@ MOST_ROWS = 48  # a reproduction has hundreds of rows, too many for a dashboard
 
 
 def publish(summary: PipelineSummary) -> None:
-    """Publish a pipeline: its notes and results. The table has a row per calibrator."""
+    """Publish the notes and results of a pipeline. The table has a row per calibrator."""
     table = [
         {"negatives": row.negatives, "calibrator": row.calibrator}
         | {name: round(row.metrics[name], 4) for name in first_table()}
@@ -44,7 +44,7 @@ def publish(summary: PipelineSummary) -> None:
 
 
 def publish_stage(ref: StageRef) -> None:
-    """Publish a single stage: its run, settings and inputs. The table has its metrics."""
+    """Publish the run, settings and inputs of a single stage. The table has the metrics of the stage."""
     flow_run = current_flow_run()
     if flow_run is None:
         return
@@ -58,24 +58,24 @@ def publish_stage(ref: StageRef) -> None:
 
 
 def publish_reproduction(made: Reproduction) -> None:
-    """Publish a reproduction: findings and failures.
+    """Publish the findings and failures of a reproduction.
 
-    The table has at most MOST_ROWS rows, with our figures beside the paper's.
+    The table compares our values with the paper's values; it has at most MOST_ROWS rows.
     """
-    if current_flow_run() is None:  # nothing is published, so the figures need not be read
+    if current_flow_run() is None:  # nothing is published, so the CSV file need not be read
         return
     frame = pd.read_csv(made.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
     names = ["table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "ours", "paper", "difference"]
     text = [f"* {line}" for line in made.findings]
     text += [f"* {cell} failed: {reason}" for cell, reason in made.failures.items()]
-    text += ["", f"{len(both)} figures are compared with the paper's. All figures: `{made.csv}`, `{made.page}`."]
+    text += ["", f"{len(both)} values are compared with the paper's. All values: `{made.csv}`, `{made.page}`."]
     table = json.loads(both[names].head(MOST_ROWS).round(4).to_json(orient="records"))
     _publish("The paper and kgcal, side by side", "\n".join(text), table, made.run_id)
 
 
 def publish_decisions(decisions: Sequence[Decision]) -> None:
-    """Publish the decisions of the gate: why each challenger passed or failed. The table has a row per decision."""
+    """Publish why each challenger passed or failed the gate. The table has a row per decision."""
     shown = ("dataset", "challenger", "champion", "passed")
     table = [{name: getattr(decision, name) for name in shown} for decision in decisions]
     text = [f"* {decision.explanation}" for decision in decisions]
@@ -84,7 +84,7 @@ def publish_decisions(decisions: Sequence[Decision]) -> None:
 
 
 def publish_ensemble(summary: EnsembleSummary) -> None:
-    """Publish ensembles: results of ensembles and members, and the disagreement of the members."""
+    """Publish the results of ensembles and members, and the disagreement of the members."""
     table = [
         {"negatives": row.negatives, "model": row.calibrator}
         | {name: round(row.metrics[name], 4) for name in first_table()}
@@ -95,7 +95,7 @@ def publish_ensemble(summary: EnsembleSummary) -> None:
 
 
 def publish_look(seen: WatchResult) -> None:
-    """Publish a look at a champion: its findings. The table has its figures."""
+    """Publish the findings of one look at a champion. The table has the metrics."""
     text = [f"* {finding}" for finding in seen.findings] or [f"No drift of {seen.model} was found."]
     text += [f"* recalibrated: run `{seen.recalibrated}`"] if seen.recalibrated else []
     table = [{"figure": name, "value": round(value, 6)} for name, value in seen.metrics.items()]
@@ -103,7 +103,7 @@ def publish_look(seen: WatchResult) -> None:
 
 
 def publish_tuning(found: TuningResult) -> None:
-    """Publish a search: the command with the best settings. The table has the best trials."""
+    """Publish the command with the best settings of a search. The table has the best trials."""
     table = [
         {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
         | (asdict(trial.config) if trial.config else {})
@@ -114,7 +114,7 @@ def publish_tuning(found: TuningResult) -> None:
 
 
 def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_id: str | None) -> None:
-    """Create the artifacts in a flow run. Logs a warning if the server refuses them."""
+    """Create the artifacts; do nothing outside a flow run. Logs a warning if the server refuses them."""
     if current_flow_run() is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Prefect task runners by name: threads, threads:N, dask, dask://HOST:PORT."""
+"""Prefect task runners and their names: threads, threads:N, dask, dask://HOST:PORT."""
 
 import re
 from typing import Any
@@ -11,9 +11,10 @@ from tasks.workspace.resources import cores
 
 
 def worker_count(text: str) -> int | None:
-    """Return the number of tasks that a runner runs in parallel on this machine; None for a remote Dask cluster.
+    """Return how many tasks a runner runs in parallel on this machine; None for a remote Dask cluster.
 
-    Without N, it is half the number of cores, at least 1. Raises InputError if `text` does not name a runner.
+    If the name has no N, the number is half the number of cores, at least 1. Raises InputError if `text` does not name
+    a runner.
     """
     found = re.fullmatch(RUNNERS, text)
     if found is None:
@@ -24,9 +25,9 @@ def worker_count(text: str) -> int | None:
 
 
 def task_runner(text: str) -> "TaskRunner[Any]":
-    """Return the Prefect task runner of this name.
+    """Return the Prefect task runner with the name `text`.
 
-    Raises InputError if `text` does not name a runner, or names Dask and the extra `dask` is not installed.
+    Raises InputError if `text` does not name a runner, or if it names Dask and the extra `dask` is not installed.
     """
     workers = worker_count(text)
     if text.startswith(THREADS):

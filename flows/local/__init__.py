@@ -6,12 +6,12 @@ status.py            the state of services and flow runs, and the address of the
 mlflow_server.py     start the MLflow server
 prefect_server.py    start the Prefect server; make a client of it
 prefect_database.py  create the Prefect server's SQLite database
-prefect_setup.py     the work pool, the GPU limit and the automation that the server needs
-deploy.py            the deployments of prefect.yaml
+prefect_setup.py     create the work pool, the GPU limit and the automation that the server needs
+deploy.py            create the deployments of prefect.yaml
 worker.py            start the worker
 flow_runs.py         the worker's flow runs: list, cancel, end
 processes.py         start a program in the background, wait for it, keep it, stop it
 
-Shared Prefect servers are never modified. tasks/workspace/services.py records the started services, and tasks read
+Shared Prefect servers are never modified. tasks/workspace/services.py records the started services. Other packages read
 this record. The commands are in flows/cli/local.py.
 """

@@ -1,4 +1,4 @@
-"""The deployments of prefect.yaml on the Prefect server of `kgcal up`."""
+"""Create the deployments of prefect.yaml on the Prefect server of `kgcal up`."""
 
 import hashlib
 import os
@@ -20,8 +20,8 @@ DEPLOY_SECONDS = 180
 def deploy(client: SyncPrefectClient, api: str) -> None:
     """Create the deployments of prefect.yaml, or update them if their sources have changed.
 
-    If the sources have not changed, nothing is updated: a user may have edited schedules in the dashboard. Raises
-    InputError if `prefect deploy` fails.
+    If the sources have not changed, the deployments stay as they are, because a user may have edited schedules in the
+    dashboard. Raises InputError if `prefect deploy` fails.
     """
     current = _sources_digest()
     known = client.read_variable_by_name(VARIABLE)
@@ -45,7 +45,10 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
 
 
 def _sources_digest() -> str:
-    """Return a digest of the sources of deployments: prefect.yaml, its folder, the flows and their settings."""
+    """Return a digest of everything that deployments are made from.
+
+    These are the path of the checkout, prefect.yaml, the flows and their settings.
+    """
     digest = hashlib.sha256(str(CHECKOUT).encode())
     sources = [CHECKOUT / "prefect.yaml", *sorted((CHECKOUT / "flows").rglob("*.py"))]
     sources += sorted((CHECKOUT / "kgcore" / "config").glob("*.py"))

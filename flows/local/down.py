@@ -16,9 +16,11 @@ log = logging.getLogger("kgcal")
 
 
 def down(seconds: float = 30.0) -> list[str]:
-    """Cancel the worker's runs, stop the services, and mark the runs of dead processes. Return the service names.
+    """Cancel the worker's flow runs, stop the services, and mark the MLflow runs of dead processes as KILLED.
 
-    seconds  time in which cancelled runs can end; later they are killed and marked as crashed
+    Return the names of the stopped services.
+
+    seconds  time that cancelled flow runs have to end; after it they are killed and marked as crashed
     """
     with services_lock():
         known = recorded_services()
@@ -43,7 +45,7 @@ def _end_flow_runs(api: str, worker: Service | None, seconds: float) -> None:
 
 
 def _mark_dead_runs() -> None:
-    """Mark MLflow runs as KILLED if their process has ended. Creates no store."""
+    """Mark an MLflow run as KILLED if its process has ended. Create no store if there is none."""
     if tracking_uri().startswith("sqlite:") and not (home() / "mlflow.db").is_file():
         return
     try:

@@ -28,7 +28,7 @@ def active_runs(client: SyncPrefectClient) -> list[FlowRun]:
 
 
 def cancel_runs(client: SyncPrefectClient, seconds: float) -> None:
-    """Cancel the active runs, and wait at most `seconds` until the worker has ended them."""
+    """Cancel the active runs, and wait until the worker has ended them, at most `seconds`."""
     for run in active_runs(client):
         client.set_flow_run_state(run.id, Cancelling(message="kgcal down"))
     end = time.monotonic() + seconds
@@ -37,7 +37,7 @@ def cancel_runs(client: SyncPrefectClient, seconds: float) -> None:
 
 
 def end_runs(client: SyncPrefectClient) -> None:
-    """End the processes of active runs whose worker has ended, and mark these runs as crashed."""
+    """End the processes of active runs, whose worker has already ended, and mark these runs as crashed."""
     left = {str(run.id): run for run in active_runs(client)}
     end_processes([process for process in psutil.process_iter() if _flow_run_id(process) in left])
     for run in left.values():
@@ -45,7 +45,7 @@ def end_runs(client: SyncPrefectClient) -> None:
 
 
 def _flow_run_id(process: psutil.Process) -> str | None:
-    """Return the id of the flow run if a worker has started this process for one; None for other processes."""
+    """Return the id of the flow run for which a worker has started this process; None for other processes."""
     try:
         return process.environ().get("PREFECT__FLOW_RUN_ID")
     except psutil.Error:

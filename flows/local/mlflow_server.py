@@ -1,4 +1,4 @@
-"""The MLflow server of `kgcal up`."""
+"""Start the MLflow server of `kgcal up`."""
 
 from flows.local.processes import keep, setup_digest, start, wait
 from tasks.tracking.store import open_store
@@ -8,10 +8,10 @@ from tasks.workspace.settings import mlflow_server, tracking_uri
 
 
 def start_mlflow(port: int) -> None:
-    """Start the MLflow server on this home's store, and wait until it answers.
+    """Start the MLflow server on the store of this KGCAL_HOME, and wait until it answers.
 
-    Does nothing if the server runs already, or if MLFLOW_TRACKING_URI names a server, which must answer. Raises
-    InputError if the store cannot be opened, the port is taken or the server does not come up.
+    Does nothing if the server already runs, or if MLFLOW_TRACKING_URI names another server, which must answer. Raises
+    InputError if the store cannot be opened, the port is taken or the server does not answer in time.
     """
     open_store()  # creates the experiment with its artifacts in the home, or checks that a named server answers
     setup = setup_digest(tracking_uri())

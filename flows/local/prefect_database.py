@@ -1,6 +1,6 @@
-"""Create the SQLite database of the Prefect server in one step.
+"""Create the SQLite database of the Prefect server: complete or not at all.
 
-A few of Prefect's migrations commit before they are complete. If a server is killed during such a migration of its
+Some of Prefect's migrations commit before they are complete. If a server is killed during such a migration of its
 first start, it leaves a database that no server can migrate.
 """
 
@@ -17,7 +17,7 @@ MIGRATION_SECONDS = 120
 
 
 def create_prefect_database() -> None:
-    """Create the database in the home, unless it exists or the environment names another database.
+    """Create the database in KGCAL_HOME, unless it exists or the environment names another database.
 
     Takes about 7 seconds. Raises InputError if Prefect cannot create it.
     """

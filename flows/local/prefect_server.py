@@ -17,24 +17,24 @@ from tasks.workspace.settings import home, prefect_database
 
 
 def start_prefect(port: int) -> str:
-    """Start the Prefect server unless it runs already, wait until it answers, and return the URL of its API.
+    """Start the Prefect server unless it already runs, wait until it answers, and return the URL of its API.
 
-    Raises InputError if its database cannot be opened, the port is taken or the server does not come up.
+    Raises InputError if its database cannot be opened, the port is taken or the server does not answer in time.
     """
-    database = prefect_database()  # the server reads this variable itself: it may contain a password
+    database = prefect_database()  # the server reads the variable itself: it may hold a password
     setup = setup_digest(database)
     if not keep(PREFECT, setup):
         if database:
             check_database(database.replace("+asyncpg", "", 1), "Prefect's database")
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-        # API address for the dashboard in the browser: Prefect's default is port 4200, also for another server port
+        # the dashboard's API address: by default Prefect uses port 4200, even if the server has another port
         environment = server_environment() | {"PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api"}
         wait(start(PREFECT, command, environment, port, "/api/health", setup))
     return f"{recorded_services()[PREFECT].url}/api"
 
 
 def server_environment() -> dict[str, str]:
-    """Return the variables that every Prefect process of this home needs."""
+    """Return the environment variables that every Prefect process of this KGCAL_HOME needs."""
     return {
         "PREFECT_HOME": str(home() / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -44,7 +44,10 @@ def server_environment() -> dict[str, str]:
 
 @contextmanager
 def client_of(api: str) -> Iterator[SyncPrefectClient]:
-    """Yield a client of the Prefect server at the URL `api`. Raises InputError if a request of the block fails."""
+    """Yield a client of the Prefect server at the URL `api`.
+
+    Raises InputError if a request fails inside the `with` block.
+    """
     try:
         with temporary_settings(updates={PREFECT_API_URL: api}), get_client(sync_client=True) as client:
             yield client

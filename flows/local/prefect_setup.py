@@ -15,7 +15,7 @@ from tasks.workspace.resources import GPU_LIMIT
 WORK_POOL = "local-process"
 AUTOMATION = "mark runs without a heartbeat as crashed"
 HEARTBEAT = "prefect.flow-run.heartbeat"
-LAST_STATES = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")  # no heartbeat follows them
+LAST_STATES = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")  # no heartbeat comes after them
 SILENT_SECONDS = 90  # a run without a heartbeat for this long counts as dead
 
 
@@ -34,7 +34,10 @@ def set_up_server(client: SyncPrefectClient) -> None:
 
 
 def _crash_silent_runs() -> AutomationCore:
-    """Return the automation that marks a run as crashed when no heartbeat and no last state follows a heartbeat."""
+    """Return the automation that marks a run as crashed after SILENT_SECONDS of silence.
+
+    Silence means: after a heartbeat of the run, neither another heartbeat nor one of LAST_STATES follows.
+    """
     trigger = EventTrigger(
         after={HEARTBEAT},
         expect={HEARTBEAT} | {f"prefect.flow-run.{state}" for state in LAST_STATES},

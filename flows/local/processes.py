@@ -1,4 +1,4 @@
-"""Programs that keep running after the command that started them: start, wait, keep, stop."""
+"""Programs that keep running after the command that started them: functions to start, wait for, keep and stop them."""
 
 import hashlib
 import os
@@ -49,7 +49,7 @@ def start(
         )
     ensure_home()
     services_folder().mkdir(exist_ok=True)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a worker that inherits SIG_IGN cannot be interrupted
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a program that inherits SIG_IGN cannot be interrupted
         signal.signal(signal.SIGINT, signal.default_int_handler)
     token, url = secrets.token_hex(8), f"http://127.0.0.1:{port}" if port is not None else ""
     with log_file(name).open("wb") as log:
@@ -67,7 +67,7 @@ def start(
         write_record([*(other for other in recorded_services().values() if other.name != name), service])
         end = time.monotonic() + 5
         while process.poll() is None and not service.alive() and time.monotonic() < end:
-            time.sleep(0.01)  # a new process has an empty environment, without the token, for a moment
+            time.sleep(0.01)  # for a moment, a new process has an empty environment and thus no token
     except BaseException:
         process.kill()
         raise
@@ -91,9 +91,9 @@ def wait(service: Service, ready: Callable[[], bool] | None = None, seconds: flo
 
 
 def keep(name: str, setup: str, seconds: float = 20.0) -> bool:
-    """Return whether the service `name` already runs with this setup; if not, stop its remaining processes.
+    """Return whether the service `name` already runs with this setup and can be kept. If not, stop what is left of it.
 
-    seconds  longest time in which a live service must answer
+    seconds  longest time until a live service must answer
     """
     service = recorded_services().get(name)
     if service is None:
@@ -110,7 +110,7 @@ def keep(name: str, setup: str, seconds: float = 20.0) -> bool:
 
 
 def stop(service: Service) -> None:
-    """End the service and all processes that it started, and remove it from the record."""
+    """End the service and all processes that it started, and remove it from the record of services."""
     if service.alive():
         process = psutil.Process(service.pid)
         end_processes([*process.children(recursive=True), process])
@@ -128,7 +128,10 @@ def end_processes(processes: Sequence[psutil.Process], seconds: float = 10.0) ->
 
 
 def setup_digest(*settings: str) -> str:
-    """Return a digest of a service's settings. The record must not contain passwords, but addresses may."""
+    """Return a digest of a service's settings, to notice when they change.
+
+    The record holds this digest instead of the settings, because an address may contain a password.
+    """
     return hashlib.sha256(" ".join(settings).encode()).hexdigest()[:16]
 
 

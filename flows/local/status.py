@@ -14,11 +14,11 @@ log = logging.getLogger("kgcal")
 
 @dataclass(frozen=True)
 class StatusLine:
-    """A line of `kgcal status`.
+    """A line of `kgcal status`: a service or a flow run.
 
     name   mlflow, prefect, worker or run
-    state  up, dead, not started, elsewhere, does not answer; of a flow run its state in Prefect
-    place  an address, a process, a log file; of a flow run its name and id; '' if there is nothing to show
+    state  of a service: up, dead, not started, elsewhere, does not answer; of a flow run: its state in Prefect
+    place  of a service: address, process or log file; of a flow run: its name and id; '' if there is nothing to show
     """
 
     name: str

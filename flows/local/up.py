@@ -1,4 +1,4 @@
-"""`kgcal up`: start the servers, the deployments and the worker that do not run yet."""
+"""`kgcal up`: start the servers and the worker if they do not run yet, and create the deployments."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,10 +24,10 @@ MLFLOW_PORT, PREFECT_PORT = 5000, 4200
 def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:
     """Start the services that do not run yet, and wait until each service answers.
 
-    mlflow_port, prefect_port  ports of 127.0.0.1; None: the last port, or else MLFLOW_PORT and PREFECT_PORT
+    mlflow_port, prefect_port  ports of 127.0.0.1; None: the port of the last start, else MLFLOW_PORT and PREFECT_PORT
 
-    Raises InputError if the environment names a Prefect server, a port is taken, a server does not come up or the
-    deployments cannot be created. In these cases the services that this call has started are stopped.
+    Raises InputError if the environment names a Prefect server, a port is taken, a server does not answer in time or
+    the deployments cannot be created. In these cases the services that this call has started are stopped.
     """
     if not (CHECKOUT / "prefect.yaml").is_file():
         raise InputError(f"kgcal up needs prefect.yaml from the project's checkout: {CHECKOUT} does not have it")
@@ -53,7 +53,10 @@ def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:
 
 @contextmanager
 def services_lock() -> Iterator[None]:
-    """Hold the home's lock: one `kgcal up` or `kgcal down` runs at a time. Raises InputError if another one runs."""
+    """Hold the lock of this KGCAL_HOME, so that only one `kgcal up` or `kgcal down` runs at a time.
+
+    Raises InputError if another one runs.
+    """
     lock = FileLock(ensure_home() / "services.lock")
     try:
         lock.acquire(timeout=0)

@@ -1,4 +1,4 @@
-"""The worker of `kgcal up`: it runs the deployments as processes of this machine."""
+"""Start the worker of `kgcal up`, which runs the deployments as processes of this machine."""
 
 import os
 import sys
@@ -13,13 +13,13 @@ from tasks.workspace.resources import cores
 from tasks.workspace.services import WORKER
 from tasks.workspace.settings import home, tracking_uri
 
-CONCURRENT_RUNS = 2  # they share the cores
+CONCURRENT_RUNS = 2  # flow runs of the worker at the same time; they share the cores
 
 
 def start_worker(client: SyncPrefectClient, api: str) -> None:
-    """Start a worker of the work pool unless one runs already, and wait until the server knows it.
+    """Start a worker of the work pool unless one already runs, and wait until the server knows it.
 
-    Raises InputError if the worker does not come up.
+    Raises InputError if the worker does not get ready in time.
     """
     setup = setup_digest(api, tracking_uri())
     if keep(WORKER, setup):

@@ -14,21 +14,21 @@ quiet = pytest.mark.filterwarnings("ignore:the scores rank positives below")
 
 
 def drawn(seed: int, n: int = 400, decimals: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and labels whose log-odds are 1.5 f - 0.5."""
+    """Draw scores f, and labels whose true log-odds are 1.5 f - 0.5."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=n).round(decimals)
     return scores, (rng.random(n) < expit(1.5 * scores - 0.5)).astype(float)
 
 
 def bent(seed: int, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and labels whose log-odds rise three times as steeply below 0 as above."""
+    """Draw scores, and labels whose true log-odds rise three times as steeply below the score 0 as above it."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=n)
     return scores, (rng.random(n) < expit(np.where(scores < 0, 3 * scores, scores))).astype(float)
 
 
 def samples() -> st.SearchStrategy[CalibrationSample]:
-    """Small samples with ties, whole weights, both labels."""
+    """Draw small samples with ties, whole-number weights and both labels."""
 
     @st.composite
     def build(draw: st.DrawFn) -> CalibrationSample:
@@ -42,13 +42,13 @@ def samples() -> st.SearchStrategy[CalibrationSample]:
 
 
 def any_scores() -> st.SearchStrategy[CalibrationSample]:
-    """Samples with finite scores of any size and spacing, and any weights."""
+    """Draw samples with finite scores of any size and spacing, and with any weights."""
 
     @st.composite
     def build(draw: st.DrawFn) -> CalibrationSample:
         n = draw(st.integers(2, 25))
         scores = draw(st.lists(st.floats(-1e6, 1e6), min_size=n, max_size=n))
-        scores = [score if abs(score) > 1e-100 else 0.0 for score in scores]  # smaller gaps have no finite slope
+        scores = [score if abs(score) > 1e-100 else 0.0 for score in scores]  # smaller gaps give infinite slopes
         labels = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n).filter(lambda y: 0 < sum(y) < len(y)))
         weights = draw(st.lists(st.floats(0.001, 1000), min_size=n, max_size=n))
         return CalibrationSample(*(np.array(v, dtype=float) for v in (scores, labels, weights)))

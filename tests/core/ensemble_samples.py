@@ -11,10 +11,10 @@ from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 def member_tables(
     evidence: np.ndarray, labels: np.ndarray, seed: int = 0, eta: int = 3
 ) -> tuple[list[ScoreTable], np.ndarray]:
-    """The score tables of m members, and the positive that each corruption was made from.
+    """Return the score tables of m members, and the positive that each corruption was made from.
 
-    The scores are the evidence (n, m) on labelled triples, the first half of which is valid. Each validation positive
-    has `eta` corruptions, scored like negatives.
+    The scores are the evidence (n, m) on labelled triples; the first half of these triples is valid, the second test.
+    Each validation positive has `eta` corruptions, which are scored like negatives.
     """
     rng, (n, m) = np.random.default_rng(seed), evidence.shape
     half = n // 2
@@ -31,13 +31,13 @@ def member_tables(
 
 
 def independent_members(n: int = 6000, m: int = 3, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Evidence (n, m) of members with independent errors, and labels (n,)."""
+    """Return the evidence (n, m) of members with independent errors, and the labels (n,)."""
     rng = np.random.default_rng(seed)
     labels = (rng.random(n) < 0.5).astype(float)
     return (2 * labels - 1)[:, None] + 1.5 * rng.normal(size=(n, m)), labels
 
 
 def fit_pools(made: list[ScoreTable], source: np.ndarray, base_rate: float = 0.5, **config) -> list[Ensemble]:
-    """The ensembles of these tables, with folds from seed 0."""
+    """Fit ensembles to these tables, with folds from seed 0."""
     calibrate = CalibrateConfig(base_rate=base_rate)
     return fit_ensembles(made, source, CorruptConfig(), calibrate, EnsembleConfig(**config), np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Scoring functions with options and shared numbers, for the tests of models."""
+"""Cases for the tests of models: scoring functions with options and with non-zero shared numbers."""
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ CASES = [(name, FEW.get(name, {})) for name in MODELS.names()] + OPTIONS
 
 
 def bound(name: str, options: Options | None = None, k: int = K) -> Model:
-    """The model in double precision, with shared numbers that are not zero, if it has any."""
+    """Return the model in double precision. If it has shared numbers, they are not zero."""
     model: Model = build(MODELS.get(name), options or {}, k)
     rng = np.random.default_rng(3)
     start = model.initial_shared(rng)
@@ -32,7 +32,7 @@ def bound(name: str, options: Options | None = None, k: int = K) -> Model:
 
 
 def rows(model: Model, n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random embeddings of n subjects, predicates and objects, in double precision."""
+    """Draw the embeddings of n subjects, predicates and objects, in double precision."""
     generator = torch.Generator().manual_seed(seed)
     widths = (model.entity_width, model.predicate_width, model.entity_width)
     s, p, o = (torch.randn(n, width, generator=generator, dtype=torch.float64) for width in widths)

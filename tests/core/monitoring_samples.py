@@ -5,6 +5,9 @@ from scipy.special import expit
 
 
 def labelled_triples(rng: np.random.Generator, n: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores (n,), their probabilities sigmoid(score) (n,), and labels (n,) drawn with sigmoid(score + shift)."""
+    """Draw scores (n,) and labels (n,), and return them with the probabilities sigmoid(score) (n,).
+
+    A label is true with probability sigmoid(score + shift).
+    """
     scores = rng.normal(size=n) * 2
     return scores, expit(scores), (rng.random(n) < expit(scores + shift)).astype(float)

@@ -1,4 +1,4 @@
-"""Judged probabilities for the tests of metrics: any that may be, and some whose truth is known."""
+"""Probabilities with labels for the tests of metrics: arbitrary ones, and some whose truth is known."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ def _arrays(rows: list[tuple[float, int, float]]) -> Sample:
     return q, y, w
 
 
-probability = st.floats(0, 1) | st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0])  # ties are likely
+probability = st.floats(0, 1) | st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0])  # few values, so that ties are likely
 samples = st.lists(st.tuples(probability, st.integers(0, 1), st.floats(0.1, 5)), min_size=1, max_size=50).map(_arrays)
 copies = st.lists(st.tuples(probability, st.integers(0, 1), st.integers(1, 4)), min_size=1, max_size=30).map(_arrays)
 both_labels = samples.filter(lambda sample: 0 < sample[1].mean() < 1)
@@ -27,11 +27,11 @@ DISTORTIONS = {
 
 
 def calibrated(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (n,) and labels that come true with just these."""
+    """Draw probabilities (n,), and labels that are true with exactly these probabilities."""
     q = expit(1.5 * rng.normal(size=n))
     return q, (rng.random(n) < q).astype(float)
 
 
 def pair_weights(y: np.ndarray, base_rate: float) -> np.ndarray:
-    """Weights that make the share of true triples the base rate, as synthetic negatives have them."""
+    """Return weights that make the share of true triples equal to the base rate, as for synthetic negatives."""
     return np.where(y == 1, base_rate / y.mean(), (1 - base_rate) / (1 - y.mean()))

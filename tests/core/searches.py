@@ -1,4 +1,4 @@
-"""Small searches for the tests of the tuning package."""
+"""Small searches for the tests of kgcore/tuning."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +20,12 @@ BASE = TrainConfig(k=4, epochs=4, training_eta=5, batch_size=200)
 
 
 def without_test(graph: KnowledgeGraph) -> KnowledgeGraph:
-    """The graph with an empty test split, as a search needs it."""
+    """Return the graph with an empty test split, as a search needs it."""
     return replace(graph, test=Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0)))
 
 
 def without_negatives(graph: KnowledgeGraph) -> KnowledgeGraph:
-    """The graph without labelled negatives in its validation split."""
+    """Return the graph without labelled negatives in its validation split."""
     positives = graph.valid.positives
     return replace(graph, valid=Split(positives, np.ones(len(positives))))
 
@@ -44,7 +44,7 @@ def run(
     base: TrainConfig = BASE,
     **options: Any,
 ) -> optuna.Study:
-    """Run a search in the study of that file, and return the study; `interrupted` is an attribute of it."""
+    """Run a search in the study of that file, and return the study with the attribute `interrupted`."""
     space = Space(base, searched, 12)
     study = open_study(path, "brier", [space.start()])
     plan = Plan(total, seconds, 0)
@@ -54,5 +54,5 @@ def run(
 
 
 def story(study: optuna.Study) -> list[tuple[optuna.trial.TrialState, float | None, TrainConfig]]:
-    """State, value and settings of every trial that counts."""
+    """Return the state, value and settings of every trial that counts towards the search."""
     return [(trial.state, trial.value, config_of(trial)) for trial in begun(study)]

@@ -1,6 +1,6 @@
-"""Every scoring function written out a second time in NumPy, as the oracle of the tests of models.
+"""Every scoring function, written a second time in NumPy; the tests of models compare with it.
 
-Each takes the embeddings of one triple, then the options and shared numbers that change the score.
+Each function takes the embeddings of one triple, then the options and shared numbers that change the score.
 """
 
 import itertools
@@ -35,7 +35,7 @@ def hole(s, p, o):
 
 
 def hole_complex(s, p, o):
-    """HolE of the real vectors whose spectra are s, r, o: by Parseval, n / 2 times this is ComplEx."""
+    """Return HolE of the real vectors with the spectra s, r, o. By Parseval, ComplEx is n / 2 times this score."""
     n = 2 * K + 1
 
     def signal(v):
@@ -60,7 +60,7 @@ def simple(s, p, o):
 
 
 def analogy(s, p, o):
-    """s^T M o with the full normal matrix: scalars on the diagonal, then blocks ((a, b), (-b, a))."""
+    """Return s^T M o with the full normal matrix: scalars on the diagonal, then blocks ((a, b), (-b, a))."""
     matrix = np.diag(np.r_[p[: 2 * K], np.zeros(2 * K)])
     for j in range(K):
         re, im = 2 * K + j, 3 * K + j
@@ -75,7 +75,7 @@ def tucker(s, p, o, core):
 
 
 def quate(s, p, o):
-    """Quaternions as complex 2 x 2 matrices: products are matrix products, and half the trace is the real part."""
+    """Compute quaternions as complex 2 x 2 matrices: a product is a matrix product, the real part is half the trace."""
 
     def matrices(v):
         return [np.array([[a + 1j * b, c + 1j * d], [-c + 1j * d, a - 1j * b]]) for a, b, c, d in v.reshape(4, K).T]
@@ -88,13 +88,13 @@ def quate(s, p, o):
 
 
 def toruse(s, p, o, norm=1):
-    """The distance to the nearest of the points o + n, for integers n."""
+    """Return the distance to the nearest of the points o + n, for integers n."""
     near = [min(abs(d + n) for n in range(-40, 41)) for d in s + p - o]
     return -sum((2 * d) ** norm for d in near)
 
 
 def kg2e(s, p, o, likelihood=False):
-    """The integrals, by quadrature, one component at a time."""
+    """Compute the integrals by quadrature, one component at a time."""
 
     def gaussians(v):
         return v[:K], 0.05 + np.log1p(np.exp(v[K:]))
@@ -128,7 +128,7 @@ def convkb(s, p, o, filters, bias, weights):
 
 
 def capse(s, p, o, filters, bias, votes, routings=1, log_odds=True):
-    """The routing of the publication, one vote at a time."""
+    """Compute the routing of the publication, one vote at a time."""
 
     def squash(v):
         return np.linalg.norm(v) ** 2 / (1 + np.linalg.norm(v) ** 2) * v / np.linalg.norm(v)
@@ -149,7 +149,7 @@ def kbgat(s, p, o, filters, bias, weights, **encoder):
 
 
 def encoded(entities, predicates, triples, numbers):
-    """KBGAT's two layers, one entity and one triple at a time."""
+    """Compute the two layers of KBGAT, one entity and one triple at a time."""
 
     def elu(x):
         return np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)

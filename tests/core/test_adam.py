@@ -1,4 +1,4 @@
-"""Adam by rows, against PyTorch's."""
+"""Adam that updates single rows, compared with PyTorch's Adam."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Baselines: what they predict, and that no setting accepts them as calibrators."""
+"""Baselines: what they predict, and that settings do not accept them as calibrators."""
 
 import numpy as np
 import pytest

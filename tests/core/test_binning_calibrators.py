@@ -1,4 +1,4 @@
-"""Histogram binning and BBQ against hand numbers, NumPy and the formulas of the paper."""
+"""Histogram binning and BBQ, compared with hand numbers, NumPy and the formulas of the paper."""
 
 import math
 
@@ -17,9 +17,9 @@ from tests.core.calibrator_samples import drawn
 
 
 def test_histogram_by_hand() -> None:
-    """Twenty rows in ten bins of two, with shares 0, 0, 1/2, 0, 1/2, 1/2, 1/2, 1, 1/2, 1.
+    """Twenty rows in ten bins of two have the shares 0, 0, 1/2, 0, 1/2, 1/2, 1/2, 1, 1/2, 1.
 
-    The third and fourth bin are out of order, and so are the eighth and ninth.
+    The shares of the third and fourth bin decrease, and so do the shares of the eighth and ninth bin.
     """
     labels = np.array([0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 0, 1, 1, 1, 0, 1, 1], dtype=float)
     fitted = Histogram.fit(ground_truth_sample(np.arange(20.0), labels))
@@ -64,7 +64,7 @@ def test_the_evidence_is_the_integral_over_all_shares() -> None:
     for m, n in zip(positives, rows, strict=True):
         a, b = rate * 2 / 3, (1 - rate) * 2 / 3
         density = math.gamma(a + b) / (math.gamma(a) * math.gamma(b))
-        # substitute u = x^a to remove the pole at 0, and likewise at 1
+        # substitute u = x^a to remove the pole at 0; treat the pole at 1 in the same way
         below = quad(lambda u, m=m, n=n, a=a, b=b: u ** (m / a) * (1 - u ** (1 / a)) ** (n - m + b - 1) / a, 0, 0.5**a)
         above = quad(
             lambda u, m=m, n=n, a=a, b=b: (1 - u ** (1 / b)) ** (m + a - 1) * u ** ((n - m) / b) / b, 0, 0.5**b

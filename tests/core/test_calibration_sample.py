@@ -1,4 +1,4 @@
-"""Calibration samples: weights for a base rate, their audit, and the samples that are refused."""
+"""Calibration samples: weights for a base rate, the audit of a sample, and samples that raise an error."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The contract of a calibrator, checked for every registered calibrator."""
+"""What every registered calibrator must do."""
 
 import json
 import warnings

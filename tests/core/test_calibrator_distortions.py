@@ -1,4 +1,4 @@
-"""Known distortions: scores whose true probabilities are known, distorted and calibrated."""
+"""Calibration of distorted scores: the true probability of each undistorted score is known."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.core.calibrator_samples import bent, drawn, quiet
 DISTORTIONS = {
     "steep": (lambda f: 4 * f + 3, 0.005),
     "flat": (lambda f: f / 10 - 5, 0.005),
-    "cubic": (lambda f: f**3, 0.03),  # no sigmoid follows it
+    "cubic": (lambda f: f**3, 0.03),  # no sigmoid fits this distortion
 }
 
 

@@ -1,4 +1,4 @@
-"""Invariances of the fits: the order of rows, the scale of weights, and weighting against duplicating."""
+"""Changes that must not change a fit: the order of rows, the scale of weights, weights instead of repeated rows."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_the_order_of_rows_and_the_scale_of_weights_do_not_matter(
 @settings(max_examples=60, deadline=None)
 @given(sample=samples())
 def test_weighting_equals_duplicating(name: str, sample: CalibrationSample) -> None:
-    if name == "temperature":  # it counts rows where the sign of the score separates the labels
+    if name == "temperature":  # if the sign of the score separates the labels, it counts rows
         assume(((sample.scores > 0) != (sample.labels == 1))[sample.scores != 0].any())
     fit, times = CALIBRATORS.get(name).fit, np.rint(sample.weights / sample.weights.min()).astype(int)
     exact = CalibrationSample(sample.scores, sample.labels, times.astype(float))
@@ -52,7 +52,7 @@ def test_weighting_equals_duplicating_in_platt_for_fixed_targets(sample: Calibra
     x, t = sample.scores / 8, np.where(sample.labels == 1, 0.9, 0.1)
     copied = fit_sigmoid(np.repeat(x, times), np.repeat(t, times), np.ones(times.sum()))
     a, b = fit_sigmoid(x, t, times.astype(float))
-    if len(np.unique(x)) > 1:  # else only a x + b is determined
+    if len(np.unique(x)) > 1:  # otherwise the sample determines only the sum a x + b
         np.testing.assert_allclose((a, b), copied, atol=1e-5)
 
 

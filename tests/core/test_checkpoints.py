@@ -1,4 +1,4 @@
-"""Checkpoints: an interrupted training ends with the same bits."""
+"""Checkpoints: an interrupted and resumed training ends with the same bits as an uninterrupted one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Cohort-normalised scores: by hand, the members of a cohort, and what a cohort does not change."""
+"""Cohort-normalised scores: scores by hand, the members of a cohort, and what a cohort does not change."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ CONFIG = TrainConfig(k=6, epochs=3, batch_size=128, cohort_weight=0.5, cohort_si
 
 
 def test_cohort_scores_by_hand() -> None:
-    """TransE on a line with r = 1, the cohort at 0, 2 and 4: for (0, r, 2) the distances are 1, 1 and 3."""
+    """TransE on a line with r = 1 and the cohort at 0, 2 and 4: for (0, r, 2) the distances are 1, 1 and 3."""
     entities = torch.tensor([[0.0], [2.0], [4.0], [7.0]])
     plain = TrainedModel("transe", 1, Embeddings(entities, torch.tensor([[1.0], [5.0]])))
     cohort = Cohort(0.25, 0.5, np.array([0, 1, 2, 3]), np.array([0, 3, 4]))
@@ -73,7 +73,7 @@ def test_a_cohort_changes_neither_training_nor_ranks(
     triples = small_graph.test.triples
     ranks = [filtered_ranks(model, triples, small_graph.known) for model in (normalised, plain)]
     np.testing.assert_array_equal(*ranks)
-    # one level for each subject and predicate
+    # the cohort shifts the scores by one number per subject and predicate
     difference = plain.score(triples) - normalised.score(triples)
     assert len(np.unique(difference.round(5))) == len(np.unique(triples[:, :2], axis=0))
     assert normalised.fingerprint() != plain.fingerprint()

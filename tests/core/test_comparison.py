@@ -1,4 +1,4 @@
-"""The paper and our results side by side: the grid, the table of figures, the findings, the page."""
+"""The comparison of the paper with our results: the grid, the table of values, the findings, the page."""
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") f
 
 
 def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
-    """The summary of a pipeline with that isotonic Brier score; 0.4 uncalibrated."""
+    """Return the summary of a pipeline: `isotonic` has this Brier score, `uncalibrated` 0.4."""
 
     def row(negatives: str, calibrator: str, value: float) -> Row:
         metrics = {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}

@@ -1,4 +1,4 @@
-"""Compiling: its results, what happens without a compiler, and how often it is done."""
+"""Compiled training steps: same results, no compiler on the machine, and how often code is compiled."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_a_training_compiles_from_a_number_of_steps(
 def test_only_steps_of_the_compiled_shape_run_compiled_code(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    """600 positives in batches of 128 are 4 full steps and a last one of 88."""
+    """600 positives in batches of 128 give 4 full steps and a last step of 88."""
     sizes: list[int] = []
 
     def noted(function, doing):

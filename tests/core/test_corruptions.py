@@ -1,4 +1,4 @@
-"""Corruption strategies: their contract, and the entities that each of them draws."""
+"""Corruption strategies: what each must do, and which entities it draws."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from kgcore.registries import STRATEGIES
 
 
 def drawing(name: str, graph: KnowledgeGraph) -> Strategy:
-    """The strategy, after it has seen a model of random numbers."""
+    """Return the strategy after it has seen a model with random numbers."""
     strategy, rng = STRATEGIES.get(name)(graph), np.random.default_rng(3)
     tables = (rng.normal(size=(rows, 8)).astype(np.float32) for rows in (len(graph.entities), len(graph.predicates)))
     strategy.see(TrainedModel("transe", 8, Embeddings(*map(torch.from_numpy, tables), {})))
@@ -55,7 +55,7 @@ def test_uniform_draws_every_other_entity_with_equal_probability(
             assert counts[true] == 0
             expected = drawn.size / 39
             others = np.delete(counts, true)
-            assert ((others - expected) ** 2 / expected).sum() < 80  # chi-square with 38 degrees, p < 1e-4 above
+            assert ((others - expected) ** 2 / expected).sum() < 80  # chi-square, 38 degrees of freedom: p = 1e-4
 
 
 def test_filtering_drops_only_known_facts(small_graph: KnowledgeGraph) -> None:
@@ -75,7 +75,7 @@ def test_validation_corruptions_are_never_filtered_by_test(small_graph: Knowledg
     made = corrupt_held_out(small_graph, 200, uniform, np.random.default_rng(0), "both", filtered=True)
     assert small_graph.all_known.contains(made["valid"].triples).any()
     assert not small_graph.known.contains(made["valid"].triples).any()
-    assert "test" not in made  # its negatives are labelled
+    assert "test" not in made  # this split has labelled negatives
 
 
 def test_bad_arguments_are_refused(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
@@ -105,7 +105,7 @@ def test_typed_of_a_range_of_one_is_uniform(rng: np.random.Generator) -> None:
     typed = STRATEGIES.get("typed")(KnowledgeGraph("lone", names, ["p", "q"], split, split, split))
     drawn = typed.draw(np.tile([[0, 0, 5]], (500, 1)), OBJECT, 4, rng)
     assert set(np.unique(drawn)) == {0, 1, 2, 3, 4}
-    unseen = typed.draw(np.array([[2, 1, 0]]), OBJECT, 50, rng)  # an object that q does not have in training
+    unseen = typed.draw(np.array([[2, 1, 0]]), OBJECT, 50, rng)  # an object that predicate q does not have in training
     assert set(np.unique(unseen)) == {3, 4}
 
 
@@ -148,7 +148,7 @@ def test_bernoulli_replaces_the_side_with_more_entities() -> None:
 def test_relational_draws_entities_of_other_predicates_only(rng: np.random.Generator) -> None:
     relational = STRATEGIES.get("relational")(graph_of([(0, 0, 1), (0, 0, 2), (0, 1, 2), (0, 1, 3), (0, 2, 4)], 9))
     drawn = relational.draw(np.tile([[0, 0, 1]], (500, 1)), OBJECT, 4, rng)
-    assert set(np.unique(drawn)) == {3, 4}  # 2 is in the range of p0 itself, 5 to 8 in none
+    assert set(np.unique(drawn)) == {3, 4}  # 2 is in the range of p0 itself; 5 to 8 are in no range
     assert relational.fallbacks == 0
     lonely = relational.draw(np.array([[0, 0, 1]]), SUBJECT, 30, rng)  # no predicate has another subject
     assert relational.fallbacks == 30
@@ -187,7 +187,7 @@ def test_nearest_draws_close_entities(small_graph: KnowledgeGraph, rng: np.rando
     distances = np.linalg.norm(tables[:, None] - tables, axis=-1)
     ranks = distances.argsort(1).argsort(1)  # 0 is the entity itself
     drawn = near.draw(triples, SUBJECT, 5, rng)
-    assert ranks[triples[:, SUBJECT, None], drawn].mean() < 5  # the best of 20 among 39
+    assert ranks[triples[:, SUBJECT, None], drawn].mean() < 5  # the best of 20 draws from 39 entities
 
 
 def test_a_strategy_that_draws_by_a_model_needs_one(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:

@@ -1,4 +1,4 @@
-"""From archives and text files to graphs; one sentence for every fault."""
+"""Graphs made from archives and text files; every fault of a file raises an error of one sentence."""
 
 import hashlib
 import http.server
@@ -33,7 +33,7 @@ def read(folder: Path):
 
 
 def archived(tmp_path: Path, **changes) -> tuple[DatasetSpec, Path]:
-    """A data set whose archive is in a mirror folder, and the mirror."""
+    """Return a data set whose archive is in a mirror folder, and the mirror."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     texts = {"train": TRAIN, "valid": VALID, "test": TEST}

@@ -1,4 +1,4 @@
-"""Disagreement of the members, and the error where they disagree."""
+"""The disagreement of the members of an ensemble, and the error of the triples on which they disagree."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_the_halves_by_disagreement_by_hand() -> None:
 
 
 def test_rows_with_equal_disagreement_on_the_boundary_belong_to_both_halves() -> None:
-    """The first row is in one half only; the three others share the rest of both halves."""
+    """The first row is in one half only; the three other rows share the remaining places in both halves."""
     ties = disputed(np.array([0.0, 0.1, 0.1, 0.1]), Q, LABELS, np.ones(4))
     assert ties.brier_agreed == pytest.approx((0.01 + (0.04 + 0.25 + 0.36) / 3) / 2)
     assert ties.brier_disputed == pytest.approx((0.04 + 0.25 + 0.36) / 3)

@@ -1,4 +1,4 @@
-"""Drift: the stability index, the tests of calibration and a look, by hand and by simulation."""
+"""Drift: the stability index, the tests of calibration and a look at a champion, by hand and by simulation."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from tests.core.monitoring_samples import labelled_triples
 
 def test_the_stability_index_by_hand() -> None:
     reference, scores = np.arange(100.0), np.arange(50.0, 100.0)
-    found = stability(reference, scores, bins=2)  # the edge is 49: counts of 50 and 50 against 0 and 50
+    found = stability(reference, scores, bins=2)  # the bin edge is 49: the counts are 50 and 50, against 0 and 50
     e, a = np.array([50.5, 50.5]) / 101, np.array([0.5, 50.5]) / 51
     assert found.index == pytest.approx(((a - e) * np.log(a / e)).sum())
     assert found.p < 1e-9
@@ -38,7 +38,7 @@ def test_the_stability_index_uses_the_weights_of_the_reference(rng: np.random.Ge
     positives, negatives = rng.normal(2, 1, 500), rng.normal(-2, 1, 500)
     reference = np.r_[positives, negatives]
     weights = np.r_[np.full(500, 0.1), np.full(500, 0.9)]
-    scores = np.r_[rng.normal(2, 1, 50), rng.normal(-2, 1, 450)]  # one in ten is positive
+    scores = np.r_[rng.normal(2, 1, 50), rng.normal(-2, 1, 450)]  # one triple in ten is positive
     assert stability(reference, scores, weights).p > 0.01
     assert stability(reference, scores).p < 1e-6
 

@@ -1,4 +1,4 @@
-"""Ensembles: their error against members and oracles, their files, and what is refused."""
+"""Ensembles: their error compared with members and exact solutions, their files, and inputs that raise an error."""
 
 import json
 from dataclasses import replace
@@ -65,7 +65,10 @@ def test_a_synthetic_ensemble_has_the_stated_base_rate(base_rate: float) -> None
 
 
 def tables_of_two_relations(rng: np.random.Generator) -> tuple[list[ScoreTable], np.ndarray, np.ndarray]:
-    """Score tables with two relations, one scored higher than the other; the sources; the predicate of each row."""
+    """Return score tables with two relations, the sources, and the predicate of each row.
+
+    The scores of one relation are higher than those of the other.
+    """
     evidence, labels = independent_members(4000)
     relation = rng.integers(0, 2, len(labels))
     made, source = member_tables(evidence + np.where(relation, 2.0, -2.0)[:, None], labels)
@@ -110,7 +113,7 @@ def test_an_ensemble_survives_json() -> None:
 
 
 def test_an_ensemble_recalibrated_by_a_baseline_is_read() -> None:
-    """Earlier versions accepted the uncalibrated baseline as recalibrator: q is then the pool itself."""
+    """Earlier versions accepted the uncalibrated baseline for recalibration: q is then the probability of the pool."""
     made, source = member_tables(*independent_members(400))
     ensemble = ground_truth(fit_pools(made, source, pools=("linear",)))
     read = Ensemble.from_json(ensemble.to_json() | {"recalibrator": "uncalibrated", "recalibration": {}})

@@ -1,4 +1,4 @@
-"""The evaluation of calibrators: values, simulated intervals, clusters, and metrics that are not defined."""
+"""The evaluation of calibrators: values, intervals compared with simulations, clusters, and undefined metrics."""
 
 import math
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_evaluation_measures_the_metrics_of_kgcore_metrics(rng: np.random.Genera
 
 
 def test_intervals_are_as_wide_as_new_samples_vary() -> None:
-    """Half-widths against the standard deviation over fresh samples of a miscalibrated judge."""
+    """Compare half-widths with the standard deviation over fresh samples, for miscalibrated probabilities."""
     rng = np.random.default_rng(5)
     values, widths = [], []
     for _ in range(60):
@@ -58,7 +58,7 @@ def test_intervals_are_as_wide_as_new_samples_vary() -> None:
         values.append(found.metrics)
         widths.append({name: (high - low) / 2 / 1.96 for name, (low, high) in found.intervals.items()})
     for name in values[0]:
-        if name.endswith("_uncertainty"):  # at its maximum, which equal shares give, it has no first-order variation
+        if name.endswith("_uncertainty"):  # at equal shares it is maximal: no first-order variation
             continue
         spread = np.std([value[name] for value in values], ddof=1)
         assert np.mean([width[name] for width in widths]) == pytest.approx(spread, rel=0.35), name
@@ -91,7 +91,7 @@ def test_a_higher_level_has_a_wider_interval_inside_the_range(rng: np.random.Gen
 
 
 def test_corruptions_are_drawn_with_their_positive(rng: np.random.Generator) -> None:
-    """Twenty equal corruptions of a positive have as much information as one."""
+    """Twenty equal corruptions of a positive hold as much information as one corruption."""
     positives = 100
     source = np.repeat(np.arange(positives), 20)
     shared = rng.random(positives) * 0.9
@@ -116,7 +116,7 @@ def test_sources_that_do_not_fit_are_refused(rng: np.random.Generator) -> None:
 
 
 def test_a_metric_that_is_not_defined_is_left_out(tmp_path: Path) -> None:
-    """Without negatives there is no ROC curve. With one negative, resamplings that do not draw it are left out."""
+    """Without negatives there is no ROC curve. With one negative, resamplings without this negative are left out."""
     q = np.array([0.2, 0.6, 0.7, 0.9])
     found = measure(q, np.ones(4))
     assert "auroc" not in found.metrics

@@ -1,4 +1,4 @@
-"""Calibration on the generated family graph, where the truth of every triple is known."""
+"""Calibration on the generated family graph, in which the truth of every triple is known."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ FITTED = tuple(CALIBRATORS.names())
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[KnowledgeGraph, TripleIndex, TrainedModel, ScoreTable]:
-    """The default family graph, all true triples, a model trained with the defaults, and its scores."""
+    """Return the default family graph, all true triples, a model trained with the defaults, and its scores."""
     folder: Path = tmp_path_factory.mktemp("family")
     write_genealogy(folder, SIZE, SEED)
     graph = prepare(find_dataset("family"), folder).graph
@@ -55,10 +55,10 @@ def calibrated(table: ScoreTable, label: str, scores: np.ndarray, **settings) ->
 
 
 def smooth_ece(q: np.ndarray, y: np.ndarray, weights: np.ndarray, cells: int = 2_000) -> float:
-    """Smooth calibration error (Blasiok & Nakkiran, ICLR 2024).
+    """Compute the smooth calibration error (Blasiok & Nakkiran, ICLR 2024).
 
-    The mean absolute value of the residual y - q after smoothing along q by a Gaussian kernel that is reflected at 0
-    and 1; its width is the fixed point where width and error are equal.
+    It is the mean absolute value of the residual y - q after smoothing along q by a Gaussian kernel. The kernel is
+    reflected at 0 and 1; its width is the fixed point at which width and error are equal.
     """
     residual = np.zeros(2 * cells)
     residual[: cells + 1] = np.bincount(np.rint(q * cells).astype(int), weights * (y - q), cells + 1) / weights.sum()
@@ -81,7 +81,7 @@ def test_the_labels_agree_with_the_truth(world) -> None:
 
 
 def test_ground_truth_isotonic_is_calibrated_in_every_tenth(world) -> None:
-    """In each tenth of [0, 1] the number of true triples lies in its 99 % binomial band, Bonferroni over the tenths."""
+    """In each tenth of [0, 1] the number of true triples is in a 99 % binomial band, Bonferroni-corrected for ten."""
     _, _, _, table = world
     test = table.measured("test")
     q, y = calibrated(table, "ground_truth.isotonic", table.scores[test]), table.labels[test]
@@ -95,7 +95,7 @@ def test_ground_truth_isotonic_is_calibrated_in_every_tenth(world) -> None:
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
 def test_synthetic_isotonic_is_calibrated_at_the_stated_base_rate(world, alpha: float) -> None:
-    """Held-out positives and verified-false uniform corruptions, mixed at the base rate."""
+    """Held-out positives and verified-false uniform corruptions are mixed at the base rate."""
     graph, truth, trained, table = world
     positives = graph.test.positives
     rng = np.random.default_rng(1)
@@ -119,7 +119,7 @@ def test_the_smooth_calibration_error_of_known_distortions() -> None:
     assert smooth_ece(q, q + 0.3, even) == pytest.approx(0.3, abs=1e-3)
     assert smooth_ece(q, q, even) < 1e-3
     zigzag = np.where(np.arange(4_001) % 2, 0.3, -0.3)
-    assert smooth_ece(q, q + zigzag, even) < 2e-3  # the errors of neighbours cancel
+    assert smooth_ece(q, q + zigzag, even) < 2e-3  # the errors of neighbouring triples cancel
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 0.95])

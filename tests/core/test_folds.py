@@ -1,4 +1,4 @@
-"""Folds and cross-fitting."""
+"""Folds, and cross-fitting over them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The gate, and the bootstrap interval it uses: oracles by hand."""
+"""The gate and its bootstrap interval, compared with results by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Settings that may be missing: None is "not given", everything else is given and checked."""
+"""Settings that may be missing: None means "not given"; every other value is given and checked."""
 
 from dataclasses import asdict, fields
 

@@ -1,4 +1,4 @@
-"""The triple index against Python sets."""
+"""The triple index, compared with Python sets."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""The rules of the house that no other tool checks: sources are read, nothing is imported.
+"""The rules of this project that no other tool checks. The tests read the sources and import nothing.
 
-Layers and circles are checked by import-linter (pyproject.toml), style by ruff, types by mypy.
+import-linter (pyproject.toml) checks layers and circular imports, ruff checks style, mypy checks types.
 """
 
 import ast
@@ -32,14 +32,14 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(check: Rule) -> Rule:
-    """Enter a rule: a function that yields the offenders, as paths from the project's root."""
+    """Register a rule: a function that yields the violations, as paths from the project's root."""
     RULES[check.__name__] = check
     return check
 
 
 @cache
 def sources(*folders: str) -> dict[str, str]:
-    """Path from the root -> text of every Python file in these folders."""
+    """Return path from the root -> text, for every Python file in these folders."""
     files = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
@@ -50,7 +50,7 @@ def tree(path: str) -> ast.Module:
 
 
 def imported(path: str) -> Iterator[str]:
-    """The modules that a file imports, also inside functions."""
+    """Yield the modules that a file imports, also inside functions."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -59,7 +59,7 @@ def imported(path: str) -> Iterator[str]:
 
 
 def untyped(path: str) -> list[int]:
-    """The lines of a file that have `dict[str, Any]` outside the methods for JSON."""
+    """Return the lines of a file that contain `dict[str, Any]` outside the methods for JSON."""
     functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)]
     allowed = {
         line for node in functions if node.name in JSON_METHODS for line in range(node.lineno, node.end_lineno + 1)

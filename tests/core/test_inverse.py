@@ -1,4 +1,4 @@
-"""Inverse predicates: the training triples, the corruptions, and one score per triple."""
+"""Inverse predicates: the training triples, the corruptions, and a single score for each triple."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_only_objects_are_replaced_as_often_as_their_side_would_be(
 
 
 def test_complex_in_both_directions_is_one_complex(rng: np.random.Generator) -> None:
-    """Re <o, p', conj s> = Re <s, conj p', conj o>: the mean is ComplEx with (p + conj p') / 2."""
+    """Re <o, p', conj s> = Re <s, conj p', conj o>: the mean of both directions is ComplEx with (p + conj p') / 2."""
     model = build(MODELS.get("complex"), {}, 5)
     s, p, o, inverse = (torch.from_numpy(rng.normal(size=(7, 10))) for _ in range(4))
     conjugate = inverse * torch.tensor([1.0] * 5 + [-1.0] * 5)

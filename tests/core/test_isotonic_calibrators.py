@@ -1,4 +1,4 @@
-"""Isotonic regression and its smoothed and centred variants, against scikit-learn and hand numbers."""
+"""Isotonic regression and its smoothed and centred variants, compared with scikit-learn and hand numbers."""
 
 import math
 
@@ -30,7 +30,7 @@ def test_isotonic_by_hand() -> None:
 
 
 def test_smoothed_isotonic_by_hand() -> None:
-    """Blocks of 2 rows each with 0, 1 and 2 positives, r = 1/2: (0 + .5) / 3, (1 + .5) / 3, (2 + .5) / 3."""
+    """Blocks of 2 rows with 0, 1 and 2 positives and r = 1/2 give (0 + .5) / 3, (1 + .5) / 3, (2 + .5) / 3."""
     scores, labels = np.arange(6.0), np.array([0.0, 0, 1, 0, 1, 1])
     fitted = SmoothedIsotonic.fit(ground_truth_sample(scores, labels))
     np.testing.assert_allclose(fitted.predict(scores), np.repeat([1 / 6, 1 / 2, 5 / 6], 2))
@@ -73,8 +73,10 @@ def test_centred_isotonic_by_hand() -> None:
 @settings(max_examples=100, deadline=None)
 @given(sample=samples())
 def test_centred_isotonic_keeps_the_ranking(sample: CalibrationSample) -> None:
-    """The curve is strictly increasing, except below a level of 0, above a level of 1, with one block only, and where q
-    rounds to 1."""
+    """The curve is strictly increasing with four exceptions.
+
+    It may be flat below a level of 0, above a level of 1, with one block only, and where q rounds to 1.
+    """
     fitted = CentredIsotonic.fit(sample)
     if len(fitted.scores) == 1:
         np.testing.assert_allclose(fitted.predict(GRID), sample.base_rate)

@@ -1,4 +1,4 @@
-"""KBGAN's generator: its rewards, and what it learns to pick."""
+"""The generator of KBGAN: its rewards, and which corruptions it learns to pick."""
 
 from typing import ClassVar
 
@@ -26,7 +26,7 @@ def test_a_generator_learns_to_pick_what_the_model_scores_high(small_graph: Know
     kbgan = STRATEGIES.get("kbgan")(small_graph)
     untrained = mean_reward(kbgan)
     kbgan.start(rng)
-    assert mean_reward(kbgan) == untrained  # uniform, whatever its initial tables
+    assert mean_reward(kbgan) == untrained  # draws are uniform, whatever its initial tables are
     for step in range(1, 800):
         triples = small_graph.train.triples[rng.integers(600, size=64)]
         drawn = kbgan.draw(triples, OBJECT, 4, rng)
@@ -37,7 +37,7 @@ def test_a_generator_learns_to_pick_what_the_model_scores_high(small_graph: Know
 
 @pytest.mark.parametrize("column", [SUBJECT, OBJECT])
 def test_a_generator_follows_the_gradient_of_the_expected_reward(small_graph: KnowledgeGraph, column: int) -> None:
-    """The gradient of one step against (reward - baseline) d log softmax, written out for DistMult."""
+    """Write out the gradient of one step for DistMult: (reward - baseline) d log softmax."""
     rng = np.random.default_rng(0)
     kbgan = STRATEGIES.get("kbgan")(small_graph, candidates=4, k=3)
     kbgan.start(rng)
@@ -68,12 +68,12 @@ def test_a_generator_follows_the_gradient_of_the_expected_reward(small_graph: Kn
 
 def test_the_reward_of_a_corruption_is_its_mean_score_over_its_positives() -> None:
     corrupted, own = torch.arange(12.0).reshape(6, 2), torch.zeros(6, 2, dtype=torch.bool)
-    own[2, 1] = True  # 5 does not count
+    own[2, 1] = True  # the score 5 does not count
     np.testing.assert_allclose(mean_scores(corrupted, own, 3), [[2, 2], [8, 9]])
 
 
 class Rewarded(Strategy):
-    """Draws one entity for all triples of a side, another for those that have it, and keeps its rewards."""
+    """A strategy that draws one entity for all triples of a side, another for those that have it, and keeps rewards."""
 
     tables: ClassVar = {"nothing": RowAdam(torch.zeros(1, 1))}
     rewards: ClassVar[dict[int, list[np.ndarray]]] = {SUBJECT: [], OBJECT: []}

@@ -17,7 +17,7 @@ def labelled(graph: KnowledgeGraph, triples: np.ndarray, labels: list[int]) -> p
 
 
 def held_in(graph: KnowledgeGraph, split: Split, triples: np.ndarray) -> np.ndarray:
-    """Labels of those triples in the split; NaN for a triple that is not in it."""
+    """Return the labels of those triples in the split; NaN for a triple that is not in it."""
     rows = {tuple(row): label for row, label in zip(split.triples.tolist(), split.labels, strict=True)}
     return np.array([rows.get(tuple(row), np.nan) for row in triples.tolist()])
 
@@ -47,7 +47,7 @@ def test_new_labels_join_only_the_validation_split(small_graph: KnowledgeGraph) 
     frame.loc[len(frame)] = ["nobody", "p0", "e1", 1.0]
     made = with_labels(small_graph, frame)
     assert held_in(made.graph, made.graph.valid, rows[:4]).tolist() == [1, 0, 0, 0]
-    assert np.isnan(held_in(made.graph, made.graph.valid, rows[4:])).all()  # they are not held out
+    assert np.isnan(held_in(made.graph, made.graph.valid, rows[4:])).all()  # training triples are not held out
     assert len(made.graph.valid) == len(small_graph.valid) + 3
     assert made.graph.train is small_graph.train
     assert made.graph.test is small_graph.test
@@ -73,7 +73,7 @@ def test_new_labels_replace_validation_on_request_or_if_it_has_no_negatives(
     unlabelled = replace(small_graph, valid=Split(positives, np.ones(len(positives))))
     made = with_labels(unlabelled, frame).graph
     assert len(made.valid) == 4
-    assert made.known.contains(positives).all()  # replaced positives are still true
+    assert made.known.contains(positives).all()  # replaced positives are still known to be true
     assert made.all_known.contains(positives).all()
     assert made.fingerprint() != replace(made, other_facts=made.other_facts[1:]).fingerprint()
 

@@ -1,4 +1,4 @@
-"""Losses against formulas written out in NumPy."""
+"""Losses, compared with formulas written out in NumPy."""
 
 import numpy as np
 import pytest

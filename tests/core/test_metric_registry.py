@@ -1,4 +1,4 @@
-"""The registry of metrics: the contract of every metric, the tables made from it, and a new metric at run time."""
+"""The registry of metrics: what every metric must do, the tables made from it, and a new metric at run time."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def test_a_metric_of_rows_is_its_figure_of_all_rows_and_lies_in_its_range(name: 
 @pytest.mark.parametrize("name", METRICS.names())
 def test_a_metric_of_a_draw_is_that_of_the_drawn_rows(name: str, rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 200)
-    q = q.round(1)  # so that the draw has every distinct probability, and thus the same bins
+    q = q.round(1)  # then the draw has every distinct probability, and thus the same bins
     counts = rng.integers(1, 3, 200).astype(float)
     times = counts.astype(int)
     drawn = Sample(SortedRows(q, y), bins=1, tau=0.5).draw(counts)

@@ -1,4 +1,4 @@
-"""Metrics against hand numbers and scikit-learn."""
+"""Metrics, compared with hand numbers and scikit-learn."""
 
 import numpy as np
 import pytest

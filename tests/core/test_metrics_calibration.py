@@ -1,4 +1,4 @@
-"""Calibration errors and the parts of proper scores against hand numbers, second formulas and other libraries."""
+"""Calibration errors and parts of proper scores, compared with hand numbers, second formulas and other libraries."""
 
 from itertools import pairwise
 
@@ -65,7 +65,7 @@ def test_values_out_of_range_are_refused(name: str) -> None:
 def test_a_known_distortion_raises_every_calibration_error(
     name: str, distortion: str, base_rate: float | None, rng: np.random.Generator
 ) -> None:
-    """Also with weights for a base rate, for which shifted odds give the right probabilities."""
+    """This also holds with weights for a base rate, for which shifted odds give the right probabilities."""
     q, y = calibrated(rng, 4000)
     w = None
     if base_rate is not None:
@@ -78,7 +78,7 @@ def test_a_known_distortion_raises_every_calibration_error(
 def test_equal_mass_bins_by_hand() -> None:
     q, y = np.array([0.1, 0.2, 0.2, 0.2, 0.6, 0.9]), np.array([0.0, 1, 0, 0, 1, 1])
     t = tally(q, y)
-    assert equal_mass_bins(t, 2).tolist() == [0, 2]  # the three equal ones stay together, below the middle
+    assert equal_mass_bins(t, 2).tolist() == [0, 2]  # the three equal probabilities stay in one bin, below the middle
     expected = abs(0.1 + 0.6 - 1) / 6 + abs(2 - 1.5) / 6
     assert ece_equal_mass(q, y, bins=2) == pytest.approx(expected)
     assert equal_mass_bins(tally(np.full(9, 0.3), np.r_[1.0, np.zeros(8)]), 10).tolist() == [0]
@@ -128,7 +128,7 @@ def test_bins_with_one_triple_do_not_count() -> None:
 
 
 def brute_force(q: np.ndarray, y: np.ndarray, w: np.ndarray, sigma: float) -> float:
-    """smECE_sigma by the kernel's mirror images at every pair of a point and a row."""
+    """Compute smECE_sigma with the mirror images of the kernel, at every pair of a grid point and a row."""
     t = (np.arange(3000) + 0.5) / 3000
     kernel = np.zeros((len(t), len(q)))
     for turn in (-2, 0, 2):
@@ -200,7 +200,7 @@ def test_the_recalibrated_score_is_that_of_scikit_learns_isotonic_regression(sam
 
 
 def test_the_parts_are_those_of_murphy_if_the_curve_rises() -> None:
-    """Murphy 1973: reliability, resolution and uncertainty of forecasts with few values."""
+    """Murphy 1973 defines reliability, resolution and uncertainty of forecasts with few values."""
     q = np.repeat([0.2, 0.5, 0.9], [10, 20, 10])
     y = np.r_[np.repeat([1.0, 0], [1, 9]), np.repeat([1.0, 0], [12, 8]), np.repeat([1.0, 0], [7, 3])]
     weight, observed, mean = np.array([0.25, 0.5, 0.25]), np.array([0.1, 0.6, 0.7]), y.mean()

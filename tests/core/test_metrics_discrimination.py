@@ -1,4 +1,4 @@
-"""Areas under the ROC and the precision-recall curve against scikit-learn and hand numbers."""
+"""Areas under the ROC and the precision-recall curve, compared with scikit-learn and hand numbers."""
 
 import math
 

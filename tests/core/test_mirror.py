@@ -1,4 +1,4 @@
-"""Mirrors of data sets that state no archive names."""
+"""Mirrors of data sets whose specification names no archive."""
 
 import hashlib
 import zipfile

@@ -1,4 +1,4 @@
-"""Scoring functions against second formulas, and the contract for every registered one."""
+"""Scoring functions, compared with second formulas; and what every registered scoring function must do."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def test_scores_equal_the_second_formula(name: str, options: Options) -> None:
     s, p, o = rows(model, 5)
     numbers = {key: tensor.numpy() for key, tensor in model.shared.items()}
     numbers |= {key: value for key, value in options.items() if key in ("norm", "likelihood", "routings", "log_odds")}
-    second = SECOND_FORMULA[name]  # a model without one fails here
+    second = SECOND_FORMULA[name]  # a model without a second formula fails here
     expected = [second(*(v.numpy() for v in triple), **numbers) for triple in zip(s, p, o, strict=True)]
     np.testing.assert_allclose(model.score(s, p, o), expected, rtol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Scoring functions against numbers computed by hand, and properties of single ones."""
+"""Scoring functions, compared with hand numbers; and properties of single scoring functions."""
 
 import numpy as np
 import pytest

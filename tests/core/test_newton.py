@@ -1,4 +1,4 @@
-"""Newton's method against another solver."""
+"""Newton's method, compared with another solver."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from kgcore.newton import minimise
 
 
 def logistic(seed: int, n: int):
-    """Loss and derivatives of a logistic regression with two parameters on n rows."""
+    """Return the loss and derivatives of a logistic regression with two parameters on n rows."""
     rng = np.random.default_rng(seed)
     z = rng.normal(0, rng.uniform(0.1, 6), n)
     labels = (rng.random(n) < expit(z * rng.uniform(-0.5, 2) + rng.normal(0, 2))).astype(float)

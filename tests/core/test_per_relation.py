@@ -1,4 +1,4 @@
-"""Calibration by relation."""
+"""Calibration with one calibrator per relation."""
 
 import json
 
@@ -18,7 +18,7 @@ OFFSETS = np.array([-1.5, 0.0, 1.5])  # of the log-odds of each relation
 
 
 def drawn(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, labels and predicates of three relations with different log-odds."""
+    """Draw scores, labels and predicates of three relations with different log-odds."""
     rng = np.random.default_rng(seed)
     scores, predicates = rng.normal(size=n), rng.integers(0, 3, n)
     return scores, (rng.random(n) < expit(2 * scores + OFFSETS[predicates])).astype(float), predicates
@@ -42,7 +42,7 @@ def test_a_relation_of_three_triples_stays_near_the_shared_map() -> None:
     fitted = PerRelation.fit(ground_truth_sample(*few))
     z = logit(fitted.predict(np.array([0.1])))
     moved = logit(fitted.predict_of(np.array([0.1]), np.array([7]))) - z
-    assert -0.5 < moved[0] < 0  # three negatives are little evidence
+    assert -0.5 < moved[0] < 0  # three negatives are too little evidence for a fit of their own
     asked = np.linspace(-3, 3, 9)
     unseen = fitted.predict_of(asked, np.full(9, 40))
     np.testing.assert_allclose(unseen, fitted.predict(asked))
@@ -82,7 +82,7 @@ def test_the_number_of_negatives_drawn_does_not_matter() -> None:
 
 def test_a_slope_is_never_negative() -> None:
     scores, labels, predicates = drawn(3000)
-    labels[predicates == 1] = (scores[predicates == 1] < 0).astype(float)  # one relation is inverted
+    labels[predicates == 1] = (scores[predicates == 1] < 0).astype(float)  # one relation has inverted labels
     fitted = PerRelation.fit(ground_truth_sample(scores, labels, predicates))
     assert fitted.relations[1][0] == -1
     for relation in range(3):

@@ -1,4 +1,4 @@
-"""Data sets of plain files, with negatives in files of their own, as names (CoDEx) or as ids (YAGO39K)."""
+"""Data sets of plain files, with negatives in separate files, as names (CoDEx) or as ids (YAGO39K)."""
 
 import hashlib
 import http.server
@@ -41,7 +41,7 @@ REAL = Path(os.environ.get("KGCAL_MIRROR", "")) / "yago39k-heldout-only.zip"
 
 
 def small(name: str, texts: dict[str, str] | None = None) -> DatasetSpec:
-    """The registered data set, with the checksums of the small graph's files and without counts."""
+    """Return the registered data set, with the checksums of the small graph's files and without counts."""
     spec, texts = DATASETS.get(name), texts or SMALL[name]
     md5 = {path: hashlib.md5(text.encode()).hexdigest() for path, text in texts.items()}
     files = {role: SplitFile(file.path, (md5[file.path],)) for role, file in spec.files.items() if file.path in md5}
@@ -65,7 +65,7 @@ def write_archive(mirror: Path, name: str, texts: dict[str, str]) -> Path:
 
 
 def write_half(mirror: Path, name: str, texts: dict[str, str]) -> Path:
-    """The training file as a plain file, an archive of the others."""
+    """Write the training file as a plain file, and the other files as an archive."""
     train = {path: text for path, text in texts.items() if path.endswith(("train.txt", "Train/triple2id.txt"))}
     write_archive(mirror, name, {path: text for path, text in texts.items() if path not in train})
     return write_plain(mirror, train)
@@ -95,7 +95,7 @@ def check(prepared: Prepared) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    """The URL under which tmp_path/mirror is served."""
+    """Serve tmp_path/mirror, and return its URL."""
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "mirror"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -140,7 +140,7 @@ def test_only_changed_files_are_fetched_again(tmp_path: Path) -> None:
 
 
 def refused(tmp_path: Path, message: str, name: str, mirror: Path | str, spec: DatasetSpec | None = None) -> None:
-    """Check that the data set is refused in one sentence, and that no temporary folder remains."""
+    """Check that the data set raises an error of one sentence, and that no temporary folder remains."""
     with pytest.raises(InputError, match=message) as caught:
         graph_of(spec or small(name), tmp_path / "root", str(mirror))
     assert "\n" not in str(caught.value)

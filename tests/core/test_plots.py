@@ -1,4 +1,4 @@
-"""Figures: a reader can tell the calibrators of a diagram apart."""
+"""Plots: the calibrators of a diagram look different."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Opinion pools: other optimisers as oracles, and properties of every registered pool."""
+"""Opinion pools: comparisons with other optimisers, and properties of every registered pool."""
 
 import json
 
@@ -20,7 +20,7 @@ every_pool = pytest.mark.parametrize("name", POOLS.names())
 
 
 def drawn(seed: int, n: int = 500, m: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probabilities of the members, labels that depend on the first and the last member, and weights."""
+    """Draw probabilities of the members, weights, and labels that depend on the first and the last member."""
     rng = np.random.default_rng(seed)
     members = rng.uniform(0.02, 0.98, (n, m))
     labels = (rng.random(n) < expit(logit(members[:, 0]) + 0.5 * logit(members[:, -1]))).astype(float)

@@ -1,4 +1,4 @@
-"""What presets decide, and what they leave to the user."""
+"""Presets: which settings they choose, and which they leave to the user."""
 
 from itertools import product
 from typing import Any
@@ -109,7 +109,7 @@ def test_the_filled_settings_are_recorded() -> None:
         "preset.filled": "loss,training_eta,learning_rate,lp_weight,lp_power",
     }
     assert resolved("default", "wn11").filled == ("loss_options", "epochs", "cohort_weight", "cohort_temperature")
-    assert resolved("default", "wn11").configs.train.epochs == TrainConfig().epochs  # decided, as it happens the same
+    assert resolved("default", "wn11").configs.train.epochs == TrainConfig().epochs  # the preset's value
 
 
 def test_presets_decide_what_they_may_decide_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""Filtered ranks against a loop over every corruption."""
+"""Filtered ranks, compared with a loop over every corruption."""
 
 import numpy as np
 import pytest

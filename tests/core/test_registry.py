@@ -1,4 +1,4 @@
-"""The registry: names from source files, look-ups, options, plug-ins beside the package, and refused registrations."""
+"""The registry: names from source files, look-ups, options, plug-ins outside the package, and registration errors."""
 
 import importlib
 import sys
@@ -46,7 +46,7 @@ TABLE = SHELF.add(
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    """A registry of a package of its own; no module of the package is loaded."""
+    """Return a registry for a package of its own; no module of the package is imported yet."""
     package = tmp_path / "shelf"
     package.mkdir()
     for name, text in FILES.items():

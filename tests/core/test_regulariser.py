@@ -48,7 +48,7 @@ def test_without_dropout_nothing_is_drawn(rng: np.random.Generator) -> None:
 
 
 def test_dropped_numbers_are_not_updated(small_graph: KnowledgeGraph) -> None:
-    """One step: a dropped number has no gradient, so it keeps its initial value."""
+    """In one step, a dropped number has no gradient, so it keeps its initial value."""
     count = len(small_graph.train)
     config = TrainConfig(k=50, epochs=1, batch_size=count, chunk_size=count, learning_rate=0.5, training_eta=5)
     start = loop.train(small_graph, replace(config, learning_rate=1e-30), CPU).model.embeddings

@@ -1,4 +1,4 @@
-"""The paper's published figures: complete, correct and each one once."""
+"""The published values of the paper: complete, correct and without duplicates."""
 
 from itertools import product
 
@@ -193,7 +193,7 @@ def test_figures_equal_the_published_ones(frame: pd.DataFrame, wanted: dict[str,
 
 
 def test_the_brier_score_of_the_base_rate_is_its_variance(frame: pd.DataFrame) -> None:
-    """alpha (1 - alpha), up to the rounding of a test set to whole triples; so the rates are in the right order."""
+    """It is alpha (1 - alpha) up to rounding of a test set to whole triples. So the rates are in the right order."""
     rows = frame[(frame["calibrator"] == "base_rate") & (frame["metric"] == "brier")]
     assert (rows["value"] - rows["base_rate"] * (1 - rows["base_rate"])).abs().max() < 3e-4
     off = (rows["value"] - rows["base_rate"] * (1 - rows["base_rate"])).abs()

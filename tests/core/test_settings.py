@@ -1,4 +1,4 @@
-"""Settings and registries: defaults, ranges, and one sentence for every value that is not allowed."""
+"""Settings and registries: defaults, ranges, and an error of one sentence for every value that is not allowed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A new base rate without a new fit."""
+"""A change of the base rate without a new fit."""
 
 import json
 
@@ -33,7 +33,7 @@ def bound(base_rate: float = 0.5, name: str = "platt") -> BoundCalibrator:
 
 
 def test_a_shift_by_hand() -> None:
-    """Odds 1 become odds (0.1 / 0.9) / (0.5 / 0.5) = 1 / 9; odds 3 become 1 / 3; 0 and 1 do not change."""
+    """Odds 1 become (0.1 / 0.9) / (0.5 / 0.5) = 1 / 9; odds 3 become 1 / 3; the probabilities 0 and 1 do not change."""
     np.testing.assert_allclose(shift(np.array([0, 0.5, 0.75, 1]), 0.5, 0.1), [0, 0.1, 0.25, 1])
 
 
@@ -53,7 +53,7 @@ def test_shifts_add_up_and_can_be_undone(q: np.ndarray, one: float, two: float, 
 
 @given(rates, rates)
 def test_the_mean_of_true_probabilities_becomes_the_new_base_rate(old: float, new: float) -> None:
-    """Bayes' rule by counting: two classes of triples and an observation with three outcomes."""
+    """Check Bayes' rule by counting: two classes of triples and an observation with three outcomes."""
     given_true, given_false = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
     posterior = old * given_true / (old * given_true + (1 - old) * given_false)
     moved = shift(posterior, old, new)

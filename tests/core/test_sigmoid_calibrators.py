@@ -73,7 +73,7 @@ def test_platt_of_inverted_or_equal_scores_is_the_base_rate() -> None:
 
 
 def as_weighted_labels(targets: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Soft targets t of weight w as hard labels: 1 with weight w t, 0 with weight w (1 - t)."""
+    """Convert soft targets t of weight w to hard labels: 1 with weight w t, and 0 with weight w (1 - t)."""
     return np.repeat([1.0, 0.0], len(targets)), np.r_[weights * targets, weights * (1 - targets)]
 
 
@@ -92,7 +92,7 @@ def test_beta_is_logistic_regression_on_the_logarithms(rng: np.random.Generator)
 
 @pytest.mark.parametrize("direction", [1, -1])
 def test_beta_agrees_with_the_published_package_where_a_slope_is_0(direction: int) -> None:
-    """On one side of 0 positives rank below negatives: the slope of that side is 0, and the other parameters adapt."""
+    """On one side of 0, positives rank below negatives. The slope of that side is 0, and the other parameters adapt."""
     rng = np.random.default_rng(3)
     scores = rng.normal(size=2000)
     odds = np.where(direction * scores < 0, -0.8, 2.0) * direction * scores - 1
@@ -140,7 +140,7 @@ def test_beta_of_inverted_scores_is_the_base_rate() -> None:
     ("scores", "labels"),
     [
         ([0.0] * 13 + [1.0, -26669.0], [0.0] * 13 + [1.0, 0.0]),  # the best slope is at its bound
-        ([9999.2, 10000.5, 0.5, 1.2], [1.0, 1, 0, 0]),  # only rounding favours leaving the bound
+        ([9999.2, 10000.5, 0.5, 1.2], [1.0, 1, 0, 0]),  # a step away from the bound seems better only by rounding
     ],
 )
 def test_beta_converges_where_one_score_is_far_from_the_others(scores: list[float], labels: list[float]) -> None:

@@ -1,4 +1,4 @@
-"""Storage: every artifact is read as it was written."""
+"""Storage: what is read from an artifact equals what was written."""
 
 import json
 from dataclasses import replace
@@ -58,7 +58,7 @@ def test_a_graph_and_a_model_are_read_as_they_were_written(
     storage.write_model(tmp_path / "model", trained)
     assert storage.read_model(tmp_path / "model").fingerprint() == trained.fingerprint()
     kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
-    assert kinds == {".parquet", ".json", ".safetensors"}  # no format that can hold code
+    assert kinds == {".parquet", ".json", ".safetensors"}  # no file has a format that can hold code
 
 
 def test_corruptions_are_read_as_they_were_written(corruptions: dict[str, Corruptions], tmp_path: Path) -> None:

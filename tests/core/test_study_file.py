@@ -1,4 +1,4 @@
-"""The file of a search: it appears under its name with everything that a new study has, or not at all."""
+"""The file of a search: it appears under its name complete, with everything that a new study has, or not at all."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The summary of an evaluation: the best values, the report, the terminal, and what is not defined."""
+"""The summary of an evaluation: the best values, the report, the terminal output, and undefined metrics."""
 
 import io
 import re
@@ -23,7 +23,7 @@ from tests.core.samples import DISTORTIONS, calibrated
 
 
 def summary_of(y: np.ndarray, q: np.ndarray) -> Summary:
-    """Two fitted calibrators, the second overconfident, and a baseline."""
+    """Return a summary with two fitted calibrators, the second overconfident, and a baseline."""
     judged = predictions(
         {"uncalibrated": q**2, "synthetic.platt": q, "synthetic.isotonic": DISTORTIONS["overconfident"](q)}, y
     )

@@ -77,7 +77,7 @@ def test_summaries_are_read_back_as_they_were_written(summary: PipelineSummary) 
 
 
 def test_summaries_of_early_versions_are_read(summary: PipelineSummary) -> None:
-    """They have no intervals, and of relations only the thresholds."""
+    """Early summaries have no intervals, and only the thresholds of each relation."""
     data = summary.to_json()
     del data["intervals"]
     data["relations"] = [{name: data["relations"][0][name] for name in ("name", "predicate", "triples", *RULES)}]

@@ -1,4 +1,4 @@
-"""Trained models: stored ones score the same, and fingerprints change with every number."""
+"""Trained models: a stored model gives the same scores, and the fingerprint changes with every number."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_every_number_and_option_changes_the_fingerprint() -> None:
 
 
 def counted(*shape: int) -> torch.Tensor:
-    """Numbers that are the same in every version: ..., -1/8, 0, 1/8, ..."""
+    """Return numbers that are the same in every version: ..., -1/8, 0, 1/8, ..."""
     size = int(np.prod(shape))
     return (torch.arange(size, dtype=torch.float32).reshape(shape) - size // 2) / 8
 
@@ -91,7 +91,7 @@ def test_a_model_stored_with_numbers_for_switches_is_read_unchanged(
     fingerprint: str,
     scores: list[float],
 ) -> None:
-    """The fingerprints and the scores are those of the version that stored 1.0 and 0.0."""
+    """Fingerprints and scores equal those of the earlier version, which stored 1.0 and 0.0 for true and false."""
     trained = TrainedModel(name, 4, Embeddings(counted(5, width), counted(2, width), shared), options)
     storage.write_model(tmp_path, trained)
     assert storage.read_json(tmp_path / "model.json")["options"] == options

@@ -1,4 +1,4 @@
-"""Training: it learns, it is determined by its seed, and its steps do what their formulas say."""
+"""Training: it learns, the seed determines its result, and each step follows its formula."""
 
 from dataclasses import replace
 from inspect import signature
@@ -80,7 +80,7 @@ def test_a_callback_sees_the_model_after_chosen_epochs_and_does_not_change_the_t
 
 
 def test_a_model_that_encodes_trains_through_its_encoding(small_graph: KnowledgeGraph) -> None:
-    """One step of one triple against autograd through whole tables: Adam's first moment is a tenth of the gradient."""
+    """A step of one triple equals autograd through whole tables: Adam's first moment is a tenth of the gradient."""
     state, model, loss = encoding_state(small_graph)
     leaves = {name: table.table.clone().requires_grad_() for name, table in state.tables.by_name().items()}
     shared = {name.removeprefix("shared."): table for name, table in leaves.items() if name.startswith("shared.")}
@@ -99,7 +99,7 @@ def test_a_model_that_encodes_trains_through_its_encoding(small_graph: Knowledge
     gradients = torch.autograd.grad(value, list(leaves.values()))
     for table, gradient in zip(state.tables.by_name().values(), gradients, strict=True):
         torch.testing.assert_close(table.first, 0.1 * gradient)
-    assert (state.tables.entities.first != 0).any(1).sum() > 10  # neighbours of the four entities, and theirs
+    assert (state.tables.entities.first != 0).any(1).sum() > 10  # neighbours at distance 1 and 2
 
 
 def test_a_model_that_encodes_is_stored_encoded(small_graph: KnowledgeGraph) -> None:
@@ -114,7 +114,7 @@ def test_a_model_that_encodes_is_stored_encoded(small_graph: KnowledgeGraph) -> 
 
 
 def encoding_state(graph: KnowledgeGraph) -> tuple[TrainingState, GraphModel, Loss]:
-    """A training of KBGAT before its first step."""
+    """Return a training of KBGAT before its first step."""
     config = TrainConfig(model="kbgat", model_options={"filters": 3}, loss="nll", k=4, batch_size=1, training_eta=2)
     model, loss = built(config)
     assert isinstance(model, GraphModel)

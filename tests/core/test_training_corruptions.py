@@ -1,4 +1,4 @@
-"""The corruptions of a training step: which positives share them, and which do not count."""
+"""The corruptions of a training step: which positives share corruptions, and which corruptions do not count."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_an_epoch_has_each_positive_once_in_chunks_of_one_predicate(
 
 
 def test_shared_typed_corruptions_stay_in_the_range_of_their_predicate(small_graph: KnowledgeGraph) -> None:
-    """Three predicates of 20 triples each with disjoint ranges, in chunks of 16."""
+    """The graph has three predicates of 20 triples each with disjoint ranges. A chunk has 16 positives."""
     rng = np.random.default_rng(0)
     triples = np.concatenate(
         [np.c_[rng.integers(10, size=20), np.full(20, p), 10 + 10 * p + rng.integers(10, size=20)] for p in range(3)]

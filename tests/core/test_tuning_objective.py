@@ -1,4 +1,4 @@
-"""The figure of a search: by hand, from labelled negatives and from corruptions, and independent of the test split."""
+"""The metric of a search: by hand, with labelled negatives and with corruptions, and independent of the test split."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ class Scored:
 
 
 def by_hand() -> HeldOut:
-    """Two halves of four triples: labels 0 1 0 1 at the scores 0 1 2 3, and 0 0 1 1 at 0.5 1.5 2.5 4."""
+    """Return two halves of four triples: labels 0 1 0 1 at scores 0 1 2 3, and labels 0 0 1 1 at 0.5 1.5 2.5 4."""
     labels, second = np.array([0, 1, 0, 1, 0, 0, 1, 1.0]), np.arange(8) >= 4
     return HeldOut(np.zeros((8, 3), dtype=np.int64), labels, second, None)
 
@@ -126,7 +126,7 @@ def test_a_graph_or_a_model_that_cannot_be_measured_is_refused(
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_the_test_split_changes_nothing(small_graph: KnowledgeGraph, tmp_path: Path, labelled: bool) -> None:
-    """Two stored graphs that differ only in their test split; the file of one test split is missing."""
+    """Two stored graphs differ only in their test split, and the file of one test split is missing."""
     given = small_graph if labelled else without_negatives(small_graph)
     found = []
     for name, test in (("one", given.test), ("other", Split(given.valid.triples[:9], np.ones(9)))):

@@ -1,4 +1,4 @@
-"""The search: resumed, pruned, failed, interrupted and shared between processes."""
+"""Searches that are resumed, pruned, failed, interrupted or shared between processes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def test_a_resumed_search_equals_an_uninterrupted_one(graph: KnowledgeGraph, tmp
 
 
 class Worth(Objective):
-    """A Brier score of 0.1 for models of size 50, and of 0.2 for others; the sizes in `explode` fail."""
+    """An objective: Brier score 0.1 for models of size 50, and 0.2 for others. Models with a size in `explode` fail."""
 
     def __init__(self, explode: tuple[int, ...] = ()) -> None:
         self.metric, self.explode = "brier", explode
@@ -85,7 +85,7 @@ def test_a_loss_that_diverges_fails_its_trial(graph: KnowledgeGraph, tmp_path: P
 
 
 class Raising(Record):
-    """Raises an exception in the second epoch of a trial."""
+    """A callback that raises an exception in the second epoch of a trial."""
 
     def __init__(self, reason: BaseException) -> None:
         self.reason = reason
@@ -96,7 +96,7 @@ class Raising(Record):
 
 
 def raising(at: int, reason: BaseException) -> Any:
-    """Records of a search in which the trial of that number raises an exception."""
+    """Return the records of a search in which the trial with that number raises an exception."""
 
     @contextmanager
     def record(number: int, config: TrainConfig) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""The space of a search: every draw can be trained, and a search starts from its base settings."""
+"""The space of a search: every draw is valid for training, and a search starts from the settings that the user gave."""
 
 import warnings
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""What a user reads about names that train does not have."""
+"""Error messages about names that `train` does not know."""
 
 import pandas as pd
 

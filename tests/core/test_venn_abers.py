@@ -1,4 +1,4 @@
-"""Venn-Abers against two isotonic regressions, the published package and its guarantee."""
+"""Venn-Abers, compared with two isotonic regressions and the published package; and its guarantee."""
 
 from collections import defaultdict
 from itertools import product
@@ -61,7 +61,8 @@ def test_the_interval_contains_isotonic_regression_at_the_same_base_rate(
 def test_p0_or_p1_is_calibrated_exactly_in_small_samples() -> None:
     """Venn's guarantee: for exchangeable rows the p of the true label is calibrated exactly, E[y | p_y] = p_y.
 
-    The expectation is the sum over every sample of four rows and a fifth row, from one distribution on three scores.
+    The test computes the expectation as a sum over every sample of four rows and a fifth row. All rows come from one
+    distribution on three scores.
     """
     law = np.array([[0.2, 0.15, 0.05], [0.1, 0.2, 0.3]])  # label, score
     asked, weight, true = np.arange(3.0), defaultdict(float), defaultdict(float)

@@ -1,4 +1,4 @@
-"""What the tests of training share: a comparison of two trainings, and an interruption."""
+"""Helpers for the tests of training: compare two trainings, and interrupt a training."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ CPU = torch.device("cpu")
 
 
 class StoppedError(Exception):
-    """Ends a training from a callback."""
+    """An error that a callback raises to end a training."""
 
 
 def stop_at(last: int) -> Callable[[int, float], None]:
-    """A callback that ends the training after an epoch."""
+    """Return a callback that ends the training after an epoch."""
 
     def stop(epoch: int, loss: float) -> None:
         if epoch == last:
@@ -24,5 +24,5 @@ def stop_at(last: int) -> Callable[[int, float], None]:
 
 
 def same(a: Training, b: Training) -> bool:
-    """Whether the losses and all numbers of the models are equal."""
+    """Return whether the losses and all numbers of the models are equal."""
     return a.losses == b.losses and a.model.fingerprint() == b.model.fingerprint()

@@ -1,1 +1,1 @@
-"""Tests of README and docs: every command block runs, every link and path leads somewhere."""
+"""Tests of README and docs: every command block runs, and the target of every link and path exists."""

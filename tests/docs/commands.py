@@ -1,4 +1,4 @@
-"""The words of a `kgcal` command against the command line: what it does not know."""
+"""Compare the words of a documented `kgcal` command with the command line."""
 
 import re
 import shlex
@@ -6,11 +6,11 @@ import shlex
 import typer
 from typer.main import get_command
 
-PLACEHOLDER = re.compile(r"[A-Z]+$")  # COMMAND or STAGE, for any name
+PLACEHOLDER = re.compile(r"[A-Z]+$")  # a placeholder such as COMMAND or STAGE
 
 
 def unknown_words(app: typer.Typer, command: str) -> list[str]:
-    """The command or options of the text that `kgcal` does not have."""
+    """Return the command or options in the text that `kgcal` does not have."""
     words = shlex.split(command, comments=True)[1:]
     commands = get_command(app).commands  # type: ignore[attr-defined]
     if not words or PLACEHOLDER.match(words[0]) or words[0].startswith("-"):

@@ -1,4 +1,4 @@
-"""A shell for each page; the pages of a worker share a home, so that what one has run the next re-uses."""
+"""A shell for each page. The pages of a pytest worker share a home, so that a page re-uses runs of earlier pages."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def programs() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def type_page(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
-    """Type the unmarked blocks of a page into a shell; what they print."""
+    """Return a function that types the unmarked blocks of a page into a shell and returns the output."""
     home = tmp_path_factory.mktemp("home")
 
     def typed(page: Path) -> str:

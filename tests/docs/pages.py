@@ -42,7 +42,11 @@ _FENCE = re.compile(r"^```(.*)$")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: `language` and `mark` as after the fence, `line` of the fence in the page."""
+    """A fenced block of a page.
+
+    language, mark  the words after the fence
+    line            line number of the fence in the page
+    """
 
     page: str
     line: int
@@ -56,7 +60,7 @@ class Block:
 
     @property
     def runner(self) -> tuple[str, str]:
-        """Kind and file of the mark; two empty texts where tests/docs runs the block."""
+        """Return kind and file of the mark; two empty texts if tests/docs runs the block."""
         kind, _, file = self.mark.partition("=")
         return kind, file
 
@@ -66,7 +70,7 @@ def name_of(page: Path) -> str:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """The fenced blocks of a page. Raises ValueError for a fence that is not closed."""
+    """Return the fenced blocks of a page. Raises ValueError for a fence that is not closed."""
     found: list[Block] = []
     opened: tuple[int, str] | None = None
     lines: list[str] = []
@@ -90,7 +94,7 @@ def all_blocks() -> list[Block]:
 
 
 def blocks_for(file: str) -> list[Block]:
-    """The blocks that are marked for the test file of this `__file__`."""
+    """Return the blocks that are marked for the test file with this `__file__`."""
     own = name_of(Path(file).resolve())
     return [block for block in all_blocks() if block.runner[1] == own]
 
@@ -101,12 +105,12 @@ def looks_like_a_command(text: str) -> bool:
 
 
 def pages_with_commands() -> list[str]:
-    """The pages that have blocks without a mark to run."""
+    """Return the pages that have command blocks without a mark, which tests/docs runs."""
     return [name_of(page) for page in PAGES if any(b.language == "sh" and not b.mark for b in blocks_of(page))]
 
 
 def _halves() -> tuple[list[str], list[str]]:
-    """The pages with commands in two parts of about equally many commands, for two workers."""
+    """Divide the pages with commands into two parts with about equally many commands, for two pytest workers."""
     parts: tuple[list[str], list[str]] = ([], [])
     counts = [0, 0]
     sizes = {name: sum(b.text.count("kgcal ") for b in blocks_of(CHECKOUT / name)) for name in pages_with_commands()}

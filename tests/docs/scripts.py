@@ -1,4 +1,4 @@
-"""Loads a script of docs/scripts, which is in no package."""
+"""Load a script of docs/scripts, which is not a package."""
 
 import importlib.util
 import sys
@@ -8,13 +8,13 @@ from tests.docs.pages import CHECKOUT
 
 
 def script(name: str) -> ModuleType:
-    """A script of docs/scripts as a module."""
+    """Return a script of docs/scripts as a module."""
     folder = CHECKOUT / "docs" / "scripts"
     spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(folder))  # as `python docs/scripts/NAME.py` has it
+    sys.path.insert(0, str(folder))  # `python docs/scripts/NAME.py` sets the same path
     try:
         spec.loader.exec_module(module)
     finally:

@@ -1,7 +1,7 @@
-"""Runs blocks of commands with bash, in which `kgcal` is a process forked from one that has its imports behind it.
+"""Run blocks of commands with bash. In them, `kgcal` is forked from a process that has already done its imports.
 
 `kgcal` on the PATH is a small script. It sends its arguments, folder and environment to a socket of the test. The test
-runs them by tests/pipeline/forks.py and sends back what they printed.
+runs the command with tests/pipeline/forks.py and sends back its output.
 """
 
 import json
@@ -35,7 +35,7 @@ sys.exit(status)
 
 
 def shorter(arguments: list[str]) -> list[str]:
-    """Options that make a command short; of two equal options the last counts."""
+    """Return options to add to a command so that it runs faster. If an option occurs twice, its last value counts."""
     if "--help" in arguments:
         return []
     if arguments[0] == "tune":
@@ -47,7 +47,10 @@ def shorter(arguments: list[str]) -> list[str]:
 
 
 def run_kgcal(arguments: list[str], environment: dict[str, str], folder: Path) -> "subprocess.CompletedProcess[str]":
-    """`kgcal ARGUMENTS`. Prefect reads its settings while it is loaded, so where they are set a new process starts."""
+    """Run `kgcal ARGUMENTS` in a fork, or in a new process if the environment has Prefect settings.
+
+    Prefect reads its settings when it is imported, so a fork would not see them.
+    """
     if not any(name.startswith("PREFECT") for name in environment):
         return FORKS.run(arguments, environment, folder, SECONDS)
     return subprocess.run(
@@ -62,7 +65,7 @@ def run_kgcal(arguments: list[str], environment: dict[str, str], folder: Path) -
 
 
 class Answer(socketserver.StreamRequestHandler):
-    """One `kgcal` command."""
+    """A handler that runs one `kgcal` command and sends back its output."""
 
     def handle(self) -> None:
         arguments, folder, environment = json.loads(self.rfile.readline())
@@ -71,7 +74,7 @@ class Answer(socketserver.StreamRequestHandler):
 
 
 class Shell:
-    """A scratch folder with a home in it, where a reader types the blocks of a page."""
+    """A scratch folder with a home in it, in which the blocks of a page run."""
 
     def __init__(self, folder: Path, home: Path, programs: Path) -> None:
         self.folder = folder
@@ -110,12 +113,12 @@ class Shell:
 
 
 def typed(block: Block) -> str:
-    """The block as a reader types it into a shell."""
+    """Return the block as a user types it into a shell."""
     return f"python - <<'END'\n{block.text}END\n" if block.language == "python" else block.text
 
 
 def write_example(folder: Path, labels: Path) -> None:
-    """A labelled data set of a reader's own, and a file of labelled triples that it does not have."""
+    """Write a labelled data set of the user, and a file of labelled triples that this data set does not contain."""
     folder.mkdir()
     write_genealogy(folder, PEOPLE, seed=1)
     rows = (folder / "test.txt").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -125,7 +128,7 @@ def write_example(folder: Path, labels: Path) -> None:
 
 @contextmanager
 def served(folder: Path) -> Iterator[Path]:
-    """A folder to put on the PATH: its `kgcal` runs as long as the block does."""
+    """Yield a folder for the PATH. Its `kgcal` works until the `with` block ends."""
     programs, place = folder / "bin", folder / "kgcal.socket"
     programs.mkdir(parents=True)
     client = programs / "kgcal"

@@ -1,7 +1,7 @@
-"""Small stand-ins for the named data sets, in the process that imports this file.
+"""Replace the named data sets by small ones in every process that imports this file.
 
-Each keeps its name, so presets choose as they do for the original, and its kind: with labelled negatives or without.
-Its triples are those of a generated family of 200 people.
+A replacement keeps the name, so that presets choose as they do for the original. It has labelled negatives if the
+original has them. Its triples are those of a generated family of 200 people.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ FILES = {split: SplitFile(f"{split}.txt") for split in ("train", "valid", "test"
 
 
 def stand_in(original: DatasetSpec) -> DatasetSpec:
-    """The data set with 200 generated people, whatever size is asked for."""
+    """Return the data set with 200 generated people; its size setting has no effect."""
 
     def generate(folder: Path, size: int, seed: int) -> None:
         write_genealogy(folder, PEOPLE, seed)

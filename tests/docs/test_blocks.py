@@ -1,4 +1,4 @@
-"""Every fenced block says what it is, and every block of commands is run or checked by a test."""
+"""Every fenced block has a language, and a test runs or checks every block of commands."""
 
 import re
 

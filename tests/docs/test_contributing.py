@@ -1,4 +1,4 @@
-"""The components that docs/contributing.md shows: each is one new file, and all go through one run together."""
+"""The components that docs/contributing.md shows: each is one new file, and one run uses all of them."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ OPTIONS |= {"calibration-strategy": "training_subjects", "k": 8, "epochs": 2, "b
 
 @pytest.fixture
 def new_files(tmp_path: Path) -> Iterator[None]:
-    """The files beside those of their packages, until the test ends."""
+    """Write the files outside the packages that they extend; remove them when the test ends."""
     for name, text in FILES.items():
         path = tmp_path / "beside" / name
         path.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Links, anchors, pictures and cited paths lead somewhere: in the pages, and from the code to the pages."""
+"""The targets of links, anchors, pictures and cited paths exist, in the pages and in the code that cites pages."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ LONGEST_README = 160  # lines
 
 
 def anchor(heading: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 

@@ -1,4 +1,4 @@
-"""Commands that install software or need Docker or a cluster: their targets, extras, files and options exist."""
+"""Commands that install software or need Docker or a cluster. Their targets, extras, files and options exist."""
 
 import re
 import shlex
@@ -27,7 +27,7 @@ MADE = (".venv/", "deploy/.env", "deploy/kgcal-worker")  # by make, by the reade
 
 
 def commands() -> list[str]:
-    """Each simple command of the blocks, without the variables that it starts with."""
+    """Return each simple command of the blocks, without the variables in front of it."""
     found = []
     for block in BLOCKS:
         text = block.text.replace("\\\n", " ")

@@ -1,4 +1,4 @@
-"""The second half of the pages, for the other worker: their commands run as written."""
+"""The second half of the pages, for another pytest worker: their commands run as written."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/reference/settings.md is what the settings make it."""
+"""docs/reference/settings.md equals the page that is generated from the settings."""
 
 from tests.docs.scripts import script
 

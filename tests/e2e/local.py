@@ -17,7 +17,7 @@ SIZES = ["--size", "300", "--k", "8", "--epochs", "2"]
 
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until the condition holds; fail after that many seconds."""
+    """Wait until the condition is true; fail after that many seconds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"the condition does not hold after {seconds} seconds"

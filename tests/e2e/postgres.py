@@ -33,7 +33,7 @@ class Postgres:
         return f"{scheme}://kgcal:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def ask(self, database: str, query: str) -> list[tuple[Any, ...]]:
-        """Execute SQL and return the rows of a query; [] for a command."""
+        """Execute SQL and return the rows of a query; [] if the statement is no query."""
         connection = psycopg2.connect(self.url(database), connect_timeout=5)
         connection.autocommit = True
         try:

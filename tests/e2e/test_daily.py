@@ -40,7 +40,7 @@ def test_a_run_appears_in_prefect_and_one_stage_runs_again(local: Local) -> None
 
 @pytest.fixture(scope="module")
 def killed(local: Local) -> str:
-    """The id of the flow run of a `kgcal run` that was killed."""
+    """Start a `kgcal run`, kill it, and return the id of its flow run."""
     command = local.kgcal.command("run", "--dataset", "family", "--size", "300", "--k", "8", "--epochs", "100000")
     process = subprocess.Popen(
         command, env=local.kgcal.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -56,7 +56,7 @@ def killed(local: Local) -> str:
 
 @pytest.fixture(scope="module")
 def scheduled(local: Local) -> tuple[str, str]:
-    """The ids of the deployment `nightly` and of a second schedule of it: every minute."""
+    """Add a second schedule to the deployment `nightly`, every minute. Return the ids of deployment and schedule."""
     found = local.deployment("pipeline/nightly")
     small = {"prepare": {"size": 300}, "train": {"k": 8, "epochs": 3}}
     schedule = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True, "parameters": small}
@@ -64,7 +64,7 @@ def scheduled(local: Local) -> tuple[str, str]:
     return found, made["id"]
 
 
-@pytest.mark.usefixtures("killed", "scheduled")  # set up early: their effects take up to 90 seconds
+@pytest.mark.usefixtures("killed", "scheduled")  # these fixtures start early, as their effects take up to 90 seconds
 def test_both_servers_store_everything_in_postgresql_and_print_no_password(local: Local) -> None:
     kinds = {kind for (kind,) in local.database.ask("mlflow", "SELECT value FROM tags WHERE key = 'kgcal.stage'")}
     assert {"train", "calibrate"} <= kinds

@@ -22,7 +22,7 @@ def test_runs_do_not_need_the_prefect_server(local: Local) -> None:
     until(lambda: local.state()["prefect"] == "dead", 20)
     assert local.kgcal("run", "--dataset", "family", *SIZES).returncode == 0
     assert local.kgcal("up").returncode == 0
-    assert local.state()["prefect"] == "up"  # on its old port, where the worker looks for it
+    assert local.state()["prefect"] == "up"  # the server uses its old port, where the worker looks for it
 
 
 def test_up_on_a_taken_port_leaves_nothing_running(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_up_on_a_taken_port_leaves_nothing_running(tmp_path: Path) -> None:
         [s, "not started"] for s in ("mlflow", "prefect", "worker")
     ]
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", free))  # free again: the MLflow server was stopped
+        probe.bind(("127.0.0.1", free))  # the port is free again, as the MLflow server was stopped
 
 
 def test_down_cancels_runs_and_stops_what_up_has_started(local: Local) -> None:
@@ -49,7 +49,7 @@ def test_down_cancels_runs_and_stops_what_up_has_started(local: Local) -> None:
     until(lambda: local.run_state(run) == "Running")
     until(lambda: "RUNNING" in local.mlflow_states())
     started = [local.process(name) for name in ("mlflow", "prefect", "worker")]
-    started += local.process("worker").children(recursive=True)  # the training is one of them
+    started += local.process("worker").children(recursive=True)  # the training is one of these processes
     assert len(started) > 3
     ended = local.kgcal("down")
     assert ended.returncode == 0, ended.stderr

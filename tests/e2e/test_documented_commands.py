@@ -1,4 +1,4 @@
-"""The documented commands that need servers, typed as written but for their ports and the database's address."""
+"""The documented commands that need servers run as written, except for their ports and the database's address."""
 
 import re
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""The command line as a user runs it: a process of its own, in a home of its own.
+"""Run the command line as a user does, as a separate process in a separate home.
 
-And what MLflow holds afterwards, read by MLflow's own client.
+Read with MLflow's own client what MLflow contains after the command.
 """
 
 import json
@@ -38,7 +38,7 @@ UNSET = (
 
 
 def small_family() -> DatasetSpec:
-    """The family graph with 300 people, whatever its size setting is."""
+    """Return the family graph with 300 people; its size setting has no effect."""
     family = DATASETS.get("family")
     generate = family.generate
     assert generate is not None
@@ -46,7 +46,7 @@ def small_family() -> DatasetSpec:
 
 
 class Kgcal:
-    """`kgcal` with KGCAL_HOME in a folder of the test; the packages are imported from the folder `code`."""
+    """The command `kgcal` with KGCAL_HOME in a folder of the test. It imports the packages from the folder `code`."""
 
     def __init__(self, folder: Path, code: Path = CHECKOUT, **environment: str) -> None:
         self.home, self.code = folder / "home", code
@@ -58,7 +58,7 @@ class Kgcal:
         )
 
     def command(self, *arguments: str) -> list[str]:
-        """The words that start the command as a process of its own."""
+        """Return the words that start the command as a separate process."""
         return [sys.executable, "-m", "flows.cli", *arguments]
 
     def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -78,7 +78,7 @@ class Kgcal:
         )
 
     def results(self, *arguments: str) -> dict:
-        """The JSON results of `kgcal run`, which must succeed."""
+        """Run `kgcal run`, which must succeed, and return its JSON results."""
         target = self.home.parent / "out.json"
         done = self("run", *arguments, "--json", str(target))
         assert done.returncode == 0, done.stderr
@@ -86,7 +86,7 @@ class Kgcal:
 
 
 def copy_of_the_code(folder: Path) -> Path:
-    """A copy of the packages, for a test that changes the code."""
+    """Copy the packages, for a test that changes the code."""
     code = folder / "code"
     for package in ("kgcore", "tasks", "flows"):
         shutil.copytree(CHECKOUT / package, code / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -94,40 +94,40 @@ def copy_of_the_code(folder: Path) -> Path:
 
 
 def client_of(kgcal: Kgcal) -> MlflowClient:
-    """MLflow's own client of the home's store."""
+    """Return MLflow's own client for the store of the home."""
     return MlflowClient(tracking_uri=f"sqlite:///{kgcal.home}/mlflow.db")
 
 
 def all_runs(kgcal: Kgcal) -> list[Run]:
-    """Every run of the home's store."""
+    """Return every run in the store of the home."""
     client = client_of(kgcal)
     return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
 
 
 def tags_of(run: Run) -> RunTags:
-    """The typed tags of a run that MLflow's client has read."""
+    """Return the typed tags of a run that MLflow's client has read."""
     return RunTags.from_mlflow(run.data.tags)
 
 
 def runs_of(kgcal: Kgcal, stage: str) -> list[Run]:
-    """The runs of a stage or job, oldest first."""
+    """Return the runs of a stage or job, oldest first."""
     found = [run for run in all_runs(kgcal) if tags_of(run).stage == stage]
     return sorted(found, key=lambda run: run.info.start_time)
 
 
 def tags_of_run(kgcal: Kgcal, run_id: str) -> RunTags:
-    """The typed tags of the run of that id."""
+    """Return the typed tags of the run with that id."""
     return tags_of(client_of(kgcal).get_run(run_id))
 
 
 def models_of(kgcal: Kgcal, run_id: str) -> list[LoggedModel]:
-    """The LoggedModels that a run made, in their order."""
+    """Return the LoggedModels that a run created, in their order."""
     client = client_of(kgcal)
     outputs = sorted(client.get_run(run_id).outputs.model_outputs, key=lambda output: output.step)
     return [client.get_logged_model(output.model_id) for output in outputs]
 
 
 def model_folder(kgcal: Kgcal, model_id: str) -> Path:
-    """The folder that holds the files of a LoggedModel."""
+    """Return the folder that holds the files of a LoggedModel."""
     [folder] = (kgcal.home / "artifacts").glob(f"**/models/{model_id}/artifacts")
     return folder

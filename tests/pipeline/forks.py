@@ -1,8 +1,8 @@
-"""`kgcal` in processes that start with their imports done.
+"""Run `kgcal` in processes that start with their imports done.
 
-`python -m tests.pipeline.forks` imports the command line and what it imports later. It then reads one line of JSON for
-each command, forks, and answers with the exit status. A command is still a process of its own, with its own
-environment, folder, standard output and standard error; only the seconds of imports are paid once.
+`python -m tests.pipeline.forks` imports the command line and everything that the command line imports later. For each
+command it then reads one line of JSON, forks, and answers with the exit status. Each command is a separate process
+with its own environment, folder, standard output and standard error. Only the imports are shared, which saves seconds.
 """
 
 import atexit
@@ -28,17 +28,20 @@ LOADED = (
 
 
 class Forks:
-    """The process that forks. It starts at the first command, and imports in the environment of that command."""
+    """The client of the process that forks.
+
+    The process starts at the first command, and imports the modules in the environment of that command.
+    """
 
     def __init__(self, *also: str) -> None:
-        """`also` are further modules to import before the first command."""
+        """Store `also`, further modules to import before the first command."""
         self._also = also
         self._process: subprocess.Popen[str] | None = None
 
     def run(
         self, arguments: list[str], environment: Mapping[str, str], folder: Path, seconds: int
     ) -> "subprocess.CompletedProcess[str]":
-        """Run `kgcal ARGUMENTS` in a folder. Raises TimeoutExpired after that many seconds."""
+        """Run `kgcal ARGUMENTS` in a folder. Raises TimeoutExpired after `seconds`."""
         with TemporaryDirectory() as outputs:
             out, err = Path(outputs, "out"), Path(outputs, "err")
             order = [["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds]
@@ -69,7 +72,10 @@ class Forks:
 
 
 def serve() -> list[Any]:
-    """Fork for each line and answer with the exit status; returns the line's order, in the children alone."""
+    """Fork for each line of standard input, and answer with the exit status of the child.
+
+    The function returns only in a child: it returns the content of the line.
+    """
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -81,7 +87,7 @@ def serve() -> list[Any]:
 
 
 def become(command: list[str], environment: dict[str, str], folder: str, out: str, err: str, seconds: int) -> None:
-    """Run the command in this process."""
+    """Replace this process's files, environment and folder by those of the command, and run the command."""
     signal.alarm(seconds)
     write = os.O_CREAT | os.O_WRONLY
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, write), (2, err, write)):
@@ -97,7 +103,7 @@ def become(command: list[str], environment: dict[str, str], folder: str, out: st
 
 
 if __name__ == "__main__":
-    GIVEN = set(os.environ)  # before the project adds to it
+    GIVEN = set(os.environ)  # before imports add variables
     for name in (*LOADED, *sys.argv[1:]):
         importlib.import_module(name)
     gc.freeze()

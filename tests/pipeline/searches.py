@@ -1,4 +1,4 @@
-"""Searches that tests run, and what they left behind."""
+"""Run searches for tests, and read what they stored."""
 
 import sqlite3
 import subprocess
@@ -16,14 +16,14 @@ TINY = (
 
 
 def tune(kgcal: Kgcal, trials: int, *options: str) -> "subprocess.CompletedProcess[str]":
-    """A small search, which must succeed."""
+    """Run a small search, which must succeed."""
     done = kgcal(*TINY, "--trials", str(trials), *options)
     assert done.returncode == 0, done.stderr
     return done
 
 
 def started(kgcal: Kgcal, *options: str) -> "subprocess.Popen[str]":
-    """A small search that runs beside the test."""
+    """Start a small search in the background."""
     kgcal.home.parent.mkdir(exist_ok=True)
     return subprocess.Popen(
         kgcal.command(*TINY, *options),
@@ -36,7 +36,7 @@ def started(kgcal: Kgcal, *options: str) -> "subprocess.Popen[str]":
 
 
 def states(kgcal: Kgcal) -> list[str]:
-    """The states of the trials in the study's file; none while the file is being made."""
+    """Return the states of the trials in the study's file; an empty list until the file is complete."""
     for path in (kgcal.home / "tuning").glob("*.db"):
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
             return [state for (state,) in file.execute("SELECT state FROM trials ORDER BY number")]
@@ -44,6 +44,6 @@ def states(kgcal: Kgcal) -> list[str]:
 
 
 def artifact(kgcal: Kgcal, run: Run, name: str) -> Path:
-    """The file of an artifact of a run."""
+    """Return the file of an artifact of a run."""
     [path] = (kgcal.home / "artifacts").rglob(f"{run.info.run_id}/artifacts/{name}")
     return path

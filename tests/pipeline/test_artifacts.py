@@ -19,7 +19,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "kgcal", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DE
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """The address of an S3 server."""
+    """Start an S3 server and return its address."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
@@ -36,7 +36,7 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(s3: str) -> Iterator[str]:
-    """A bucket; its name."""
+    """Create a bucket and return its name."""
     client = bucket_client(s3)
     client.create_bucket(Bucket="team")
     yield "team"
@@ -46,13 +46,13 @@ def bucket(s3: str) -> Iterator[str]:
 
 
 def bucket_client(s3: str):
-    """A client of the S3 server."""
+    """Return a client of the S3 server."""
     names = {"aws_access_key_id": "kgcal", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
     return boto3.client("s3", endpoint_url=s3, **names)
 
 
 def at(folder: Path, s3: str, place: str, **environment: str) -> Kgcal:
-    """`kgcal` that keeps its artifacts in a place of the S3 server."""
+    """Return a `kgcal` that stores its artifacts at a place of the S3 server."""
     return Kgcal(folder, MLFLOW_S3_ENDPOINT_URL=s3, KGCAL_ARTIFACTS=place, **(KEYS | environment))
 
 

@@ -1,4 +1,4 @@
-"""Every calibrator through the real pipeline, and back from a real store."""
+"""Every calibrator in the real pipeline: fitted, stored, and read from a real store."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.pipeline.conftest import Kgcal, model_folder, models_of
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
-    """A pipeline that fits every calibrator, and its results."""
+    """Run a pipeline that fits every calibrator, and return its results."""
     kgcal = Kgcal(tmp_path_factory.mktemp("calibrators"))
     options = (*tiny_options(), "--calibrators", ",".join(CALIBRATORS.names()), "--base-rate", "0.3")
     return kgcal, kgcal.results(*options)

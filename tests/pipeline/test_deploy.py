@@ -147,7 +147,7 @@ def test_a_pool_template_is_valid_for_its_worker(name: str) -> None:
         assert {volume.split(":")[0].removeprefix("kgcal_") for volume in job_configuration.volumes} <= known
         return
     job = job_configuration.job_manifest | {"metadata": {"generateName": "run-"}}
-    job["spec"]["template"]["spec"]["containers"][0] |= {"env": [], "args": ["true"]}  # each flow run brings its own
+    job["spec"]["template"]["spec"]["containers"][0] |= {"env": [], "args": ["true"]}  # each flow run has its own value
     kubernetes_validate.validate(job, KUBERNETES, strict=True)
     limits = job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
     assert limits["cpu"] == str(threads)

@@ -28,7 +28,7 @@ from tests.pipeline.conftest import CHECKOUT, small_family
 pytestmark = pytest.mark.usefixtures("home")
 
 SMALL = {"k": 8, "epochs": 2, "training_eta": 2}
-# values that are defaults, where the preset has others
+# settings given with their default value, for which the preset has another value
 DEFAULTS = {"loss": "self_adversarial", "learning_rate": 0.005, "lp_weight": 0.0, "calibrators": "platt,isotonic"}
 STAGES = {"dataset": "prepare", "calibrators": "calibrate"}
 
@@ -41,7 +41,7 @@ def harness() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def small_wn11() -> Iterator[None]:
-    """A small graph in the place of WN11, for which the presets have settings."""
+    """Replace WN11, for which the presets have settings, by a small graph."""
     real = DATASETS.get("wn11")
     DATASETS.remove("wn11")
     DATASETS.add("wn11", replace(small_family(), name="wn11"))
@@ -57,7 +57,7 @@ def command_line(given: dict[str, Any], preset: str) -> None:
 
 
 def mlproject(given: dict[str, Any], preset: str) -> None:
-    """The command that MLflow makes of an entry point and its parameters."""
+    """Run the command that MLflow makes from an entry point and its parameters."""
     entry = load_project(CHECKOUT).get_entry_point("main")
     values = {name: str(value) for name, value in given.items()}
     words = shlex.split(entry.compute_command(values | {"preset": preset}, storage_dir=None))
@@ -67,7 +67,7 @@ def mlproject(given: dict[str, Any], preset: str) -> None:
 
 
 def deployment(given: dict[str, Any], preset: str) -> None:
-    """A flow run as a form makes it, run as a worker runs it."""
+    """Create a flow run as a form does, and run it as a worker does."""
     parameters: dict[str, Any] = {"preset": preset}
     for name, value in given.items():
         value = value.split(",") if name == "calibrators" else value
@@ -106,13 +106,13 @@ def test_every_door_trains_what_is_given_even_if_it_is_the_default() -> None:
         settings = found["settings"]
         assert (settings["loss"], settings["learning_rate"], settings["lp_weight"]) == ("self_adversarial", 0.005, 0.0)
         assert settings["calibrators"] == ["platt", "isotonic"]
-        assert settings["lp_power"] == 3.0  # the preset's
+        assert settings["lp_power"] == 3.0  # the value of the preset
         params = found["params"]
         assert (params["loss"], params["learning_rate"], params["lp_power"]) == ("self_adversarial", "0.005", "3.0")
         assert (params["preset"], params["preset.filled"]) == ("best", "lp_power")
         assert newest_flow_run().name == "wn11 distmult self_adversarial"
         runs.append(found["runs"])
-    assert runs[0] == runs[1] == runs[2]  # the same key: the second and third door re-use the first one's runs
+    assert runs[0] == runs[1] == runs[2]  # one cache key: all ways re-use the same runs
 
 
 def test_every_door_lets_the_preset_decide_what_is_not_given() -> None:

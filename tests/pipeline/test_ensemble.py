@@ -1,4 +1,4 @@
-"""`kgcal ensemble` as a user runs it: what is printed, what MLflow holds, re-use, comparison and mistakes."""
+"""`kgcal ensemble` as a user runs it: its output, what MLflow contains, re-use, comparison and user errors."""
 
 import subprocess
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Models:
 
     @property
     def newest(self) -> Run:
-        """The newest run of an ensemble."""
+        """Return the newest run of an ensemble."""
         return runs_of(self.kgcal, "ensemble")[-1]
 
 

@@ -1,4 +1,4 @@
-"""The members of an ensemble: who belongs together, what they are called, and the model that is made of them."""
+"""The members of an ensemble: which models can be combined, their names, and the model that combines them."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("home")
 def calibrated(
     data: StageRef, model: str = "transe", base_rate: float = 0.5, seed: int = 0, **corrupt: Any
 ) -> StageRef:
-    """A model that was hardly trained, calibrated."""
+    """Return a calibrated model after a very short training."""
     trained = TRAIN(data, config=TrainConfig(model=model, k=8, epochs=4, batch_size=128, seed=seed))
     made = CORRUPT(data, None, config=CorruptConfig(calibration_eta=4, **corrupt))
     return CALIBRATE(SCORE(trained, made), config=CalibrateConfig(base_rate=base_rate))
@@ -108,11 +108,11 @@ def test_without_labelled_negatives_there_is_the_synthetic_ensemble_alone(home: 
     made = ensemble.fn(runs=[result.pipeline for result in results])
     assert made.results.negatives == ["synthetic"]
     frame = comparison(dataset=str(folder), base_rate=0.2)
-    assert len(set(frame["test"])) == 1  # ranked with its members
+    assert len(set(frame["test"])) == 1  # `compare` ranks it with its members
     assert set(frame["model"]) == {"transe", "distmult", "ensemble"}
-    [decision] = promote.fn(dataset="mine")  # the newest sample is the members', too
+    [decision] = promote.fn(dataset="mine")  # the members were measured on the newest sample, too
     assert decision.challenger == "models:/kgcal-mine/1"
-    assert decision.run is not None  # the gate decided
+    assert decision.run is not None  # the gate compared them
 
 
 @pytest.mark.parametrize(

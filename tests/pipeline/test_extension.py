@@ -1,4 +1,4 @@
-"""A new model, loss, calibrator, corruption strategy, data set or metric is one new file: here is one of each.
+"""A new model, loss, calibrator, corruption strategy, data set or metric is one new file. The tests add one of each.
 
 The files are in tests/pipeline/extensions. A new stage is a file and an entry in the table: test_new_stage.py.
 """
@@ -39,7 +39,7 @@ NEW: dict[str, tuple[Registry[Any], str]] = {
 
 @contextmanager
 def beside_the_packages() -> Iterator[None]:
-    """The new files as part of kgcore's packages."""
+    """Add the new files to kgcore's packages."""
     packages = {folder: importlib.import_module(f"kgcore.{folder}") for folder in NEW}
     for folder, package in packages.items():
         package.__path__.append(str(EXTENSIONS / folder))
@@ -57,28 +57,28 @@ def beside_the_packages() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Extended:
-    """A pipeline of new components only, and the store that has it."""
+    """A pipeline that uses only new components, and the store with its runs."""
 
     summary: dict[str, Any]
     store: Store
 
     def run(self, stage: str) -> str:
-        """The run id of a stage."""
+        """Return the run id of a stage."""
         return str(self.summary["runs"][stage])
 
     def settings(self, stage: str) -> dict[str, Any]:
-        """The settings of a stage's run."""
+        """Return the settings of a stage's run."""
         return dict(self.store.get(self.run(stage)).tags.config or {})
 
     def calibrators(self) -> list[Any]:
-        """The stored calibrators, in their order."""
+        """Return the stored calibrators, in their order."""
         model_ids = self.store.get(self.run("calibrate")).model_ids
         return [self.store.load_model(model_id, CALIBRATOR) for model_id in model_ids]
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extended]:
-    """`kgcal run` with one new component of each kind."""
+    """Run `kgcal run` with one new component of each kind."""
     home = tmp_path_factory.mktemp("extended")
     target = home / "results.json"
     options = {"dataset": "clan", "size": 300, "model": "bilinear_diagonal", "loss": "squared_hinge"}
@@ -161,7 +161,7 @@ def test_a_new_metric_is_measured_with_an_interval_logged_and_reported(extended:
 
 
 def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path) -> None:
-    """In a process that finds the new file when it starts, as with a file in the package."""
+    """The comparison runs in a process that finds the new file when it starts, as if the file were in the package."""
     table = tmp_path / "compared.csv"
     options = ["compare", "--metric", "spread", "--csv", str(table)]
     script = (

@@ -1,4 +1,4 @@
-"""The forms of the deployments in the Prefect UI: descriptions, choices and ranges, and what Prefect refuses."""
+"""The forms of the deployments in the Prefect UI: descriptions, choices, ranges, and values that Prefect rejects."""
 
 import inspect
 from dataclasses import fields
@@ -43,7 +43,7 @@ def definitions() -> dict[str, Any]:
 
 
 def property_of(kind: str, name: str) -> dict[str, Any]:
-    """The schema of a setting; of its value, where null is allowed, too."""
+    """Return the JSON schema of a setting, without the alternative null."""
     found = definitions()[kind]["properties"][name]
     [value] = [branch for branch in found.get("anyOf", [found]) if branch["type"] != "null"]
     return value
@@ -88,13 +88,13 @@ def test_baselines_are_not_offered_as_calibrators() -> None:
 
 
 def kind_of(settings: type[Config] | type[Given], item: Any) -> Any:
-    """The type of a setting, without None."""
+    """Return the type of a setting, without None."""
     hint = get_type_hints(settings)[item.name]
     return next(kind for kind in get_args(hint) if kind is not NoneType) if issubclass(settings, Given) else hint
 
 
 def values(settings: type[Config] | type[Given], item: Any) -> SearchStrategy[Any]:
-    """Values of a setting in JSON, good and bad; null where it means "not given"."""
+    """Generate valid and invalid JSON values of a setting, and null if null means "not given"."""
     good_or_bad = values_of(kind_of(settings, item), item)
     return good_or_bad | st.none() if issubclass(settings, Given) else good_or_bad
 

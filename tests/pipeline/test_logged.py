@@ -1,4 +1,4 @@
-"""What MLflow holds after `kgcal run`: nested runs, models, metrics with their data, series, figures, files."""
+"""What MLflow contains after `kgcal run`: nested runs, models, metrics with their data, series, figures, files."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs, client_of, tag
 
 @dataclass(frozen=True)
 class Logged:
-    """A pipeline's results, and all that MLflow's client reads of it.
+    """The results of a pipeline, and everything that MLflow's client reads of it.
 
     runs    run id -> run
     models  every LoggedModel
@@ -28,11 +28,11 @@ class Logged:
         return self.runs[self.results["pipeline"]]
 
     def stage(self, name: str) -> Run:
-        """The run of a stage."""
+        """Return the run of a stage."""
         return self.runs[self.results["runs"][name]]
 
     def calibrator(self, label: str) -> LoggedModel:
-        """The model of the calibrator of that label."""
+        """Return the model of the calibrator with that label."""
         [model] = [model for model in self.models if model.tags.get("label") == label]
         return model
 
@@ -58,7 +58,7 @@ def test_the_pipeline_has_the_settings_and_the_headline_metrics(logged: Logged) 
     assert logged.pipeline.data.params["base_rate"] == "0.5"
     assert found["syn.isotonic.brier"] == metrics["synthetic"]["isotonic"]["brier"]
     assert found["gt.isotonic.smooth_ece"] == metrics["ground_truth"]["isotonic"]["smooth_ece"]
-    assert "gt.isotonic.brier_miscalibration" not in found  # the evaluate run has all
+    assert "gt.isotonic.brier_miscalibration" not in found  # the evaluate run has all metrics
     evaluated = set(logged.stage("evaluate").data.metrics)
     assert {"gt.isotonic.brier_miscalibration", "syn.platt.auroc", "uncalibrated.smooth_ece_low"} <= evaluated
 

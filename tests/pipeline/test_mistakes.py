@@ -1,4 +1,4 @@
-"""Mistakes of a user: one sentence, exit code 2, nothing half-written."""
+"""User errors: a message of one sentence, exit code 2, and no incomplete files."""
 
 import zipfile
 from collections.abc import Callable
@@ -77,11 +77,11 @@ def refused(kgcal: Kgcal, message: str, *arguments: str) -> None:
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
-    assert len(said) == (0 if "Invalid value" in message else 1)  # the command line's own parser says the other
+    assert len(said) == (0 if "Invalid value" in message else 1)  # the other message comes from Typer's parser
 
 
 def written(kgcal: Kgcal) -> list[Path]:
-    """Artifacts, data sets, checkpoints and reports: everything but the list of runs and the locks."""
+    """Return artifacts, data sets, checkpoints and reports: all files except the list of runs and the locks."""
     places = ("artifacts", "datasets", "checkpoints", "reports")
     files = (path for place in places for path in (kgcal.home / place).rglob("*"))
     return sorted(path for path in files if path.is_file() and path.suffix != ".lock")

@@ -28,7 +28,7 @@ CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and 
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
 JOBS = ["recalibrate", "promote", "watch", "tune", "ensemble"]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
-# Parameters that have the name of a setting and are none
+# parameters that have the name of a setting but are not settings
 UPSTREAM_OF = {
     "corrupt": {"model"},
     "score": {"model"},
@@ -46,7 +46,7 @@ PLAIN = {"force": False, "device": "", "labels": "", "instead": False, "refit": 
 
 
 def text(value: Any) -> Any:
-    """A default as MLflow passes it on: lists and tables with commas, flags as true or false."""
+    """Return a default as MLflow passes it on: lists and tables with commas, flags as true or false."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def test_the_command_refuses_a_wrong_number() -> None:
 
 
 class Mlflow:
-    """`mlflow run CHECKOUT` from another folder, on the store of one small pipeline that it has run itself."""
+    """`mlflow run CHECKOUT`, started in another folder, on a store with one small pipeline that it has run."""
 
     def __init__(self, folder: Path) -> None:
         self.kgcal = Kgcal(folder)
@@ -171,7 +171,7 @@ class Mlflow:
         )
 
     def newest(self, entry: str) -> Run:
-        """The newest run that `mlflow run` opened for an entry point."""
+        """Return the newest run that `mlflow run` opened for an entry point."""
         runs = [run for run in all_runs(self.kgcal) if run.data.tags.get("mlflow.project.entryPoint") == entry]
         return max(runs, key=lambda run: run.info.start_time)
 
@@ -194,7 +194,9 @@ def test_the_run_that_main_opens_is_the_pipelines(mlflow: Mlflow) -> None:
 
 
 def test_the_parameters_are_what_was_trained(mlflow: Mlflow) -> None:
-    """MLflow records what it passes on: no default of a setting that a preset decides may be among it."""
+    """MLflow records the parameters that it passes on. So these must not contain defaults of settings that a preset can
+    choose.
+    """
     params = mlflow.newest("main").data.params
     assert (params["k"], params["loss"], params["epochs"]) == ("8", "self_adversarial", "2")
     assert params["training_strategy"] == "typed=0.5,uniform=0.5"

@@ -1,5 +1,7 @@
-"""A new stage is a file in tasks/stages and an entry in the table: its command, flow, deployment and entry point of
-MLproject follow. Here it is tests/pipeline/extensions/stages/histogram.py, in a copy of the code.
+"""A new stage is a file in tasks/stages and an entry in the table.
+
+Its command, flow, deployment and entry point of MLproject follow from these. The new stage is
+tests/pipeline/extensions/stages/histogram.py, in a copy of the code.
 """
 
 import json
@@ -33,7 +35,7 @@ class Extended:
     results: dict[str, Any]
 
     def python(self, *arguments: str) -> str:
-        """What Python prints in the copy of the code."""
+        """Run Python in the copy of the code, and return its output."""
         done = subprocess.run(
             [sys.executable, *arguments],
             capture_output=True,
@@ -71,7 +73,7 @@ def test_the_command_runs_the_stage_and_re_uses_it(extended: Extended) -> None:
     assert {len(row) for row in counts.values()} == {5}
     assert {sum(row) for row in counts.values()} == {run.data.metrics["triples"]}
 
-    again = extended.kgcal("histogram", "--buckets", "5")  # of `latest`, the pipeline that was run before
+    again = extended.kgcal("histogram", "--buckets", "5")  # of `latest`, the pipeline that ran before
     assert again.stdout == done.stdout, again.stderr
     assert "re-used" in again.stderr
 

@@ -1,4 +1,4 @@
-"""The options of the command line: what is not given is None, and what is given is read or refused."""
+"""The options of the command line: a missing option is None, and a given option is read or raises an error."""
 
 import inspect
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from kgcore.registries import LOSSES, MODELS
 
 
 def read(*words: str, train: Any = TrainGiven, calibrate: Any = CalibrateGiven) -> dict[str, Any]:
-    """What a command with the settings of training and calibration gets from the words."""
+    """Return what a command with the settings of training and calibration reads from the words."""
     found: list[dict[str, Any]] = []
     reader = typer.Typer()
     device = inspect.Parameter(

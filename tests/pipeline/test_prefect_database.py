@@ -1,4 +1,4 @@
-"""The SQLite database of the Prefect server of `kgcal up`: complete, or absent."""
+"""The SQLite database of the Prefect server of `kgcal up` is complete or absent."""
 
 import sqlite3
 import sys

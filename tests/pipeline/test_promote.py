@@ -1,4 +1,4 @@
-"""The gate on a real store: which challenger becomes the champion, and which one cannot be compared."""
+"""The gate on a real store: which challenger becomes the champion, and which challenger cannot be compared."""
 
 from pathlib import Path
 from typing import Any
@@ -20,29 +20,29 @@ pytestmark = pytest.mark.usefixtures("home")
 
 @pytest.fixture
 def client(home: Path) -> MlflowClient:
-    """MLflow's own client of the test's store."""
+    """Return MLflow's own client for the store of the test."""
     return MlflowClient(tracking_uri=f"sqlite:///{home}/mlflow.db")
 
 
 def trained(epochs: int, graph_seed: int = 0) -> PipelineSummary:
-    """The results of a small pipeline; the more epochs, the better its model."""
+    """Run a small pipeline and return its results; with more epochs, its model is better."""
     train = TrainGiven(k=16, epochs=epochs, batch_size=128)
     return pipeline.fn(prepare=PrepareGiven(size=300, graph_seed=graph_seed), train=train)
 
 
 def brier(results: PipelineSummary) -> float:
-    """The Brier score of the calibrator that is promoted."""
+    """Return the Brier score of the calibrator that is promoted."""
     return results.results.row("ground_truth", "platt").metrics["brier"]
 
 
 def decided(**options: Any) -> Decision:
-    """The only decision of the gate on the family graph."""
+    """Return the only decision of the gate on the family graph."""
     [decision] = promote.fn(dataset="family", **options)
     return decision
 
 
 def version_of(client: MlflowClient, alias: str) -> str:
-    """The number of the version that bears the alias."""
+    """Return the number of the version that has the alias."""
     return str(client.get_model_version_by_alias("kgcal-family", alias).version)
 
 
@@ -73,7 +73,7 @@ def test_the_champion_is_not_judged_against_itself() -> None:
     assert not again.passed
     assert again.run is None
     assert "is already the champion" in again.explanation
-    trained(epochs=16)  # the same once more
+    trained(epochs=16)  # the same comparison again
     assert decided().challenger == first.challenger == "models:/kgcal-family/1"
 
 

@@ -1,4 +1,4 @@
-"""`kgcal recalibrate`: new labels, a new base rate, and what is taken over from the run that is named."""
+"""`kgcal recalibrate`: new labels, a new base rate, and the settings that it takes from the given run."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SETTINGS = ("--calibration-strategy", "uniform", "--calibrators", "platt", "--bi
 class Labelled:
     """A pipeline, and its recalibration with new labels for another base rate.
 
-    options  those of the recalibration, but for the model
+    options  options of the recalibration, without the model
     """
 
     kgcal: Kgcal
@@ -29,13 +29,13 @@ class Labelled:
     stderr: str
 
     def run(self, results: dict[str, Any], stage: str) -> Run:
-        """The run of a stage."""
+        """Return the run of a stage."""
         return client_of(self.kgcal).get_run(results["runs"][stage])
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
-    """A pipeline and its results."""
+    """Run a pipeline. Return its `kgcal` and its results."""
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
     return kgcal, kgcal.results(*tiny_options(), *SETTINGS)
 
@@ -51,7 +51,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
 
 
 def new_labels(kgcal: Kgcal, folder: Path) -> Path:
-    """Wrong objects for forty validation subjects, as a file."""
+    """Write wrong objects for forty validation subjects to a file."""
     lines = (kgcal.home / "datasets" / "family-300-0" / "valid.txt").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
     wrong = [[s, p, rows[-i][2], "-1"] for i, (s, p, _, _) in enumerate(rows[:40], start=1)]
@@ -61,7 +61,7 @@ def new_labels(kgcal: Kgcal, folder: Path) -> Path:
 
 
 def recalibrated(kgcal: Kgcal, folder: Path, *options: str) -> tuple[dict[str, Any], str]:
-    """The results of `kgcal recalibrate`, which must succeed, and its standard error."""
+    """Run `kgcal recalibrate`, which must succeed. Return its results and its standard error."""
     target = folder / "recalibrated.json"
     done = kgcal("recalibrate", *options, "--json", str(target))
     assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ def recalibrated(kgcal: Kgcal, folder: Path, *options: str) -> tuple[dict[str, A
 
 
 def calibrators(kgcal: Kgcal, run_id: str) -> list[Any]:
-    """The calibrators of a calibrate run, in their order."""
+    """Return the calibrators of a calibrate run, in their order."""
     return [CALIBRATOR.read(model_folder(kgcal, model.model_id)) for model in models_of(kgcal, run_id)]
 
 

@@ -1,4 +1,4 @@
-"""The reproduction: the real command over small graphs in the place of the paper's data sets."""
+"""`kgcal reproduce` with small graphs instead of the paper's data sets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A small family graph under the names of wn11 and wn18rr, and trainings that take a second."""
+    """Replace wn11 and wn18rr by a small family graph, and shorten each training to a second."""
     family = small_family()
     kept = {name: DATASETS.get(name) for name in ("wn11", "wn18rr")}
     for name in kept:
@@ -41,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def kgcal(*arguments: str) -> tuple[int, str]:
-    """The exit code and output of a command, in this process."""
+    """Run a command in this process, and return its exit code and output."""
     result = CliRunner().invoke(commands.app, list(arguments))
     return result.exit_code, result.output
 
@@ -59,7 +59,7 @@ def test_the_grid_has_the_cells_of_the_papers_tables() -> None:
         "thresholds": 3,
         "reliability": 12,
     }
-    assert set(every["results"]) <= set(every["losses"])  # one run serves both
+    assert set(every["results"]) <= set(every["losses"])  # both tables use the same run
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which stages of `kgcal run` are re-used: in a second run, after another setting, a lost artifact, changed code."""
+"""Which stages `kgcal run` re-uses: in a second run, with another setting, a lost artifact or changed code."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.pipeline.conftest import STAGE_NAMES, Kgcal, client_of, copy_of_the_c
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
-    """A pipeline and its results."""
+    """Run a pipeline. Return its `kgcal` and its results."""
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
     return kgcal, kgcal.results(*tiny_options())
 

@@ -1,4 +1,4 @@
-"""`kgcal run` as a user runs it: the JSON of its results, the report, single stages, and data of one's own."""
+"""`kgcal run` as a user runs it: the JSON of its results, the report, single stages, and a data set of the user."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
-    """A pipeline and its results."""
+    """Run a pipeline. Return its `kgcal` and its results."""
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
     return kgcal, kgcal.results(*tiny_options())
 

@@ -1,4 +1,4 @@
-"""Models with inverse predicates and a cohort through the real pipeline: stored, drawn by, and ranked."""
+"""Models with inverse predicates and a cohort in the real pipeline: stored, ranked, and used to draw corruptions."""
 
 from pathlib import Path
 

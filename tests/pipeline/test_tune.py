@@ -1,4 +1,4 @@
-"""`kgcal tune` as a user runs it: what is printed, what MLflow holds, how a search is resumed, and mistakes."""
+"""`kgcal tune` as a user runs it: its output, what MLflow contains, how a search is resumed, and user errors."""
 
 import json
 import shlex
@@ -29,13 +29,13 @@ from tests.pipeline.searches import TINY, artifact, tune
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, str]:
-    """A search of three trials, and what it printed."""
+    """Run a search of three trials. Return its `kgcal` and its output."""
     kgcal = Kgcal(tmp_path_factory.mktemp("tune"))
     return kgcal, tune(kgcal, 3).stdout
 
 
 def search_of(kgcal: Kgcal) -> tuple[Run, list[Run]]:
-    """The first search, and its three trials."""
+    """Return the first search, and its three trials."""
     return runs_of(kgcal, "tune")[0], runs_of(kgcal, "trial")[:3]
 
 
@@ -134,7 +134,7 @@ def test_another_seed_is_another_search_and_force_begins_one_anew(first: tuple[K
 
 
 def test_the_test_split_is_not_part_of_a_search(tmp_path: Path) -> None:
-    """Two folders that differ in test.txt alone have one study, whose trials are not run again for the second."""
+    """Two folders that differ only in test.txt have one study. The second search does not run its trials again."""
     kgcal, folder = Kgcal(tmp_path), tmp_path / "mine"
     printed = []
     for test in (TEST, TEST[:50]):
@@ -190,7 +190,7 @@ def test_the_command_line_reads_the_settings_of_a_command_back(seed: int) -> Non
     reader = typer.Typer()
     reader.command()(command(run, {name: type(config) for name, config in configs.items()}, []))
     words = shlex.split(run_command(configs.values()))
-    assert words[:4] == ["kgcal", "run", "--preset", "none"]  # a preset would choose what is left open
+    assert words[:4] == ["kgcal", "run", "--preset", "none"]  # a preset would choose the missing settings
     done = CliRunner().invoke(reader, words[4:])
     assert done.exit_code == 0, done.output
     assert read == [configs]

@@ -1,4 +1,4 @@
-"""Searches and processes: one that is interrupted and resumed, and one that two processes share."""
+"""Searches and processes: an interrupted and resumed search, and a search that two processes share."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from tests.pipeline.searches import TINY, artifact, started, states
 
 
 def wait_for_second_trial(process: "subprocess.Popen[str]", kgcal: Kgcal) -> None:
-    """Wait until a trial is complete and another one runs, in the study and in MLflow."""
+    """Wait until one trial is complete and another trial runs, in the study and in MLflow."""
     deadline = time.monotonic() + 240
     while "COMPLETE" not in (now := states(kgcal)) or now[-1] != "RUNNING" or len(runs_of(kgcal, "trial")) < len(now):
         assert process.poll() is None
@@ -44,7 +44,7 @@ def test_an_interrupted_search_is_resumed_and_leaves_nothing_running(tmp_path: P
 
 
 def check_best_so_far(kgcal: Kgcal, printed: str) -> None:
-    """A search that Ctrl-C ended prints and logs the best trial so far."""
+    """Check that a search that Ctrl-C ended prints and logs the best trial so far."""
     assert "Interrupted: the same command resumes the search." in printed
     assert "\nkgcal run --preset none --size 300" in printed
     [search] = runs_of(kgcal, "tune")

@@ -1,4 +1,4 @@
-"""Upstream runs: the ways to name one, the models that a run adopts, and runs that do not belong together."""
+"""Upstream runs: the ways to name a run, the models that a run adopts, and runs that cannot be combined."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.pipeline.conftest import Kgcal, client_of, models_of, tags_of_run
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
-    """A pipeline and its results."""
+    """Run a pipeline. Return its `kgcal` and its results."""
     kgcal = Kgcal(tmp_path_factory.mktemp("first"))
     return kgcal, kgcal.results(*tiny_options(), "--calibrators", "platt")
 
@@ -47,7 +47,7 @@ def test_an_upstream_run_is_named_by_a_run_that_came_from_it_or_by_a_model(first
         model_id=calibrator.model_id,
     )
     client.set_registered_model_alias("mine", "best", made.version)
-    settings = {"calibrate": ("--calibrators", "platt")}  # as the pipeline's, so that the stage is re-used
+    settings = {"calibrate": ("--calibrators", "platt")}  # as in the pipeline, so that the stage is re-used
     for stage, option, named in (
         ("rank", "--model", f"models:/{base.model_id}"),
         ("rank", "--model", f"models:/{calibrator.model_id}"),

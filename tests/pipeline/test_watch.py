@@ -1,4 +1,4 @@
-"""The watch over a champion on a real store: what a look finds, and the recalibration that it leads to."""
+"""Looks (checks) at a champion on a real store: what a look finds, and the recalibration that follows."""
 
 import json
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ RECALIBRATE = WatchConfig(on_drift="recalibrate", alpha=0.02)
 
 @dataclass(frozen=True)
 class Champion:
-    """A champion, and a file of labels that it does not fit.
+    """A champion, and a file of labels that contradict its predictions.
 
-    results  of the pipeline that made it
+    results  results of the pipeline that made the champion
     labels   wrong triples, labelled true
     """
 
@@ -34,11 +34,11 @@ class Champion:
 
     @property
     def client(self) -> MlflowClient:
-        """MLflow's own client of the store."""
+        """Return MLflow's own client for the store."""
         return MlflowClient(tracking_uri=f"sqlite:///{self.home}/mlflow.db")
 
     def look(self, config: WatchConfig = WatchConfig()) -> WatchResult:
-        """Look at the champion on the labels."""
+        """Take a look at the champion on the labels."""
         return watch.fn(dataset="family", labels=str(self.labels), config=config)
 
 
@@ -56,7 +56,7 @@ def champion(home: Path) -> Champion:
 
 
 def wrong_triples(home: Path, count: int) -> Path:
-    """A file of training triples whose objects were exchanged, labelled true."""
+    """Write a file of training triples with exchanged objects, labelled true."""
     rows = pd.read_csv(home / "datasets/family-300-0/train.txt", sep="\t", header=None, dtype=str)
     picked = rows.sample(count, random_state=5)
     shuffled = picked[2].sample(frac=1, random_state=6).to_numpy()
@@ -106,7 +106,7 @@ def test_drift_leads_to_one_recalibration_of_the_champion(champion: Champion) ->
     made = {stage: tags_of(client.get_run(run_id)) for stage, run_id in manifest.items()}
     assert made["train"].adopted == champion.results.runs["train"]
     assert made["prepare"].labels == champion.labels.name
-    assert (made["corrupt"].config or {})["calibration_strategy"] == {"uniform": 1.0}  # as the champion was made
+    assert (made["corrupt"].config or {})["calibration_strategy"] == {"uniform": 1.0}  # the settings of the champion
     assert (made["calibrate"].config or {})["base_rate"] == 0.4
     assert tags_of(client.get_run(seen.run)).recalibrated == seen.recalibrated
     assert champion.look(RECALIBRATE).recalibrated == seen.recalibrated

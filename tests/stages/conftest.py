@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def module_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A KGCAL_HOME that the tests of a module share."""
+    """Create a KGCAL_HOME that the tests of a module share."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("home")
         patch.setenv("KGCAL_HOME", str(folder))

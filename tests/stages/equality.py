@@ -1,4 +1,4 @@
-"""Whether two objects hold the same values, arrays and tensors among them."""
+"""Compare the values of two objects, also of the arrays and tensors in them."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -9,7 +9,7 @@ import torch
 
 
 def assert_same(one: object, other: object, where: str = "") -> None:
-    """Raise AssertionError, with the place, where two objects differ in a type, a dtype or a value."""
+    """Raise AssertionError if two objects differ in a type, a dtype or a value. The message names the place."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         assert one.dtype == other.dtype, where
         assert torch.equal(one, other), where

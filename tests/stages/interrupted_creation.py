@@ -1,6 +1,6 @@
 """Kill processes while they create the MLflow store, and open the store again after each kill.
 
-`python -m tests.stages.interrupted_creation FOLDER` loads the imports once and forks for each store, so that a kill
+`python -m tests.stages.interrupted_creation FOLDER` does the imports once and forks for each store, so that a kill
 costs about a second. Ten processes are killed at moments spread over the whole creation, six while the database is
 written to the disk, and four after the file has its name. Prints one line of JSON: for each kill its moment, whether
 the process was still running, whether the database existed, and the next run's error ("" = none) and files.
@@ -21,7 +21,7 @@ from tasks.tracking.store import Store
 
 
 def fork_and_open(home: Path, log: Path) -> int:
-    """Open the home's store in a process of its own and create a run in it; return the process id."""
+    """Open the home's store in a new process and create a run in it; return the process id."""
     if child := os.fork():
         return child
     status = 1
@@ -46,7 +46,7 @@ def seconds_undisturbed(home: Path) -> float:
 
 
 def wait_for_file(home: Path, pattern: str) -> None:
-    """Return when the home has a file that matches the pattern."""
+    """Wait until the home has a file that matches the pattern."""
     end = time.monotonic() + 60
     while not any(home.glob(pattern)):
         assert time.monotonic() < end, f"no {pattern} after 60 seconds"

@@ -1,4 +1,4 @@
-"""Runs as the stages log them, without computing anything: for tests of what reads them."""
+"""Log runs as the stages do, without computing anything, for tests of code that reads runs."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,11 +8,11 @@ from tasks.tracking.store import Store
 
 
 class BrokenError(Exception):
-    """The error that ends a run which must fail."""
+    """The error that makes a run fail on purpose."""
 
 
 def log_stage(store: Store, tags: RunTags, metrics: Mapping[str, float] | None = None) -> str:
-    """Log a finished run of the stage that the tags name; returns its id."""
+    """Log a finished run of the stage that the tags name, and return its id."""
     with store.open_run(tags.stage or "", tags) as run_id:
         store.log_metrics(run_id, metrics or {})
     return run_id
@@ -29,7 +29,7 @@ def log_evaluation(
     corrupt: Mapping[str, object] | None = None,
     **train: object,
 ) -> str:
-    """Log a pipeline up to its evaluation; returns the id of the pipeline's run.
+    """Log a pipeline up to its evaluation, and return the id of the pipeline's run.
 
     briers     label of a calibrator -> its Brier score
     labelled   whether the test split has labelled negatives; if not, corruptions take their place
@@ -51,7 +51,7 @@ def log_evaluation(
 
 
 def _corrupted_by(strategy: str) -> dict[str, object]:
-    """The settings of corruptions by one strategy."""
+    """Return the settings of corruptions by one strategy."""
     return {
         "calibration_strategy": {strategy: 1.0},
         "calibration_sides": "both",
@@ -69,7 +69,7 @@ def _log_upstream(
     corrupt: Mapping[str, object],
     train: Mapping[str, object],
 ) -> dict[str, str]:
-    """Stage -> run id of what an evaluation comes from."""
+    """Log the stages before an evaluation, and return stage -> run id."""
     prepare = RunTags(config={"size": 300, "graph_seed": 0}, dataset=dataset, digest=f"digest of {dataset}")
     calibrate = {"base_rate": base_rate, "calibrators": ["platt", "isotonic"]}
     by_stage = {
@@ -91,13 +91,13 @@ def _log_upstream(
 def _log_measurement(
     store: Store, evaluation: str, label: str, brier: float, base_rate: float, params: Mapping[str, object]
 ) -> None:
-    """What an evaluation measured of one calibrator, or of a baseline."""
+    """Log what an evaluation measures of one calibrator or baseline."""
     negatives, _, calibrator = label.rpartition(".")
     with store.open_run(label, RunTags(stage="measurement", parent=evaluation)) as run_id:
         own = 0.49 if negatives == "ground_truth" else base_rate
         named = {"calibrator": calibrator, "negatives": negatives or "none", "base_rate": own}
         store.log_params(run_id, named | params)
         metrics = {"brier": brier, "log_loss": 2 * brier, "ece": brier / 2, "accuracy": 1 - brier}
-        if params["model"] == "transe":  # the others stand for runs of a version that knew no further metrics
+        if params["model"] == "transe":  # other models: as runs of a version without these metrics
             metrics |= {"smooth_ece": brier**2, "auroc": 1 - brier / 2}
         store.log_metrics(run_id, metrics, dataset=DatasetId(str(params["dataset"]), "digest"))

@@ -16,12 +16,12 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.stages.logged import log_evaluation
 
-pytestmark = pytest.mark.filterwarnings("error::UserWarning")  # nothing but the table reaches the terminal
+pytestmark = pytest.mark.filterwarnings("error::UserWarning")  # only the table appears in the terminal
 
 
 @pytest.fixture(scope="module")
 def runs(module_home: Path) -> dict[str, str]:
-    """A store with evaluations on three data sets: name -> run id of the pipeline."""
+    """Create a store with evaluations on three data sets, and return name -> run id of the pipeline."""
     with pytest.raises(InputError, match=r"there is no finished evaluation in sqlite:.*: run `kgcal run` first"):
         comparison()
     store = open_store()
@@ -41,7 +41,7 @@ def runs(module_home: Path) -> dict[str, str]:
 
 
 def printed(metric: str, width: int, top: int = 0, **wanted: Any) -> str:
-    """What a terminal of that width shows."""
+    """Return the output in a terminal of that width."""
     file = io.StringIO()
     show_comparison(Console(file=file, width=width, highlight=False), comparison(metric, **wanted), metric, top)
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""The MLflow store's SQLite file: complete or absent, whenever the process that creates it is killed."""
+"""The SQLite file of the MLflow store is complete or absent, whenever the process that creates it is killed."""
 
 import json
 import logging
@@ -35,14 +35,14 @@ def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: 
 
 @pytest.fixture(scope="module")
 def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database as `create_database` makes it."""
+    """Create a database with `create_database`, and return its path."""
     path = tmp_path_factory.mktemp("created") / "mlflow.db"
     create_database(f"sqlite:///{path}")
     return path
 
 
 def changed(path: Path, *statements: str, minutes_ago: float = 1) -> None:
-    """Execute the statements on a database that was last written some minutes ago."""
+    """Execute the statements on a database whose last change is some minutes ago."""
     with closing(sqlite3.connect(path)) as database, database:
         for statement in statements:
             database.execute(statement)

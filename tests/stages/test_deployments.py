@@ -1,4 +1,4 @@
-"""What is made from the table of stages: a flow for each, and its deployment."""
+"""The flows and deployments that are made from the table of stages: one for each stage."""
 
 import inspect
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""The variables of MLflow that kgcal sets are there when MLflow is imported, whichever module imports it first."""
+"""The MLflow variables of kgcal are set before MLflow is imported, whichever module imports it first."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ import {module}
 
 
 def at_import(module: str, **variables: str) -> list[str]:
-    """What MLFLOW_DISABLE_TELEMETRY is when the import of a module, in a new process, imports MLflow."""
+    """Return MLFLOW_DISABLE_TELEMETRY at the moment when a new process imports the module, which imports MLflow."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")} | variables
     command = [sys.executable, "-c", SCRIPT.format(module=module)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

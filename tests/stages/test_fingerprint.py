@@ -41,7 +41,7 @@ def test_a_module_beside_the_package_is_part_of_the_fingerprint(
     elsewhere.write_text("import kgcore.models\n")
     monkeypatch.setattr(kgcore.models, "__path__", [*kgcore.models.__path__, str(plugin.parent)])
     monkeypatch.syspath_prepend(str(tmp_path))
-    names = (("kgcore.models.a_model", plugin), ("a_lab", elsewhere))  # neither is loaded
+    names = (("kgcore.models.a_model", plugin), ("a_lab", elsewhere))  # neither module is imported
     before = [code_fingerprint([name]) for name, _ in names]
     assert "kgcore.ranking" in closure(["kgcore.models.a_model"])
     for _, path in names:

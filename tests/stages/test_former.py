@@ -25,7 +25,7 @@ CORRUPT = {
 
 
 def read(stage: str, settings: dict[str, Any]) -> RunRecord:
-    """A run of that stage with settings that an earlier version has recorded."""
+    """Create a run of that stage with settings in an earlier format, and return it as the store reads it."""
     store = open_store()
     tags = RunTags(stage=stage, config=settings).to_mlflow()
     client = MlflowClient(tracking_uri=store.uri)

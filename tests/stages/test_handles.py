@@ -1,4 +1,4 @@
-"""Every typed handle of an artifact: what a stage has saved is what a later stage loads from the store."""
+"""Every typed handle of an artifact: a later stage loads from the store what a stage has saved."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ PARTS = {"GRAPH_WITHOUT_TEST", "PREDICATES"}  # they are written with the graph
 
 
 class Saved:
-    """What the stages and jobs have saved, newest last, and the runs that have it.
+    """The objects that stages and jobs have saved, newest last, and the runs that contain them.
 
     values  handle -> the object that was saved last
     models  handle -> LoggedModel -> the object that was logged
@@ -45,7 +45,7 @@ class Saved:
 
 
 def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
-    """Note what is saved from here on."""
+    """Record every object that is saved from now on."""
     log_model = StageRun.log_model
 
     def logged(run: StageRun, files: ModelFiles[Any], value: Any, *arguments: Any, **tags: Any) -> str:
@@ -61,7 +61,7 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
 
 @pytest.fixture(scope="module")
 def saved(module_home: Path) -> Saved:
-    """Two small pipelines, their ensemble and a search: everything that is ever saved."""
+    """Run two small pipelines, their ensemble and a search, which together save every kind of artifact."""
     found = Saved()
     prepare, tiny = PrepareGiven(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
@@ -123,7 +123,7 @@ def test_a_part_cannot_be_saved_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_difference_between_objects_is_found() -> None:
-    """The comparison that this file relies on can fail."""
+    """The comparison that the other tests use can fail."""
     for one, other in (
         (np.zeros(2), np.zeros(2, dtype=np.float32)),
         ({"a": np.zeros(2)}, {"a": np.array([0.0, 1e-300])}),

@@ -1,4 +1,4 @@
-"""Places outside the home: the message about an unusable address, which never shows a password."""
+"""Places outside the home: the message about an unusable address never shows a password."""
 
 import pytest
 

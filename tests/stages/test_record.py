@@ -1,4 +1,4 @@
-"""How a run is spelt in MLflow: the one test that knows the names of the tags."""
+"""The names of the tags of a run in MLflow. No other test knows these names."""
 
 import ast
 from dataclasses import fields
@@ -15,7 +15,7 @@ from tasks.tracking.store import open_store
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
-# field -> a value, and the tags that it is in MLflow
+# field -> a value, and the tags that hold it in MLflow
 SPELT: dict[str, tuple[Any, dict[str, str]]] = {
     "stage": ("train", {"kgcal.stage": "train"}),
     "key": ("0af1", {"kgcal.key": "0af1"}),

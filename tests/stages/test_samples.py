@@ -1,4 +1,4 @@
-"""Test samples of corruptions that a model drew: each model's sample is judged apart from the others."""
+"""Test samples of corruptions that a model drew: results on the samples of two models are never compared."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.folders import write_folder
 
 
 def run(folder: Path, strategy: str, model: str, epochs: int) -> PipelineSummary:
-    """The results of a pipeline whose test negatives are corruptions, a fifth of them drawn by the model."""
+    """Run a pipeline whose test negatives are corruptions, a fifth of them drawn by the model. Return its results."""
     return pipeline.fn(
         prepare=PrepareGiven(dataset=str(folder)),
         train=TrainGiven(model=model, k=8, epochs=epochs, batch_size=128),
@@ -28,7 +28,7 @@ def run(folder: Path, strategy: str, model: str, epochs: int) -> PipelineSummary
 def test_samples_that_two_models_drew_are_neither_ranked_nor_judged_together(
     home: Path, strategy: str, dataset: str
 ) -> None:
-    """The folders have names with every character that MLflow refuses in some place."""
+    """The names of the folders contain every character that some part of MLflow rejects."""
     folder = write_folder(home / dataset)
     older, newer = run(folder, strategy, "transe", epochs=60), run(folder, strategy, "distmult", epochs=1)
 
@@ -44,7 +44,7 @@ def test_samples_that_two_models_drew_are_neither_ranked_nor_judged_together(
         for train, model in trained_by.items()
     }
     best = fitted.groupby("model")["brier"].min()
-    assert best["transe"] < best["distmult"]  # one ranking of all rows would choose the older model
+    assert best["transe"] < best["distmult"]  # a ranking of all rows together would choose the older model
 
     decision = promote_best(dataset, None, GateConfig())
     assert f"drawn by the model of {newer.runs['train'][:8]}" in decision.explanation

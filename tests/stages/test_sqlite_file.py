@@ -1,4 +1,4 @@
-"""New SQLite files: complete under their name, or absent."""
+"""A new SQLite file is complete under its name, or absent."""
 
 import sqlite3
 import subprocess

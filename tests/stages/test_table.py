@@ -1,4 +1,4 @@
-"""The table of stages, and what a stage is."""
+"""The table of stages, and the properties of a stage."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def prepared(home: object) -> StageRef:
 
 
 def no_run_but(ref: StageRef) -> bool:
-    """Whether the store has that run alone."""
+    """Return whether the store contains only that run."""
     return [run.run_id for run in open_store().find(RunTags(), newest=10, status=None)] == [ref.run_id]
 
 

@@ -11,7 +11,7 @@ from tasks.tracking import ui
 
 @pytest.fixture
 def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an installation's commands, with `kgcal` in it."""
+    """Create the folder of an installation's commands, with `kgcal` in it."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "kgcal").touch(mode=0o755)

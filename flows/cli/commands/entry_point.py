@@ -1,4 +1,4 @@
-"""The hidden command that the entry points of MLproject call."""
+"""The hidden command `kgcal project`, which the entry points of MLproject call."""
 
 from typing import Annotated
 
@@ -10,15 +10,15 @@ from kgcore.errors import InputError
 
 
 def add_entry_point(app: typer.Typer) -> None:
-    """Add `project ENTRY --name value ...`, which runs the command of an entry point with these values."""
+    """Add `project ENTRY --name value ...`, which runs the `kgcal` command of the entry point with these values."""
 
     def project(entry: str, values: Annotated[list[str], typer.Argument()] = []) -> None:  # noqa: B006
-        """Run the command of an entry point of MLproject: `--name value` for each of its parameters."""
+        """Run the `kgcal` command of an entry point of MLproject, with `--name value` for each parameter."""
         try:
             arguments = translated(app, entry, values)
         except InputError as error:
             fail(str(error))
         app(arguments, prog_name="kgcal")
 
-    # the values may look like options of this command: they are passed on as they are
+    # pass the values on unchanged, although they look like options of this command
     app.command("project", hidden=True, context_settings={"allow_interspersed_args": False})(project)

@@ -1,4 +1,4 @@
-"""How a flow becomes a command: its options, its help, and calling it with Prefect or without."""
+"""Make a command from a flow: its options, its help, and the call of the flow with or without Prefect."""
 
 import copy
 import inspect
@@ -20,8 +20,8 @@ from tasks.workspace.network import answers
 FORCE = Annotated[bool, typer.Option("--force", help="run even if a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
 JSON = Annotated[Path | None, typer.Option("--json", help="also write the results to this file")]
-# Parameters of the flows that are not settings, by name or by FLOW.NAME; their help is in the docstring of the flow.
-# All others are options that take a text.
+# Flow parameters that are not settings, by NAME or by FLOW.NAME. Their help comes from the docstring of the flow.
+# A parameter that is not listed here becomes an option that takes text.
 PLAIN: Mapping[str, Any] = {
     "force": FORCE,
     "device": DEVICE,
@@ -37,9 +37,10 @@ PRESET_NOTE = "The defaults below apply only where the preset sets no value."
 def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:
     """Call a flow, and return its result.
 
-    With PREFECT_API_URL, or a server of `kgcal up`, it is a Prefect flow run there, whose parameters are the given
-    settings only. Without a server, the function is called directly; if `direct` is false, Prefect starts a temporary
-    server. Raises InputError if the server that PREFECT_API_URL names does not answer.
+    If PREFECT_API_URL is set, or a server of `kgcal up` runs, the call becomes a Prefect flow run on that server. The
+    parameters of this run are only the settings that the user gave. Without a server, the function is called directly;
+    if `direct` is false, Prefect starts a temporary server. Raises InputError if the server that PREFECT_API_URL names
+    does not answer.
     """
     named = PREFECT_API_URL.value()
     url = named or local_api()
@@ -55,7 +56,7 @@ def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> 
 
 
 def extra_parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    """A parameter of a command that its flow does not have."""
+    """Return a parameter that the command has and its flow does not have."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -66,11 +67,11 @@ def add_flow_command(
     extra: Sequence[inspect.Parameter] = (),
     title: str = "",
 ) -> None:
-    """Add the command of a flow: its options come from the parameters of the flow, all help from its docstring.
+    """Add the command of a flow. The parameters of the flow become options; its docstring gives their help.
 
     run    does the work of the command; it takes the parameters of the flow and the extra ones by name
     extra  parameters of the command that the flow does not have
-    title  name of the command, if it is not that of the flow
+    title  name of the command; if empty, the name of the flow
     """
     settings: dict[str, Settings] = {}
     others = list(extra)
@@ -92,7 +93,7 @@ def add_flow_command(
 
 
 def _with_help(annotation: Any, text: str) -> Any:
-    """The annotation of an option with this help."""
+    """Return the annotation of an option with `text` as its help."""
     kind, option = get_args(annotation)
     option = copy.copy(option)
     option.help = " ".join(text.split())

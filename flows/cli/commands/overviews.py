@@ -1,4 +1,4 @@
-"""`kgcal compare` and `kgcal datasets`."""
+"""The commands `kgcal compare` and `kgcal datasets`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +45,8 @@ def datasets() -> None:
         size = "any --size; " if entry.generated else f"{', '.join(known)}; " if known else ""
         console.print(f"[bold]{entry.name:<10}[/] {entry.title}", soft_wrap=True)
         console.print(
-            f"{'':<10} {size}{'here: ' + ', '.join(entry.here) if entry.here else 'not here yet'}", soft_wrap=True
+            f"{'':<10} {size}{'on this machine: ' + ', '.join(entry.here) if entry.here else 'not on this machine'}",
+            soft_wrap=True,
         )
 
 

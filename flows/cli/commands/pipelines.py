@@ -1,4 +1,4 @@
-"""`kgcal run` and `kgcal recalibrate`."""
+"""The commands `kgcal run` and `kgcal recalibrate`."""
 
 import json
 from collections.abc import Callable
@@ -21,14 +21,16 @@ RUN = Annotated[str, typer.Argument(metavar="RUN", help="run to recalibrate, ins
 
 
 def pipeline_runner(function: "Flow[..., PipelineSummary]") -> Callable[..., None]:
-    """The command of a pipeline: run it and show its results."""
+    """Return the work of a pipeline command: run the pipeline and show its results."""
 
     def call(json_path: Path | None, run: str = "", **arguments: Any) -> None:
         if json_path is not None:
             check_target(json_path)
         if run:
             if arguments["model"] != LATEST:
-                raise InputError(f"the run to recalibrate is named twice: {run} and --model {arguments['model']}")
+                raise InputError(
+                    f"the run to recalibrate is named twice, {run} and --model {arguments['model']}: give one"
+                )
             arguments["model"] = run
         summary: PipelineSummary = start(function, **arguments)
         if json_path is not None:

@@ -1,4 +1,4 @@
-"""`kgcal reproduce`."""
+"""The command `kgcal reproduce`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,21 +19,22 @@ def reproduce_paper(
     tables: Annotated[list[str], typer.Argument(metavar="TABLES", help=f"all, or some of {', '.join(TABLES)}")],
     dataset: Annotated[list[str], typer.Option(help="data set of the paper; repeat the option for several")] = [],  # noqa: B006
     preset: Annotated[
-        str, typer.Option(help="how to train the models: default, best, or paper (its protocol)")
+        str, typer.Option(help="preset for training: default, best, or paper (the paper's protocol)")
     ] = "default",
     runner: Annotated[
-        str | None, typer.Option(help="task runner of the cells: threads, threads:N, dask or dask://HOST:PORT")
+        str | None,
+        typer.Option(help="Prefect task runner for the pipelines: threads, threads:N, dask or dask://HOST:PORT"),
     ] = None,
-    csv: Annotated[Path | None, typer.Option(help="also write the figures to this file, as one tidy table")] = None,
+    csv: Annotated[Path | None, typer.Option(help="also write all compared values to this file, as one table")] = None,
     force: FORCE = False,
     device: DEVICE = "auto",
 ) -> None:
-    """Compare our figures with the paper's tables; run the cells that are missing."""
+    """Compare our results with the paper's tables; run the pipelines that are missing."""
     if csv is not None:
         check_target(csv, "--csv")
     grid(tuple(tables), tuple(dataset), preset)
     task_runner(runner or THREADS)
-    # a runner that is named is one of Prefect's: it needs a server, a temporary one if no other is there
+    # --runner needs a Prefect server: without one, `start` lets Prefect start a temporary server
     made: Reproduction = start(
         reproduce,
         direct=runner is None,

@@ -1,4 +1,4 @@
-"""`kgcal tune` and `kgcal ensemble`: better models from a search, or from several models."""
+"""The commands `kgcal tune` and `kgcal ensemble`."""
 
 import signal
 from typing import Any
@@ -14,7 +14,10 @@ from flows.tune import tune
 
 
 def run_tune(**arguments: Any) -> None:
-    """Search for settings. An interrupted search shows its best result so far and the exit code of an interrupt."""
+    """Search for settings, and show the result.
+
+    After an interrupt, the search shows its best result so far, and the command exits with 128 + SIGINT.
+    """
     found = start(tune, **arguments)
     show_tuning(console, found)
     if found.interrupted:
@@ -22,7 +25,7 @@ def run_tune(**arguments: Any) -> None:
 
 
 def run_ensemble(**arguments: Any) -> None:
-    """Show the ensembles and their members."""
+    """Build ensembles, and show them with their members."""
     show_ensemble(console, start(ensemble, **arguments))
 
 

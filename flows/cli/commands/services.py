@@ -1,4 +1,4 @@
-"""`kgcal ui`, and `kgcal up`, `down` and `status`."""
+"""The commands `kgcal ui`, `kgcal up`, `kgcal down` and `kgcal status`."""
 
 from typing import Annotated
 

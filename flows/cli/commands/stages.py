@@ -11,7 +11,7 @@ from flows.stages import STAGE_FLOWS
 
 
 def stage_runner(function: "Flow[..., Any]") -> Callable[..., None]:
-    """The command of a single stage: run it and print its MLflow run id."""
+    """Return the work of a stage command: run the stage and print its MLflow run id."""
 
     def call(**arguments: Any) -> None:
         print(start(function, **arguments))
@@ -20,6 +20,6 @@ def stage_runner(function: "Flow[..., Any]") -> Callable[..., None]:
 
 
 def add_stages(app: typer.Typer) -> None:
-    """Add the stages in their order."""
+    """Add a command for each stage, in the order of the pipeline."""
     for function in STAGE_FLOWS:
         add_flow_command(app, function, stage_runner(function))

@@ -1,4 +1,4 @@
-"""`kgcal promote` and `kgcal watch`."""
+"""The commands `kgcal promote` and `kgcal watch`."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from flows.watch import watch
 
 
 def run_promote(**arguments: Any) -> None:
-    """Run the gate and print each decision with its reason."""
+    """Compare challengers with champions, and print each decision with its reason."""
     for decision in start(promote, **arguments):
         console.print(decision.explanation)
 

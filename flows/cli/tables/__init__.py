@@ -1,1 +1,1 @@
-"""Results as terminal tables, one module per command. Tables for pages and the Prefect UI are in kgcore/report/."""
+"""Results as tables in the terminal, one module per command. Tables for pages and Prefect are in kgcore/report/."""

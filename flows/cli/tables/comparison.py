@@ -1,4 +1,4 @@
-"""The comparison in the terminal: a table for each test sample, with the columns that fit into the width."""
+"""The terminal tables of `kgcal compare`: one per test sample, with the columns that fit into the terminal's width."""
 
 import pandas as pd
 from rich.console import Console
@@ -25,24 +25,27 @@ HEADERS = {  # in the order of the columns
     "accuracy": "accuracy",
     **{
         name: title(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER_METRICS
-    },  # only the metric that rows are compared by
+    },  # a table shows one of these columns only if its rows are sorted by this metric
     "mrr": "MRR",
     "differs": "differs in",
     "when": "when",
     "run": "run",
 }
-# In a narrow terminal, the table drops `when` first. Then it drops these columns if all rows agree; a line below the
-# table shows their values.
+# In a narrow terminal, the table drops `when` first. Then it drops each of these columns whose value is the same in all
+# rows; a line below the table shows these values.
 DROPPED_IF_CONSTANT = ("training_strategy", "calibration_strategy", "base_rate", "k", "loss", "negatives")
 SHORTEN_RUNS = "shorten the run ids"
 # Finally it drops these columns in this order, until the table fits with cells that wrap at spaces. It never drops the
-# metric that rows are compared by.
+# metric that the rows are sorted by.
 DROPPED = (SHORTEN_RUNS, "mrr", "run", "accuracy", "log_loss", "ece", "brier", *DROPPED_IF_CONSTANT, "differs")
 SHORT_RUN = 8  # characters of a shortened run id
 
 
 def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int) -> None:
-    """Print a table for each test sample of `tasks.jobs.compare.comparison`: its `top` best rows (0 = all)."""
+    """Print one table per test sample of the frame that `tasks.jobs.compare.comparison` returns.
+
+    top  number of rows in each table, the best ones; 0 = all
+    """
     for _, sample in frame.groupby(TEST_SAMPLE, sort=False):
         _show_sample(console, _sample_title(frame, sample), sample, metric, top)
     pages = {dataset: best_runs_page(dataset) for dataset in dict.fromkeys(frame["dataset"])}
@@ -54,7 +57,7 @@ def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int
 
 
 def _show_sample(console: Console, heading: str, sample: pd.DataFrame, metric: str, top: int) -> None:
-    """Print the table of a test sample, and the figures of the best row and without calibration."""
+    """Print the table of a test sample, then the best value without calibration and the run of the first row."""
     fitted = sample[sample["negatives"] != "none"]
     count = f"{len(fitted)} calibrator{'' if len(fitted) == 1 else 's'}"
     console.print(f"[bold]{escape(heading)}[/]: {count}, best {_metric_title(metric)} first")
@@ -106,7 +109,11 @@ def _columns(names: list[str]) -> dict[str, Column]:
 
 
 def _sample_title(frame: pd.DataFrame, sample: pd.DataFrame) -> str:
-    """Return the data set; the size, seed and digest if it has several graphs; the test negatives if unlabelled."""
+    """Return the heading of a test sample.
+
+    It names the data set. If the data set has several graphs, the size, the seed and the digest follow. If the test
+    negatives are corruptions, their strategy follows.
+    """
     first = sample.iloc[0]
     graphs = frame[frame["dataset"] == first["dataset"]]
     parts = [first["dataset"]]

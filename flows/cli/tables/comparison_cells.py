@@ -1,4 +1,4 @@
-"""The cells of the comparison's tables: texts by column."""
+"""The cells of the tables of `kgcal compare`: for each column, a text per row."""
 
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ LABELS = ["model", "loss", "k", "training_strategy", "calibration_strategy", "ne
 
 
 def cells_of(shown: pd.DataFrame, fitted: pd.DataFrame) -> Cells:
-    """Return the cells of the shown rows. A star marks the best value of all fitted rows, shown or not."""
+    """Return the cells of the rows in `shown`. A star marks the best value of all rows in `fitted`, shown or not."""
     cells = {name: shown[name].astype(object).fillna("").astype(str).tolist() for name in (*LABELS, "run")}
     for name in ("negatives", "calibrator"):
         cells[name] = [text.replace("_", " ") for text in cells[name]]
@@ -30,7 +30,7 @@ def best_value(values: "pd.Series[float]", metric: str) -> float:
 
 
 def _differences(fitted: pd.DataFrame) -> "pd.Series[str]":
-    """Return the settings in which rows with equal labels differ; "" for the other rows."""
+    """Return the settings in which a row differs from rows with the same labels; "" if it differs in none."""
     settings = [name for name in setting_columns(fitted) if not name.startswith("prepare.")]
     texts = pd.Series("", index=fitted.index)
     for _, alike in fitted.groupby(LABELS, dropna=False):
@@ -41,5 +41,5 @@ def _differences(fitted: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _settings_text(row: "pd.Series[str]") -> str:
-    """Return the settings of a row as NAME=VALUE, without their stages."""
+    """Return the settings of a row as NAME=VALUE, without the stage in front of each name."""
     return " ".join(f"{str(name).partition('.')[2]}={value}" for name, value in row.astype(object).dropna().items())

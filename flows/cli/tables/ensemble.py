@@ -11,7 +11,10 @@ from tasks.tracking.ui import ui_command
 
 
 def show_ensemble(console: Console, summary: EnsembleSummary) -> None:
-    """Print members and ensembles, with a star at each column's best value, and how disagreement relates to error."""
+    """Print the metrics of members and ensembles, and how the disagreement of members relates to their error.
+
+    A star marks the best value of each column.
+    """
     for negatives in summary.results.negatives:
         console.print(f"[bold]{summary.dataset}[/]: {len(summary.members)} models, {words(negatives)} negatives")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))

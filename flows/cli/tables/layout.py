@@ -1,4 +1,4 @@
-"""Tables that fit into the terminal: a cell wraps at spaces only, never inside a word or a number."""
+"""Tables that fit into the terminal. A cell wraps only at spaces, never inside a word or a number."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ GAP, NARROW_GAP = 2, 1  # spaces between two columns; NARROW_GAP if the table do
 class Column:
     """A column of a table.
 
-    title    its header, with line breaks where it should wrap
-    numbers  whether it aligns on the right and never wraps
+    title    its header; a line break shows where the header wraps
+    numbers  whether the cells are aligned on the right and never wrap
     """
 
     title: str
     numbers: bool = False
 
     def widest(self, texts: Sequence[str]) -> int:
-        """Return its width in characters if no cell wraps."""
+        """Return the width of the column in characters if no cell wraps."""
         return max(map(cell_len, [*self.title.split("\n"), *texts]))
 
     def narrowest(self, texts: Sequence[str]) -> int:
-        """Return its width in characters if every cell wraps at each of its spaces."""
+        """Return the width of the column in characters if every cell wraps at each of its spaces."""
         words = self.title.split() + [word for text in texts for word in ([text] if self.numbers else text.split())]
         return max(map(cell_len, words), default=0)
 
@@ -44,11 +44,11 @@ def least_width(columns: Mapping[str, Column], cells: Cells) -> int:
 
 
 def fitted_table(columns: Mapping[str, Column], cells: Cells, width: int, marked: Collection[str] = ()) -> Table:
-    """Return the table in at most `width` characters, or in its least width if that is larger.
+    """Return the table with at most `width` characters per line, or with its least width if that is larger.
 
     The widest columns wrap first.
 
-    marked  columns whose cells that end with a star are highlighted
+    marked  columns in which cells that end with a star are highlighted
     """
     widths = {name: column.widest(cells[name]) for name, column in columns.items()}
     least = {name: column.narrowest(cells[name]) for name, column in columns.items()}

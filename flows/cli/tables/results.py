@@ -12,7 +12,7 @@ from tasks.tracking.ui import ui_command
 
 
 def show_results(console: Console, summary: PipelineSummary) -> None:
-    """Print the table of results, the notes, the ranks, the re-used stages, and the places of report and runs."""
+    """Print the table of results, the notes, the ranks, the re-used stages, the report's path and MLflow's command."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("negatives", "calibrator"):
         table.add_column(name)
@@ -44,13 +44,13 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
 
 
 def _show_best(console: Console, results: Results) -> None:
-    """Print the leading metrics of the calibrator with the best Brier score, with their intervals."""
+    """Print the main metrics of the calibrator with the best Brier score, with their confidence intervals."""
     row = results.best_fitted()
     if row is None:
         return
     texts = []
     for name in (name for name in leading() if name in row.metrics):
-        # the interval of smooth ECE shows its variation and may miss the true value (docs/decisions/0006-metrics.md)
+        # no interval for smooth ECE: it can miss the true value (docs/decisions/0006-metrics.md)
         ends = row.intervals.get(name) if name != "smooth_ece" else None
         texts.append(f"{title(name)} {row.metrics[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
     console.print(escape(f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)))

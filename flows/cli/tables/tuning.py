@@ -1,4 +1,4 @@
-"""The trials of a search in the terminal."""
+"""The terminal table of a search: its best trials and its best settings."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,7 @@ from tasks.tracking.labels import shares_text
 from tasks.tracking.ui import ui_command
 
 MOST_ROWS = 10
-# searched setting -> its columns: header -> the text of a cell
+# searched setting -> its columns: header -> function that returns the text of a cell
 COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
     "learning_rate": {"learning\nrate": lambda config: f"{config.learning_rate:g}"},
     "regulariser": {

@@ -1,4 +1,4 @@
-"""A look at a champion, in the terminal."""
+"""The terminal output of `kgcal watch`: the result of one look (check) at a champion."""
 
 from rich.console import Console
 
@@ -7,7 +7,7 @@ from tasks.jobs.watch import WatchResult
 
 
 def show_look(console: Console, seen: WatchResult) -> None:
-    """Print the figures and findings of a look at a champion."""
+    """Print the metrics and findings of one look at a champion."""
     figures = seen.metrics
     console.print(f"look {seen.number} at {seen.model}: {figures['triples']:,.0f} newly labelled triples")
     for name in (name for name in headline() if name in figures):

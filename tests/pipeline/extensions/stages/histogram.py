@@ -17,7 +17,7 @@ from tasks.tracking.handles import Artifact
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramConfig(Config):
-    """How fine the histogram is."""
+    """Settings of the histogram."""
 
     stage: ClassVar[str] = "histogram"
 
