@@ -59,7 +59,7 @@ class KnowledgeGraph:
 
     @cached_property
     def known(self) -> "TripleIndex":
-        """The facts that a fit may use: the positives of train and valid, and `other_facts`. Those of test are left out."""
+        """The facts that a fit may use: the positives of train and valid, and `other_facts`. Test is left out."""
         return self.index(self.train.positives, self.valid.positives, self.other_facts)
 
     @cached_property

@@ -53,7 +53,7 @@ class Registry(Generic[T]):
         return component
 
     def remove(self, name: str) -> None:
-        """Remove a component, so that its name can be registered again. Raises KeyError if nothing has registered it."""
+        """Remove a component, so that its name can be registered again. Raises KeyError if nothing registered it."""
         del self._components[name]
 
     def without(self, names: Collection[str]) -> "Registry[T]":
