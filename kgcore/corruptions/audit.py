@@ -17,8 +17,8 @@ def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, flo
                           share of true corruptions. The shares are only reported: no fit and no filter uses them
     equal_to_source       share that are equal to the positive that they were made from: a value above 0 is an error
     on_subject            share that replace the subject
-    outside_range         share whose new entity never occurs in training on that side of the predicate. They are easy to
-                          distinguish from facts. Labelled negatives of a curated data set are rarely of this kind
+    outside_range         share whose new entity never occurs in training on that side of the predicate. They are easy
+                          to distinguish from facts. Labelled negatives of a curated data set are rarely of this kind
     """
     positives: Split = getattr(graph, split)
     source, triples, every = positives.positives[made.source], made.triples, max(1, len(made.triples))

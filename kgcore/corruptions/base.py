@@ -25,7 +25,7 @@ SUBJECT, OBJECT = 0, 2
 class Strategy(ABC):
     """A way to draw the entities that replace a subject or an object. It uses only the training split of the graph.
 
-    by_predicate  whether a draw depends on the predicate; if so, positives that share corruptions have the same predicate
+    by_predicate  whether a draw depends on the predicate; if so, positives that share corruptions have one predicate
     by_model      whether a draw depends on a model; if so, `see` must be called before the first draw
     tables        name -> table that the strategy learns during training. Every checkpoint contains the tables; most
                   strategies have none

@@ -14,7 +14,7 @@ class Batch(Strategy):
     """A strategy whose candidates are the subjects and objects of the triples that are corrupted in the same draw.
 
     All candidates except the triple's own entity have equal probability. If there is no other candidate, the draw is
-    uniform over all entities. In training, the triples of a draw are the first positives of a step's chunks. In
+    uniform over all other entities. In training, the triples of a draw are the first positives of a step's chunks. In
     calibration, they are the validation positives, so that an entity without a validation triple is never drawn. The
     published code of the paper draws this way for synthetic isotonic calibration
     (docs/decisions/0001-paper-and-code.md).

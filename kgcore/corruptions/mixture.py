@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Mixture(Strategy):
     """A combination of strategies. Each strategy draws its share of the entities for every triple.
 
-    `draw` rounds share x `count` up or down at random, so that its expected value is exact. The numbers are the same for
-    all triples of a draw. `draw_one` chooses a strategy at random for each triple.
+    `draw` rounds share x `count` up or down at random, so that its expected value is exact. The numbers are the same
+    for all triples of a draw. `draw_one` chooses a strategy at random for each triple.
     """
 
     def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:

@@ -46,7 +46,7 @@ class Relational(Strategy):
         return entities
 
     def _offer(self, triples: Triples, column: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
-        """Draw an entity of another predicate for each triple. Return the entities (n,) and a mask (n,) of valid ones."""
+        """Draw an entity of another predicate for each triple. Return entities (n,) and a mask (n,) of valid ones."""
         seen, predicates = self._seen[column], triples[:, 1]
         first, beyond = (np.searchsorted(seen, p * self.num_entities) for p in (predicates, predicates + 1))
         others = len(seen) - (beyond - first)

@@ -11,10 +11,10 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("typed")
 class Typed(Strategy):
-    """A strategy that draws another entity of the predicate's observed domain or range with equal probability.
+    """A strategy that draws each other entity of the predicate's observed domain or range with equal probability.
 
     The observed domain (range) is the set of subjects (objects) of the predicate in training. If it has no other
-    entity, the draw is uniform over all entities.
+    entity, the draw is uniform over all other entities.
 
     Krompass et al., "Type-Constrained Representation Learning in Knowledge Graphs", ISWC 2015 (local closed world).
     Memory: one number for each distinct (predicate, subject) pair and each distinct (predicate, object) pair.
