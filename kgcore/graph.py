@@ -145,13 +145,13 @@ class TripleIndex:
         return held
 
     def objects(self, subjects: Ints, predicates: Ints) -> tuple[Ints, Ints]:
-        """Find all known objects of n pairs (s, p). Return two arrays: the pair, 0 to n - 1, and the object."""
+        """Find all known objects of n pairs (s, p). Return two arrays: pair number, 0 to n - 1, and object."""
         start = (subjects * self.num_predicates + predicates) * self.num_entities
         rows, positions = _ranges(self._keys, start, start + self.num_entities)
         return rows, self._keys[positions] % self.num_entities
 
     def subjects(self, predicates: Ints, objects: Ints) -> tuple[Ints, Ints]:
-        """Find all known subjects of n pairs (p, o). Return two arrays: the pair, 0 to n - 1, and the subject."""
+        """Find all known subjects of n pairs (p, o). Return two arrays: pair number, 0 to n - 1, and subject."""
         start = (objects * self.num_predicates + predicates) * self.num_entities
         rows, positions = _ranges(self._mirrored, start, start + self.num_entities)
         return rows, self._mirrored[positions] % self.num_entities

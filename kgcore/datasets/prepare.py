@@ -27,7 +27,7 @@ class Prepared:
 
     counts   name of a count -> number. The counts are the rows, the duplicates and the triples with unseen entities or
              predicates of every split, the positives that two splits share, and the negatives that are true in a split
-    unknown  split -> examples, as text, of the triples of the split that have a name that is not in train
+    unknown  split -> examples, as text, of the split's triples with a name that is not in train
     """
 
     graph: KnowledgeGraph

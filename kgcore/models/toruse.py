@@ -11,7 +11,7 @@ from kgcore.registries import MODELS
 class TorusDistance(Comparator):
     """The score -sum_i (2 d_i)^n, where n = 1 or 2, and d_i in [0, 1/2] is the distance of q_i and e_i on a circle.
 
-    The circle has length 1.
+    The circle has length 1. The torus is a product of such circles.
 
     Raises InputError if n is neither 1 nor 2.
     """

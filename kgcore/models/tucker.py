@@ -25,7 +25,7 @@ class TuckER(QueryModel):
     scoring function has neither dropout nor batch normalisation.
     Embeddings: entities (k,), predicates (predicate_size,); shared: core (k, predicate_size, k). Range: all reals.
 
-    predicate_size  size of a predicate's embedding; by default k, but at most 30, as the authors chose on WN18 and WN18RR
+    predicate_size  size of a predicate's embedding; by default k, but at most 30, the authors' choice on WN18, WN18RR
     """
 
     scale = 0.2  # of order 1, because the gradient of a product of small numbers is almost 0
