@@ -1,16 +1,17 @@
-"""Adam that updates only the rows that a step uses."""
+"""The Adam optimiser for tables of which a step uses only a few rows. It updates only these rows."""
 
 import torch
 from torch import Tensor
 
 
 class RowAdam:
-    """Adam for a table (n, d) whose gradient is zero except in a few rows. The moments of other rows do not change.
+    """Adam for a table (n, d) whose gradient is 0 except in a few rows. Only these rows and their moments change.
 
     m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  x <- x - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
     Kingma & Ba, ICLR 2015, with b1 = 0.9, b2 = 0.999, eps = 1e-8. Dense Adam also decays the moments of all other rows
-    and moves them. Leaving them unchanged costs O(updated rows) instead of O(n): a factor of 14 on WN11.
+    and moves these rows, so that a step costs O(n). This class leaves them unchanged, so that a step costs O(updated
+    rows): 14 times less on WN11.
 
     first, second  (n, d) the moments m and v
     """
@@ -23,7 +24,7 @@ class RowAdam:
 
     @torch.no_grad()
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update the rows (r,) with their gradient (r, d). The rows are distinct. `step` is t above, from 1."""
+        """Update the distinct rows (r,) with their gradient (r, d). `step` is t in the formula, from 1."""
         first = self.first.index_select(0, rows).mul_(self.BETA1).add_(gradient, alpha=1 - self.BETA1)
         second = self.second.index_select(0, rows).mul_(self.BETA2).addcmul_(gradient, gradient, value=1 - self.BETA2)
         self.first.index_copy_(0, rows, first)

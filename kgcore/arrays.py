@@ -26,15 +26,17 @@ Probabilities: TypeAlias = Floats
 
 
 def as_triples(values: Any) -> Triples:
-    """The values as an (n, 3) int64 array. Raises InputError if the shape is different."""
+    """Return the values as an (n, 3) int64 array. Raises InputError if the shape is different."""
     array = np.asarray(values, dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != 3:
-        raise InputError(f"triples have shape {array.shape}: it must be (n, 3), columns subject, predicate, object")
+        raise InputError(
+            f"triples have shape {array.shape}: the shape must be (n, 3), with the columns subject, predicate, object"
+        )
     return array
 
 
 def as_floats(name: str, values: Any, length: int | None = None) -> Floats:
-    """The values as a float64 array (n,) of finite numbers.
+    """Return the values as a float64 array (n,) of finite numbers.
 
     name    the array's name, for the error message
     length  required n; None = any
@@ -47,13 +49,13 @@ def as_floats(name: str, values: Any, length: int | None = None) -> Floats:
         raise InputError(f"{name} have shape {array.shape}: it must be {wanted}")
     if not np.isfinite(array).all():
         raise InputError(
-            f"{name} hold {int((~np.isfinite(array)).sum())} values that are not finite: all must be numbers"
+            f"{name} hold {int((~np.isfinite(array)).sum())} values that are not finite: all values must be finite"
         )
     return array
 
 
 def as_labels(values: Any, length: int | None = None) -> Labels:
-    """The values as labels (n,). Raises InputError if the shape is different or a label is neither 0 nor 1."""
+    """Return the values as labels (n,). Raises InputError if the shape is different or a label is neither 0 nor 1."""
     labels = as_floats("labels", values, length)
     if not np.isin(labels, (0.0, 1.0)).all():
         wrong = labels[~np.isin(labels, (0.0, 1.0))][0]
@@ -62,7 +64,7 @@ def as_labels(values: Any, length: int | None = None) -> Labels:
 
 
 def as_weights(values: Any | None, length: int) -> Weights:
-    """The values as positive weights; None = ones. Raises InputError if a weight is not above 0."""
+    """Return the values as weights, or ones if `values` is None. Raises InputError if a weight is not above 0."""
     if values is None:
         return np.ones(length)
     weights = as_floats("weights", values, length)
@@ -72,7 +74,7 @@ def as_weights(values: Any | None, length: int) -> Weights:
 
 
 def as_probabilities(values: Any, length: int | None = None) -> Probabilities:
-    """The values as probabilities. Raises InputError if a value is outside [0, 1]: values are never clipped."""
+    """Return the values as probabilities. Raises InputError if a value is outside [0, 1]; no value is clipped."""
     array = as_floats("probabilities", values, length)
     if len(array) and (array.min() < 0 or array.max() > 1):
         raise InputError(f"probabilities must be in [0, 1]: found {array.min():g} to {array.max():g}")
@@ -80,7 +82,7 @@ def as_probabilities(values: Any, length: int | None = None) -> Probabilities:
 
 
 def same_length(**arrays: Sequence[Any] | npt.NDArray[Any]) -> int:
-    """The common length of the named arrays. Raises InputError if their lengths differ or are 0."""
+    """Return the common length of the named arrays. Raises InputError if the lengths differ or are 0."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
         raise InputError(", ".join(f"{n} has length {v}" for n, v in lengths.items()) + ": the lengths must be equal")

@@ -1,4 +1,4 @@
-"""A calibrated model for prediction: names in, scores and probabilities out."""
+"""A calibrated model, which maps triples of names to scores and probabilities."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalibratedModel:
-    """An embedding model, a calibrator of its scores, and the graph that names its entities and predicates."""
+    """An embedding model, a calibrator of its scores, and the graph with the names of its entities and predicates."""
 
     trained: "TrainedModel"
     calibrator: BoundCalibrator
     graph: KnowledgeGraph
 
     def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
-        """Scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose names are all known.
+        """Return scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose three names are known.
 
-        names      n rows, columns subject, predicate, object. A row with an unknown name has score and probability NaN
-        base_rate  share of positives, in (0, 1), that the probabilities assume; None = the calibrator's base rate. The
-                   calibrator is not fitted again: logit q becomes
-                   logit q + logit(base_rate) - logit(the calibrator's base rate)
+        names      n rows, columns subject, predicate, object. A row with an unknown name gets NaN for both values
+        base_rate  assumed share of positives, in (0, 1); None = the base rate of the calibrator. Another base rate
+                   needs no new fit: the logit of each probability changes by
+                   logit(base_rate) - logit(base rate of the calibrator)
 
-        Raises MismatchError if the calibrator belongs to another model, and InputError if the base rate is out of
-        range.
+        Raises MismatchError if the calibrator was fitted to another model, and InputError if `base_rate` is outside
+        (0, 1).
         """
         calibrator = self.calibrator if base_rate is None else self.calibrator.at(base_rate)
         triples, known = self.graph.number(names)
@@ -41,7 +41,7 @@ class CalibratedModel:
         return scores, probabilities, known
 
     def fitted_on(self, names: pd.DataFrame) -> Bools:
-        """Mask (n,) of the triples in train or valid: the model or the calibrator was fitted to them."""
+        """Return a mask (n,) of the triples in train or valid, to which the model or the calibrator was fitted."""
         triples, known = self.graph.number(names)
         fitted = np.zeros(len(names), dtype=bool)
         seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples)

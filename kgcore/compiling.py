@@ -1,4 +1,4 @@
-"""torch.compile if there is a C++ compiler, plain PyTorch otherwise."""
+"""Compilation with torch.compile. If it fails, for example without a C++ compiler, plain PyTorch runs instead."""
 
 import warnings
 from collections.abc import Callable
@@ -14,14 +14,14 @@ T = TypeVar("T")
 def compile_if_possible(
     function: Callable[..., T], doing: str, instead: Callable[..., T] | None = None
 ) -> Callable[..., T]:
-    """The function, compiled at its first call.
+    """Return the function in a form that torch.compile compiles at its first call.
 
-    doing    the activity that calls the function, for the warning: "training"
-    instead  function to call if compiling fails; None = the function itself, not compiled
+    doing    name of the work that the function does, for the warning, such as "training"
+    instead  function to call if the compilation fails; None = `function` itself, not compiled
 
-    If compiling fails, for example without a compiler, one KgcalWarning says that `doing` is slower.
+    If the compilation fails, one KgcalWarning says that `doing` is slower.
     """
-    # Without isolate_recompiles all functions from one source share a cache of 8: the ninth is not compiled.
+    # Without isolate_recompiles, all functions with the same source share a cache of 8: the ninth is not compiled.
     fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
     failed = False
 

@@ -1,10 +1,10 @@
-"""The errors that a user can cause. A message is one sentence: the wrong value, its place, the right values."""
+"""The errors that a user can cause. A message is one sentence: what is wrong, where it is, and what would be right."""
 
-MOST_FAULTS = 10  # a message lists this many faults in full, and counts the others
+MOST_FAULTS = 10  # a message lists this many faults, and only counts the others
 
 
 class KgcalError(Exception):
-    """Base of all errors that a user sees as a sentence, without a traceback."""
+    """The base class of the errors whose message a user sees without a traceback."""
 
 
 class KgcalWarning(UserWarning):
@@ -24,7 +24,7 @@ class FitError(KgcalError, ArithmeticError):
 
 
 def raise_faults(faults: list[str]) -> None:
-    """Raise InputError that lists the faults, the first `MOST_FAULTS` in full. Do nothing if there are no faults."""
+    """Raise InputError with the first `MOST_FAULTS` faults and the number of the others. Do nothing without faults."""
     if not faults:
         return
     more = f" (and {len(faults) - MOST_FAULTS:,} more)" if len(faults) > MOST_FAULTS else ""
@@ -32,5 +32,5 @@ def raise_faults(faults: list[str]) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or the name of its class if the message is empty."""
+    """Return the first line of an error's message, or the name of the error's class if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

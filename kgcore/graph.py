@@ -1,4 +1,4 @@
-"""The knowledge graph in memory, and an index of its triples."""
+"""The knowledge graph in memory, and an index that looks up its triples."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Split:
-    """Triples (n, 3) and their labels (n,): 1 = true, 0 = labelled false. Without negatives all labels are 1."""
+    """Triples (n, 3) and their labels (n,): 1 = true, 0 = labelled false. A split without negatives has only 1."""
 
     triples: Triples
     labels: Labels
@@ -41,7 +41,7 @@ class Split:
 class KnowledgeGraph:
     """Vocabularies and splits. A triple holds positions in `entities` and `predicates`.
 
-    other_facts  true triples (n, 3) outside the splits, which also filter corruptions and ranks
+    other_facts  (n, 3) true triples that are in no split. They filter corruptions and ranks as the splits' facts do
     """
 
     name: str
@@ -59,29 +59,29 @@ class KnowledgeGraph:
 
     @cached_property
     def known(self) -> "TripleIndex":
-        """The facts that fitting may use: train, the positives of valid and `other_facts`, never test."""
+        """The facts that a fit may use: the positives of train and valid, and `other_facts`. Test is left out."""
         return self.index(self.train.positives, self.valid.positives, self.other_facts)
 
     @cached_property
     def all_known(self) -> "TripleIndex":
-        """Every positive, including those of test: for evaluation only."""
+        """All facts, including the positives of test. Only evaluation may use them."""
         return self.index(self.train.positives, self.valid.positives, self.other_facts, self.test.positives)
 
     def index(self, *triples: Triples) -> "TripleIndex":
-        """An index over the given triples of this graph."""
+        """Return an index of the given triples of this graph."""
         return TripleIndex(np.concatenate(triples), len(self.entities), len(self.predicates))
 
     def fingerprint(self) -> str:
-        """sha256 over vocabularies and splits: equal if and only if two graphs hold the same data."""
+        """Return the sha256 of the vocabularies and splits: equal if and only if two graphs hold the same data."""
         others = [Split(self.other_facts, np.ones(len(self.other_facts)))] if len(self.other_facts) else []
         return self._digest(self.train, self.valid, self.test, *others)
 
     def training_fingerprint(self) -> str:
-        """sha256 over vocabularies and train: equal if and only if two graphs train the same models."""
+        """Return the sha256 of the vocabularies and train: equal if and only if two graphs train the same models."""
         return self._digest(self.train)
 
     def test_fingerprint(self) -> str:
-        """sha256 over vocabularies and test: equal if and only if two graphs have the same labelled test triples."""
+        """Return the sha256 of the vocabularies and test: equal if and only if two graphs have the same test split."""
         return self._digest(self.test)
 
     def _digest(self, *splits: Split) -> str:
@@ -94,9 +94,9 @@ class KnowledgeGraph:
         return digest.hexdigest()
 
     def number(self, names: pd.DataFrame) -> tuple[Triples, Bools]:
-        """The numbers (n, 3) of named triples, and a mask (n,) of the triples whose three names are all in the graph.
+        """Convert names to positions (n, 3). Also return a mask (n,) of the triples whose three names are in the graph.
 
-        names  n rows, columns subject, predicate, object; the number of an unknown name is -1
+        names  n rows, columns subject, predicate, object. The position of an unknown name is -1
         """
         entities, predicates = pd.Index(self.entities), pd.Index(self.predicates)
         places = {"subject": entities, "predicate": predicates, "object": entities}
@@ -106,14 +106,14 @@ class KnowledgeGraph:
         return triples, known
 
     def names_of(self, triples: Triples) -> pd.DataFrame:
-        """The names of numbered triples (n, 3): n rows, columns subject, predicate, object."""
+        """Return the names of the triples (n, 3) as a table: n rows, columns subject, predicate, object."""
         entities, predicates = np.asarray(self.entities, dtype=object), np.asarray(self.predicates, dtype=object)
         columns = {"subject": entities[triples[:, 0]], "predicate": predicates[triples[:, 1]]}
         return pd.DataFrame(columns | {"object": entities[triples[:, 2]]})
 
 
 class TripleIndex:
-    """A set of triples as sorted 64-bit keys.
+    """A set of triples, stored as sorted 64-bit keys.
 
     Memory is linear in the number of triples. Every look-up is vectorised.
     The key of a triple is (s R + p) E + o for E entities and R predicates. Raises InputError if E * R * E >= 2^63.
@@ -122,21 +122,21 @@ class TripleIndex:
     def __init__(self, triples: Triples, num_entities: int, num_predicates: int) -> None:
         if num_entities * num_predicates * num_entities >= 2**63:
             raise InputError(
-                f"the graph has {num_entities:,} entities and {num_predicates:,} predicates: 64-bit keys "
-                "need fewer than 2^63 possible triples, so split the graph"
+                f"the graph has {num_entities:,} entities and {num_predicates:,} predicates: "
+                "entities x predicates x entities must be below 2^63, so split the graph"
             )
         self.num_entities, self.num_predicates = num_entities, num_predicates
         self._keys = np.unique(self.keys(as_triples(triples)))
 
     def keys(self, triples: Triples) -> Ints:
-        """The keys (n,) of triples (n, 3)."""
+        """Return the keys (n,) of triples (n, 3)."""
         return (triples[:, 0] * self.num_predicates + triples[:, 1]) * self.num_entities + triples[:, 2]
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def contains(self, triples: Triples) -> Bools:
-        """(n, 3) -> (n,): whether each triple is in the set of N triples, in O(n log N)."""
+        """Return whether each triple is in this set of N triples: (n, 3) -> (n,), in O(n log N)."""
         if not len(self._keys):
             return np.zeros(len(triples), dtype=bool)
         keys = self.keys(triples)
@@ -145,27 +145,30 @@ class TripleIndex:
         return held
 
     def objects(self, subjects: Ints, predicates: Ints) -> tuple[Ints, Ints]:
-        """All known objects of n pairs (s, p), as (row, object), where row is the position of the pair, 0 to n - 1."""
+        """Find all known objects of n pairs (s, p). Return two arrays: pair number, 0 to n - 1, and object."""
         start = (subjects * self.num_predicates + predicates) * self.num_entities
         rows, positions = _ranges(self._keys, start, start + self.num_entities)
         return rows, self._keys[positions] % self.num_entities
 
     def subjects(self, predicates: Ints, objects: Ints) -> tuple[Ints, Ints]:
-        """All known subjects of n pairs (p, o), as (row, subject), where row is the position of the pair."""
+        """Find all known subjects of n pairs (p, o). Return two arrays: pair number, 0 to n - 1, and subject."""
         start = (objects * self.num_predicates + predicates) * self.num_entities
         rows, positions = _ranges(self._mirrored, start, start + self.num_entities)
         return rows, self._mirrored[positions] % self.num_entities
 
     @cached_property
     def _mirrored(self) -> Ints:
-        """The keys with subject and object exchanged, sorted."""
+        """The sorted keys of the triples with subject and object exchanged, for the look-up of subjects."""
         rest, objects = np.divmod(self._keys, self.num_entities)
         subjects, predicates = np.divmod(rest, self.num_predicates)
         return np.sort((objects * self.num_predicates + predicates) * self.num_entities + subjects)
 
 
 def _ranges(keys: Ints, start: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """For each i, the positions of the sorted keys in [start_i, stop_i). Returns two arrays: i, and the position."""
+    """Find the positions of the sorted keys with start_i <= key < stop_i, for every i.
+
+    Return two arrays of equal length, with one element per key found: i, and the position of the key.
+    """
     first, last = np.searchsorted(keys, start), np.searchsorted(keys, stop)
     counts = last - first
     rows = np.repeat(np.arange(len(start)), counts)

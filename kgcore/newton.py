@@ -20,20 +20,20 @@ def minimise(
     start: Floats,
     bounded: Bools,
 ) -> Floats:
-    """The v (m,) that minimises a convex loss, with v_i >= 0 where `bounded`.
+    """Return the v (m,) that minimises a convex loss, subject to v_i >= 0 where `bounded`.
 
-    name         the fitted object's name, for the error message
-    loss         v -> value, of order 1; smooth where it is finite, infinite where it is not defined
+    name         name of what is fitted, for the error message
+    loss         v -> value, of order 1; smooth where it is finite, and infinite where v is not allowed
     derivatives  v -> gradient (m,) and Hessian (m, m)
     start        (m,) a point within the bounds, with a finite loss
     bounded      (m,) mask of the parameters that must be at least 0
 
     Projected Newton (Bertsekas 1982): the Newton step excludes a coordinate at 0 whose gradient is positive. The step
-    is halved until the loss of the projected point is lower. The iteration ends when v is within 1e-10 of the
+    is halved until the projected point has a lower loss. The iteration ends when v is within 1e-10 of the
     projection of v - gradient: by convexity v is then a minimum. Raises FitError if MAX_STEPS steps do not reach it.
 
-    Sigmoid calibrators have their own solver, kgcore/calibration/logistic.py, which satisfies a bound exactly and
-    reproduces the mean of the targets.
+    Sigmoid calibrators have another solver, kgcore/calibration/logistic.py. It satisfies a bound exactly, and its fit
+    has the mean of the targets.
     """
     low = np.where(bounded, 0.0, -np.inf)
     v, current = start, loss(start)
@@ -54,7 +54,7 @@ def minimise(
             expected = step * gradient[free] @ direction[free] + gradient[bound] @ (v - candidate)[bound]
             value = loss(candidate)
             if value <= current - ARMIJO * expected + ROUNDING * abs(current) or step < 1e-12:
-                break  # ROUNDING allows for rounding errors of the loss: near the minimum a full step is right
+                break  # ROUNDING accepts a full step near the minimum, where only rounding errors change the loss
             step /= 2
         v, current = candidate, value
     raise FitError(

@@ -1,4 +1,4 @@
-"""Filtered ranks of true triples among all their corruptions."""
+"""The filtered rank of each true triple among its corruptions."""
 
 from collections.abc import Callable
 
@@ -19,15 +19,16 @@ def filtered_ranks(
     rows: int | None = None,
     on_block: Callable[[int], None] = lambda done: None,
 ) -> Floats:
-    """Filtered ranks (n, 2) of triples (n, 3): among corrupted subjects in column 0, corrupted objects in column 1.
+    """Return the filtered ranks (n, 2) of triples (n, 3). Column 0 replaces the subject, column 1 the object.
 
-    rank = 1 + #{better} + #{equal} / 2 over the corruptions that are not known facts. A tie counts half, so that a
-    constant model has the mean rank of a random order. Bordes et al., NIPS 2013 ("filtered"); paper, section 5.
+    rank = 1 + #{higher scores} + #{equal scores} / 2, counted over the corruptions that are not known facts. A tie
+    counts half, so that a model with constant scores has the mean rank of a random order. Bordes et al., NIPS 2013
+    ("filtered"); paper, section 5.
 
-    known     facts that are left out of the corruptions
+    known     facts that do not count as corruptions
     rows      triples per block; None = 256, or 16 for a model without queries. Memory: rows x E scores, and at most
-              LARGEST_BLOCK numbers for computing them, since entities are scored in parts
-    on_block  called after each block with the number of triples done
+              LARGEST_BLOCK numbers to compute them, because entities are scored in parts
+    on_block  function that is called after each block with the number of triples ranked so far
     """
     model, tables = trained.model, trained.embeddings
     device = tables.entities.device
@@ -52,7 +53,10 @@ def filtered_ranks(
 
 
 def _ranks(scores: torch.Tensor, targets: torch.Tensor, facts: tuple[Ints, Ints]) -> torch.Tensor:
-    """Ranks (n,) of the targets (n,) in the rows of `scores` (n, E), without the known facts. Overwrites `scores`."""
+    """Return the rank (n,) of each target entity (n,) in its row of `scores` (n, E). Overwrites `scores`.
+
+    facts  the row and the entity of each known fact: these entries do not count
+    """
     own = scores.gather(1, targets[:, None])
     row, entity = (torch.from_numpy(part).to(scores.device) for part in facts)
     scores[row, entity] = -torch.inf

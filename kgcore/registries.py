@@ -1,6 +1,6 @@
-"""The registries: each kind of component that a user selects by name, and the package that holds its files.
+"""The registries: one for each kind of component that a user selects by name. Each one names its package of files.
 
-This module imports no component, so that settings can list and check names before any component is loaded.
+This module imports no component, so that settings can list and check the names before any component is imported.
 """
 
 from typing import TYPE_CHECKING
@@ -29,8 +29,8 @@ METRICS: "Registry[Metric]" = Registry("metric", "kgcore.metrics", "METRICS")
     # kgcore/metrics/spread.py
     METRICS.add("spread", Metric("spread", "calibration", "lowest", lambda draw: float(np.ptp(draw.tally.q))))
 
-`kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval; artifacts,
-MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. Metrics that come
-from one computation register one name each and share it by `draw.once(computation)`: kgcore/metrics/corp_metrics.py is
-an example.
+`kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval. Artifacts,
+MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. If one
+computation gives several metrics, each metric registers its own name and calls `draw.once(computation)`, so that the
+computation runs once: kgcore/metrics/corp_metrics.py is an example.
 """

@@ -6,8 +6,9 @@ A component registers itself under its name, in any file of the package for its 
     @MODELS.register("transe")
     class TransE(Model): ...
 
-The registry finds names by reading the source files for that line, which must start in the first column. Therefore
-listing and checking names imports nothing, and a look-up imports only the file that registers the name.
+The registry finds names by searching the source files for the line with `@MODELS.register`, which must start in the
+first column. Therefore it can list and check names without an import, and `get` imports only the file that registers
+the name.
 """
 
 import ast
@@ -30,7 +31,12 @@ class Registry(Generic[T]):
     """The named components of one kind, which live in one package."""
 
     def __init__(self, kind: str, package: str, variable: str) -> None:
-        """`kind` names a component in messages, `package` holds the files, `variable` is the registry's name there."""
+        """Create a registry of the components in a package.
+
+        kind      what messages call a component, such as "model"
+        package   dotted name of the package with the components' files
+        variable  name of the registry in these files, such as "MODELS"
+        """
         self.kind, self._package, self._variable = kind, package, variable
         self._excluded = frozenset[str]()
         self._components: dict[str, T] = {}
@@ -40,24 +46,24 @@ class Registry(Generic[T]):
         return lambda component: self.add(name, component)
 
     def add(self, name: str, component: T) -> T:
-        """Add a component that is a value, and return it. Raises ValueError if the name is already registered."""
+        """Add a component and return it. Raises ValueError if the name is already registered."""
         if name in self._components:
             raise ValueError(f"the {self.kind} {name!r} is registered twice")
         self._components[name] = component
         return component
 
     def remove(self, name: str) -> None:
-        """Remove a component, as tests and notebooks need. Raises KeyError if nothing has registered the name."""
+        """Remove a component, so that its name can be registered again. Raises KeyError if nothing registered it."""
         del self._components[name]
 
     def without(self, names: Collection[str]) -> "Registry[T]":
-        """A view of the same components that excludes these names, for a setting that allows only some of them."""
+        """Return a view of this registry without these names, for a setting that allows only some of the components."""
         view = copy(self)
         view._excluded = self._excluded | frozenset(names)
         return view
 
     def names(self) -> list[str]:
-        """All known names, sorted. Raises InputError if two files register the same name."""
+        """Return all known names, sorted. Raises InputError if two files register the same name."""
         return sorted((self._components.keys() | self._modules().keys()) - self._excluded)
 
     def check(self, name: str) -> str:
@@ -67,7 +73,7 @@ class Registry(Generic[T]):
         return name
 
     def get(self, name: str) -> T:
-        """The component of that name. Raises InputError with the known names if the name is unknown."""
+        """Return the component of that name. Raises InputError with the known names if the name is unknown."""
         if name in self._components and name not in self._excluded:
             return self._components[name]
         self.check(name)
@@ -76,7 +82,7 @@ class Registry(Generic[T]):
         return self._components[name]
 
     def module(self, name: str) -> str:
-        """The dotted name of the module that holds the component. Its code is part of a result's fingerprint.
+        """Return the dotted name of the component's module. The code of this module is part of a result's fingerprint.
 
         For a class, this is the module of its definition. For a value, this is the module that registers it or, if it
         was added at run time, the module of its class. Raises InputError with the known names if the name is unknown.
@@ -88,7 +94,7 @@ class Registry(Generic[T]):
         return self._modules().get(name) or type(component).__module__
 
     def options(self, name: str) -> dict[str, str]:
-        """Option -> default as text, for each keyword argument with a default. Nothing is imported.
+        """Return option -> default as text, for each keyword argument with a default, without an import.
 
         Raises InputError with the known names if the name is unknown.
         """
@@ -100,13 +106,14 @@ class Registry(Generic[T]):
         return {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
 
     def _modules(self) -> dict[str, str]:
-        """Name -> module of every component that a file of the package registers."""
+        """Return name -> module of every component that a file of the package registers."""
         return {name: f"{self._package}.{path.stem}" for name, path in self._files().items()}
 
     def _files(self) -> dict[str, Path]:
-        """Name -> file that registers it, in every folder of the package's path: plug-ins may add folders to it.
+        """Return name -> file that registers the name.
 
-        Files whose names start with an underscore are not read.
+        All folders in the package's `__path__` are searched, because plug-ins may add folders. Files whose names start
+        with an underscore are not read. Raises InputError if two files register the same name.
         """
         found: dict[str, Path] = {}
         for folder in importlib.import_module(self._package).__path__:
@@ -122,13 +129,13 @@ class Registry(Generic[T]):
 
 @cache
 def _registered(path: Path, variable: str, modified: int, size: int) -> list[str]:
-    """The names that a file registers. A file is read again only when its modification time or its size differs."""
+    """Return the names that a file registers. The cache reads a file again if its modification time or size differs."""
     entry = rf'^(?:@|\w+ = )?{variable}\.(?:register|add)\(\s*"([^"]+)"'
     return re.findall(entry, path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def _keyword_defaults(module: ast.Module, name: str) -> dict[str, str]:
-    """The options of the class that the module registers under that name; empty if it has none of its own."""
+    """Return the options of the class that the module registers under that name; empty if it defines no `__init__`."""
     classes = (node for node in module.body if isinstance(node, ast.ClassDef))
     for node in classes:
         if any(_names_component(decorator, name) for decorator in node.decorator_list):
@@ -139,7 +146,7 @@ def _keyword_defaults(module: ast.Module, name: str) -> dict[str, str]:
 
 
 def _names_component(decorator: ast.expr, name: str) -> bool:
-    """Whether the decorator is `REGISTRY.register(name)`."""
+    """Return whether the decorator is a call of a registry's `register` with that name."""
     return (
         isinstance(decorator, ast.Call)
         and isinstance(decorator.func, ast.Attribute)
@@ -149,7 +156,7 @@ def _names_component(decorator: ast.expr, name: str) -> bool:
 
 
 def _defaults(arguments: ast.arguments) -> dict[str, str]:
-    """Argument -> default, as the source spells it."""
+    """Return argument -> default, as written in the source."""
     named = arguments.args[len(arguments.args) - len(arguments.defaults) :] + arguments.kwonlyargs
     defaults = [*arguments.defaults, *arguments.kw_defaults]
     pairs = zip(named, defaults, strict=True)
@@ -157,7 +164,7 @@ def _defaults(arguments: ast.arguments) -> dict[str, str]:
 
 
 def build(component: Callable[..., U], options: Mapping[str, float | bool], *positional: Any) -> U:
-    """component(*positional, **options).
+    """Return component(*positional, **options), after a check of the options.
 
     Raises InputError if an option is unknown, if a switch is neither true nor false, or if a number is given as true or
     false. A switch may also be 1 or 0, because earlier versions stored these.
@@ -168,9 +175,9 @@ def build(component: Callable[..., U], options: Mapping[str, float | bool], *pos
 
 
 def _option(title: str, parameters: Mapping[str, inspect.Parameter], name: str, value: float | bool) -> float | bool:
-    """The value of an option, with the type of its default. Raises InputError as `build` does."""
+    """Return the value of an option, as a bool if it is a switch. Raises InputError as `build` does."""
     if name not in parameters:
-        known = f"its options are {', '.join(parameters)}" if parameters else "it has none"
+        known = f"its options are {', '.join(parameters)}" if parameters else "it has no options"
         raise InputError(f"{title} has no option {name!r}: {known}")
     is_switch = isinstance(parameters[name].default, bool)
     if is_switch != isinstance(value, bool) and not (is_switch and value in (0, 1)):

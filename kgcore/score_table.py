@@ -1,4 +1,4 @@
-"""The score table, the input of every stage after the model: triples, labels, scores, and the origin of each row."""
+"""The score table: triples, labels, scores, and the origin of each row. It is the input of every later stage."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ class ScoreTable:
 
     triples (n, 3), labels (n,) 0/1, scores (n,)
     split   (n,) valid or test
-    origin  (n,) labelled: the label is the data set's; corruption: generated, and assumed to be false
+    origin  (n,) labelled = the label comes from the data set; corruption = generated, and assumed to be false
     model, dataset  fingerprints of the model and of the data set
     """
 
@@ -39,7 +39,7 @@ class ScoreTable:
         return len(self.scores)
 
     def rows(self, split: str, origin: str | None = None, label: int | None = None) -> Bools:
-        """Mask (n,) of the rows of a split. `origin` and `label` restrict the rows if they are given."""
+        """Return the mask (n,) of the rows of a split: all of them, or only those with this origin and this label."""
         mask: Bools = self.split == split
         if origin is not None:
             mask = mask & (self.origin == origin)
@@ -48,16 +48,16 @@ class ScoreTable:
         return mask
 
     def labelled_negatives(self, split: str) -> bool:
-        """Whether the split has labelled negatives."""
+        """Return whether the split has labelled negatives."""
         return bool(self.rows(split, LABELLED, 0).any())
 
     def measured(self, split: str) -> Bools:
-        """Mask (n,) of the rows for a split's metrics: labelled rows, and corruptions if no negative is labelled."""
+        """Return a mask (n,) of the rows for a split's metrics: labelled rows if negatives are labelled, else all."""
         return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
 
 
 def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:
-    """Score the held-out splits and their corruptions (split -> corruptions).
+    """Score the triples of valid and test, and their corruptions (split -> corruptions).
 
     Raises MismatchError if the model and the graph have different numbers of entities or predicates.
     """

@@ -1,6 +1,6 @@
 """Corruptions: triples whose subject or object is replaced, so that they are most likely false.
 
-Each strategy has a file and draws the replacing entities. base.py is the contract, sides.py determines the side to
-replace, mixture.py combines strategies, choice.py is the base of strategies that use a model, and audit.py describes
-the drawn corruptions.
+A strategy draws the entities that replace a subject or an object. Each strategy has its own file. base.py has the base
+class of strategies, sides.py sets how often a corruption replaces the subject, mixture.py combines strategies,
+choice.py has the base class of strategies that use a model, and audit.py describes the drawn corruptions in numbers.
 """

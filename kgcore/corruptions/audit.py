@@ -1,4 +1,4 @@
-"""Figures that describe corruptions, to check them before a calibrator is fitted to them."""
+"""Counts and shares that describe corruptions, so that a user can check them before a calibrator is fitted to them."""
 
 import numpy as np
 
@@ -7,17 +7,18 @@ from kgcore.graph import KnowledgeGraph, Split
 
 
 def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, float]:
-    """Counts and shares of the corruptions of a split's positives.
+    """Return counts and shares that describe the corruptions of a split's positives.
 
-    corruptions, dropped  number of corruptions, and number of those dropped as known facts
-    fallbacks             number that a simpler strategy had to draw, including dropped ones
+    corruptions           number of corruptions that were kept
+    dropped               number of corruptions that were dropped because they are known facts
+    fallbacks             number, including dropped ones, that a simpler strategy drew because there was no candidate
     true_in_train, true_in_valid, true_in_test
-                          shares that are facts of that split: together a lower bound of the share that is true. The
-                          test split is used for this figure only; nothing is fitted to it or filtered by it.
-    equal_to_source       share that equals the positive it was made from: any value above 0 is an error
-    on_subject            share that replaces the subject
-    outside_range         share whose new entity never occurs in training on that side of the predicate. These are easy
-                          to distinguish from facts; labelled negatives of a curated data set are rarely of this kind.
+                          share that are facts of this split. The sum of the three shares is a lower bound of the
+                          share of true corruptions. The shares are only reported: no fit and no filter uses them
+    equal_to_source       share that are equal to the positive that they were made from: a value above 0 is an error
+    on_subject            share that replace the subject
+    outside_range         share whose new entity never occurs in training on that side of the predicate. They are easy
+                          to distinguish from facts. Labelled negatives of a curated data set are rarely of this kind
     """
     positives: Split = getattr(graph, split)
     source, triples, every = positives.positives[made.source], made.triples, max(1, len(made.triples))

@@ -1,6 +1,6 @@
-"""The contract of a corruption strategy, and the corruptions of given positives.
+"""The base class of corruption strategies, and the functions that corrupt positives.
 
-A `Strategy` draws the entities; `corrupt` replaces one side of each triple by them, never the predicate.
+A `Strategy` draws entities. `corrupt` uses them to replace the subject or the object of triples, never the predicate.
 """
 
 from abc import ABC, abstractmethod
@@ -23,12 +23,13 @@ SUBJECT, OBJECT = 0, 2
 
 
 class Strategy(ABC):
-    """Draws the entities that replace a subject or an object. It uses the graph's training split only.
+    """A way to draw the entities that replace a subject or an object. It uses only the training split of the graph.
 
     by_predicate  whether a draw depends on the predicate; if so, positives that share corruptions have one predicate
-    by_model      whether a draw depends on a model; if so, the strategy must `see` a model before it draws
-    tables        the tables that it learns during training, by name, part of every checkpoint; empty in most strategies
-    fallbacks     number of entities so far that a simpler strategy had to draw, because there was no candidate
+    by_model      whether a draw depends on a model; if so, `see` must be called before the first draw
+    tables        name -> table that the strategy learns during training. Every checkpoint contains the tables; most
+                  strategies have none
+    fallbacks     number of entities drawn so far by a simpler strategy, because this strategy found no candidate
     """
 
     by_predicate = False
@@ -43,36 +44,42 @@ class Strategy(ABC):
 
     @abstractmethod
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
-        """(n, 3) -> (n, count) entities for `column` (SUBJECT or OBJECT), none equal to the triple's own."""
+        """Draw entities (n, count) to replace the `column` (SUBJECT or OBJECT) of triples (n, 3).
+
+        No entity is equal to the one that it replaces.
+        """
 
     def draw_one(self, triples: Triples, column: int, rng: np.random.Generator) -> Ints:
-        """(n, 3) -> (n,): one entity for each triple, each an independent draw."""
+        """Draw one entity (n,) for each triple (n, 3), independently of the other triples."""
         drawn: Ints = self.draw(triples, column, 1, rng)[:, 0]
         return drawn
 
     def see(self, model: "TrainedModel") -> None:  # noqa: B027 (most strategies draw without a model)
-        """Set the model for the draws. Called before every epoch of training, and before held-out corruptions."""
+        """Use this model in the next draws.
+
+        Called before every epoch of training, and before valid and test are corrupted.
+        """
 
     def start(self, rng: np.random.Generator) -> None:  # noqa: B027 (most strategies have no tables)
-        """Initialise the tables. Called once before a training."""
+        """Set the tables to their initial values. Called once, before training."""
 
     def learn(self, column: int, rewards: Floats, step: int) -> None:  # noqa: B027 (most strategies learn nothing)
-        """Update the tables. Called after each training step, for each column, if there are tables.
+        """Update the tables. If the strategy has tables, training calls this method once per step and column.
 
-        rewards  (n, count) the model's mean score of each entity last drawn for that column, over the positives that
-                 share it
+        rewards  (n, count) one number for each entity of the last draw for the column: the mean of the model's scores
+                 of the corruptions with this entity, over the positives that share it
         step     the number of the training step, from 1
         """
 
 
 @dataclass(frozen=True)
 class Corruptions:
-    """Corrupted triples and their positives.
+    """Corruptions, and the positives that they were made from.
 
     triples    (m, 3)
-    source     (m,) row of the positive that each was made from
-    dropped    number of corruptions that were dropped as known facts
-    fallbacks  number of entities that a simpler strategy had to draw
+    source     (m,) row of the positive that each corruption was made from
+    dropped    number of corruptions that were dropped because they are known facts
+    fallbacks  number of entities that a simpler strategy drew, because there was no candidate
     """
 
     triples: Triples
@@ -89,9 +96,9 @@ def corrupt(
     shares: Floats,
     known: TripleIndex | None = None,
 ) -> Corruptions:
-    """Corrupt every positive (n, 3) eta times, replacing s or o by another entity (paper, section 4).
+    """Corrupt every positive (n, 3) eta times: replace its subject or object by another entity (paper, section 4).
 
-    shares  (R,) the probability, by predicate, that a corruption replaces the subject: see `subject_shares`
+    shares  (R,) probability that a corruption replaces the subject, for each predicate: see `subject_shares`
     known   facts to drop from the corruptions; None = keep all corruptions, as in the paper
 
     Raises InputError if eta < 1, or if every corruption is a known fact.
@@ -105,17 +112,19 @@ def corrupt(
         triples[rows, column] = strategy.draw_one(triples[rows], column, rng)
     keep = ~known.contains(triples) if known is not None else np.ones(len(triples), dtype=bool)
     if len(triples) and not keep.any():
-        raise InputError(f"all {len(triples):,} corruptions are known facts: use another strategy, or do not filter")
+        raise InputError(
+            f"all {len(triples):,} corruptions are known facts: use another strategy, or do not drop known facts"
+        )
     return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before)
 
 
 def corrupt_held_out(
     graph: KnowledgeGraph, eta: int, strategy: Strategy, rng: np.random.Generator, sides: str, filtered: bool
 ) -> dict[str, Corruptions]:
-    """Corruptions by split: of the validation positives, and of the test positives if no negatives are labelled.
+    """Corrupt the positives of valid and, if the graph has no labelled negatives, of test: split -> corruptions.
 
-    Calibrators are fitted to the validation corruptions: `filtered` drops the facts of train and valid, never those of
-    test. The test corruptions serve evaluation only: the facts of all splits are always dropped.
+    Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, but not
+    those of test. The corruptions of test serve only evaluation. Of these, the facts of all splits are always dropped.
 
     Raises InputError if `sides` is unknown.
     """

@@ -1,4 +1,4 @@
-"""Batch corruption: another entity of the triples that are corrupted together, as in the published code."""
+"""Batch corruption: an entity from the triples that are corrupted together, as in the paper's published code."""
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("batch")
 class Batch(Strategy):
-    """Draws each other entity, subject or object, of the triples of the same draw with equal probability.
+    """A strategy whose candidates are the subjects and objects of the triples that are corrupted in the same draw.
 
-    If there is no other entity, the draw is uniform. In training, the triples of a draw are the first positives of a
-    step's chunks. In calibration, they are the validation positives: an entity without a validation triple is never
-    drawn. The published code of the paper draws this way for synthetic isotonic calibration
+    All candidates except the triple's own entity have equal probability. If there is no other candidate, the draw is
+    uniform over all other entities. In training, the triples of a draw are the first positives of a step's chunks. In
+    calibration, they are the validation positives, so that an entity without a validation triple is never drawn. The
+    published code of the paper draws this way for synthetic isotonic calibration
     (docs/decisions/0001-paper-and-code.md).
     """
 

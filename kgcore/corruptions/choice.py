@@ -1,4 +1,4 @@
-"""The base of strategies that draw some candidates and keep the one that a model rates highest."""
+"""The base class of strategies that draw several candidates and use a model to keep the best one."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING
@@ -13,14 +13,14 @@ from kgcore.graph import KnowledgeGraph
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
-BLOCK = 200_000  # largest number of candidates that are rated at once
+BLOCK = 200_000  # at most this many candidates are rated at once, to bound the memory
 
 
 class Choice(Strategy):
-    """Keeps the highest rated of `candidates` entities that another strategy draws.
+    """A strategy that lets another strategy draw `candidates` entities, and keeps the one with the highest rating.
 
-    A rating of -inf excludes a candidate. If all are excluded, the draw is uniform. The ratings come from the model
-    last seen: during training, the model at the end of the previous epoch.
+    A rating of -inf excludes a candidate. If all are excluded, the draw is uniform. The ratings use the model of the
+    last call of `see`: during training, this is the model at the end of the previous epoch.
     """
 
     by_predicate = True
@@ -36,14 +36,14 @@ class Choice(Strategy):
 
     @property
     def model(self) -> "TrainedModel":
-        """The model that rates candidates. Raises ValueError if no model was seen."""
+        """The model that rates candidates. Raises ValueError if `see` was never called."""
         if self._seen is None:
-            raise ValueError("this strategy draws with a model, and has been given none")
+            raise ValueError("this corruption strategy has no model: call `see` before the first draw")
         return self._seen
 
     @abstractmethod
     def rate(self, triples: Triples, column: int, offered: Ints) -> Floats:
-        """(n, 3), (n, m) -> (n, m): the rating of each offered entity in that column of its triple, higher = better."""
+        """Rate the entities (n, m) offered as replacements in the column of triples (n, 3): (n, m), higher = better."""
 
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
         entities = np.empty((len(triples), count), dtype=np.int64)

@@ -15,14 +15,15 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("kbgan")
 class KBGAN(Strategy):
-    """Picks one of `candidates` uniform corruptions with probability softmax(g(candidate)); g is its own DistMult.
+    """A strategy that picks one of `candidates` uniform corruptions with probability softmax(g(candidate)).
 
-    It learns by REINFORCE: the reward of a pick is its score by the model, the baseline is the mean reward of the
-    draw, and the gradient is (reward - baseline) d log softmax(g)(pick). The predicates of g start at zero, so that an
-    untrained generator draws uniformly.
+    The generator g is a DistMult model with its own tables. It learns by REINFORCE: the reward of a pick is the score
+    that the trained model gives it, the baseline is the mean reward of the draw, and the gradient is
+    (reward - baseline) d log softmax(g)(pick). The predicates of g start at 0, so that an untrained generator draws
+    uniformly.
 
     Cai & Wang, "KBGAN: Adversarial Learning for Knowledge Graph Embeddings", NAACL 2018, algorithm 1. The default sizes
-    are those of the publication, where the baseline is the mean reward of the last epoch.
+    are those of the publication. There, the baseline is the mean reward of the last epoch.
     Memory of a draw: n x count x candidates x k numbers.
     """
 
@@ -61,7 +62,7 @@ class KBGAN(Strategy):
         leaves = [
             table.table.index_select(0, r).requires_grad_() for table, r in zip(self.tables.values(), rows, strict=True)
         ]
-        local = np.empty_like(triples)  # the same triples, as places in the gathered rows
+        local = np.empty_like(triples)  # the same triples, as positions in the gathered rows
         places = places.reshape(len(triples), -1)
         local[:, 1], local[:, OBJECT - column], local[:, column] = predicates, places[:, 0], -1
         chances = self._log_chances(local, column, places[:, 1:].reshape(offered.shape), *leaves)
@@ -74,7 +75,7 @@ class KBGAN(Strategy):
     def _log_chances(
         self, triples: Triples, column: int, offered: Ints, entities: Tensor, predicates: Tensor
     ) -> Tensor:
-        """(n, 3), (n, count, candidates) -> (n, count, candidates): log softmax of the generator's scores."""
+        """Return the log softmax of the generator's scores of the offered entities: (n, count, candidates)."""
         kept, relation, every = (torch.from_numpy(ids) for ids in (triples[:, OBJECT - column], triples[:, 1], offered))
         query = self._scorer.object_query(entities[kept], predicates[relation])  # for both sides: DistMult is symmetric
         return torch.log_softmax(self._scorer.comparator.pairs(query[:, None, None], entities[every]), -1)

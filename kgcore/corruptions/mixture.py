@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class Mixture(Strategy):
-    """Draws with several strategies. Each strategy draws its share of the entities of every triple.
+    """A combination of strategies. Each strategy draws its share of the entities for every triple.
 
-    `draw` rounds each strategy's part of `count` up or down at random, so that the expected number is its share. The
-    numbers are the same for all triples of a draw. `draw_one` chooses a strategy at random for each triple.
+    `draw` rounds share x `count` up or down at random, so that its expected value is exact. The numbers are the same
+    for all triples of a draw. `draw_one` chooses a strategy at random for each triple.
     """
 
     def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:
-        """`shares`: registered name -> share, above 0; they are divided by their sum."""
+        """Combine strategies. `shares` maps registered names to shares above 0, which are divided by their sum."""
         super().__init__(graph)
         self._parts = [STRATEGIES.get(name)(graph) for name in shares]
         self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
         self.by_predicate = any(part.by_predicate for part in self._parts)
         self.by_model = any(part.by_model for part in self._parts)
-        self._counted: dict[int, list[int]] = {}  # column -> number of entities that each part drew last
+        self._counted: dict[int, list[int]] = {}  # column -> number of entities that each strategy drew last
         named = zip(shares, self._parts, strict=True)
         self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}
 
     def _counts(self, count: int, rng: np.random.Generator) -> list[int]:
-        """The number of entities, out of `count`, that each part draws."""
+        """Divide `count` among the strategies: return the number of entities that each one draws."""
         if len(self._parts) == 1:
             return [count]
         ends = np.floor(self._ends * count + rng.random() + 1e-9).astype(int).clip(max=count)

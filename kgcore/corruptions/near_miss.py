@@ -1,4 +1,4 @@
-"""Near misses: corruptions with high scores by a model."""
+"""Near-miss corruption: an entity that gives the corruption a high score by the model."""
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("near_miss")
 class NearMiss(Choice):
-    """Keeps, of 20 typed corruptions, the one with the highest score f of the model; training facts are excluded.
+    """A strategy that draws 20 typed corruptions and keeps the one that the model scores highest.
+
+    Training facts are excluded. 20 is the default of `candidates`. In an incomplete graph, this strategy draws more
+    true triples than any other: read the audit before you fit a calibrator to its corruptions.
 
     Zhang et al., "Optimizing Top-N Collaborative Filtering via Dynamic Negative Item Sampling", SIGIR 2013; Kotnis &
-    Nastase 2017, near-miss sampling. In an incomplete graph, no other strategy draws as many true triples: read the
-    audit before you fit a calibrator to these corruptions.
+    Nastase 2017, near-miss sampling.
     """
 
     def __init__(self, graph: KnowledgeGraph, candidates: int = 20) -> None:

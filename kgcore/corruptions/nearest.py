@@ -11,10 +11,12 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("nearest")
 class Nearest(Choice):
-    """Keeps, of 20 uniform corruptions, the entity nearest to the true one, by Euclidean distance of the embeddings.
+    """A strategy that draws 20 uniform candidates and keeps the one whose embedding is nearest to the true entity's.
 
-    Kotnis & Nastase 2017, nearest-neighbour sampling; they use exact neighbours in a model that is trained before. A
-    sample of candidates needs no search over all entities, and works during training.
+    The distance is Euclidean. 20 is the default of `candidates`.
+
+    Kotnis & Nastase 2017, nearest-neighbour sampling. They use the exact neighbours in a model that was trained
+    beforehand. A sample of candidates needs no search over all entities, and works during training.
     """
 
     def __init__(self, graph: KnowledgeGraph, candidates: int = 20) -> None:

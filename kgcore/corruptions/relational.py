@@ -1,4 +1,4 @@
-"""Relational corruption: an entity that occurs on that side of another predicate."""
+"""Relational corruption: an entity that occurs as subject (object) of other predicates, but not of this one."""
 
 import numpy as np
 
@@ -11,16 +11,15 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("relational")
 class Relational(Strategy):
-    """Draws an entity that in training occurs on that side of another predicate, and never on that side of this one.
+    """A strategy that replaces a subject by a subject of another predicate in training, and an object likewise.
 
-    `typed` never draws such an entity.
-
-    It draws one of the distinct (other predicate, entity) pairs of that side: the probability of an entity is
-    proportional to the number of its other predicates. If ten attempts fail, the draw is uniform. These corruptions are
-    easy to distinguish from facts, and rarely true.
+    The new entity is never a subject (object) of the triple's own predicate in training. `typed` never draws such an
+    entity. The probability of an entity is proportional to the number of other predicates that have it as subject
+    (object). If ten attempts fail, the draw is uniform. These corruptions are easy to distinguish from facts, and
+    rarely true.
 
     After Kotnis & Nastase, "Analysis of the Impact of Negative Sampling on Link Prediction in Knowledge Graphs", 2017.
-    Memory: one number per side and distinct (predicate, entity) pair.
+    Memory: one number for each distinct (predicate, subject) pair and each distinct (predicate, object) pair.
     """
 
     by_predicate = True
@@ -47,7 +46,7 @@ class Relational(Strategy):
         return entities
 
     def _offer(self, triples: Triples, column: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
-        """Draw an entity (n,) of other predicates for each triple. The second array (n,) is the mask of valid ones."""
+        """Draw an entity of another predicate for each triple. Return entities (n,) and a mask (n,) of valid ones."""
         seen, predicates = self._seen[column], triples[:, 1]
         first, beyond = (np.searchsorted(seen, p * self.num_entities) for p in (predicates, predicates + 1))
         others = len(seen) - (beyond - first)

@@ -1,4 +1,4 @@
-"""The side of a triple that a corruption replaces."""
+"""How often the corruptions of a predicate replace the subject, and how often the object."""
 
 import numpy as np
 
@@ -8,15 +8,18 @@ from kgcore.graph import KnowledgeGraph
 
 
 def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
-    """(R,) the share of each predicate's corruptions that replace the subject; the others replace the object.
+    """Return, for each predicate, the share of its corruptions that replace the subject: (R,).
 
-    subject, object  1, 0
+    The other corruptions replace the object. The shares for each value of `sides`:
+
+    subject          1
+    object           0
     object=SHARE     1 - SHARE
     both             1/2 (paper, section 4)
-    bernoulli        tph / (tph + hpt), by the predicate's cardinality in training: tph is the mean number of objects
-                     per subject, hpt the mean number of subjects per object. For a predicate with one object per
-                     subject, such as `gender`, it mostly replaces objects, so that a corruption is rarely true. 1/2 for
-                     a predicate without training triples. Wang et al., "Knowledge Graph Embedding by Translating on
+    bernoulli        tph / (tph + hpt), where tph is the predicate's mean number of objects per subject in training, and
+                     hpt its mean number of subjects per object. For a predicate with one object per subject, such as
+                     `gender`, most corruptions replace the object, so that they are rarely true. 1/2 for a predicate
+                     without training triples. Wang et al., "Knowledge Graph Embedding by Translating on
                      Hyperplanes", AAAI 2014, section 4.
 
     Raises InputError if `sides` has another value.
@@ -28,6 +31,6 @@ def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
         np.bincount(np.unique(train[:, [1, column]], axis=0)[:, 0], minlength=len(graph.predicates))
         for column in (0, 2)
     )
-    # tph = triples / subjects and hpt = triples / objects, so that the triples cancel out
+    # tph = triples / subjects and hpt = triples / objects, so the number of triples cancels out
     shares: Floats = np.where(subjects + objects > 0, objects / np.maximum(subjects + objects, 1), 0.5)
     return shares

@@ -1,4 +1,4 @@
-"""Typed corruption: another entity that occurs on that side of the predicate."""
+"""Typed corruption: another subject (object) of the same predicate."""
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("typed")
 class Typed(Strategy):
-    """Draws each other entity of the predicate's observed domain or range with equal probability.
+    """A strategy that draws each other entity of the predicate's observed domain or range with equal probability.
 
-    The observed domain (range) is the set of subjects (objects) of the predicate in training. If there is no other
-    entity, the draw is uniform.
+    The observed domain (range) is the set of subjects (objects) of the predicate in training. If it has no other
+    entity, the draw is uniform over all other entities.
 
     Krompass et al., "Type-Constrained Representation Learning in Knowledge Graphs", ISWC 2015 (local closed world).
-    Memory: one number per side and distinct (predicate, entity) pair.
+    Memory: one number for each distinct (predicate, subject) pair and each distinct (predicate, object) pair.
     """
 
     by_predicate = True

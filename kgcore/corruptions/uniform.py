@@ -9,7 +9,10 @@ from kgcore.registries import STRATEGIES
 
 @STRATEGIES.register("uniform")
 class Uniform(Strategy):
-    """Draws every other entity with probability 1 / (E - 1). Bordes et al., NIPS 2013; paper, section 4."""
+    """A strategy that draws every other entity with probability 1 / (E - 1).
+
+    Bordes et al., NIPS 2013; paper, section 4.
+    """
 
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
         drawn = rng.integers(self.num_entities - 1, size=(len(triples), count))

@@ -11,7 +11,7 @@ from kgcore.registries import DATASETS
 
 @dataclass(frozen=True)
 class SplitFile:
-    """A file in the folder of a data set, and its valid md5 sums. A file without a sum is not checked."""
+    """A file in the folder of a data set, and the md5 sums that it may have. A file without md5 sums is not checked."""
 
     path: str
     md5: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Counts:
     train_rows       lines of the training file
     train_distinct   distinct lines of the training file
     entities         distinct entities of the training file, or of all files if `entities_in_all`
-    entities_in_all  whether `entities` counts all files
+    entities_in_all  whether `entities` counts the names of all files
     predicates       distinct predicates of the training file
     """
 
@@ -37,21 +37,21 @@ class Counts:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A data set. Its source is a `url`, a generator or a user's `folder`.
+    """A data set. Its files come from a `url`, from the function `generate`, or from a user's `folder`.
 
     name      the name that a user types
     title     a description in one line
     files     role -> file. The files of train, valid and test have tab-separated columns: subject, predicate, object.
-              If `labelled`, valid and test have a 4th column, 1 or -1, or the files of valid_negatives and
-              test_negatives contain the negatives. If the roles entities and predicates exist, their files list names
-              and ids, and the triples consist of ids: subject, object, predicate
+              The negatives of a `labelled` data set are marked by a 4th column of valid and test, 1 or -1, or are in
+              files with the roles valid_negatives and test_negatives. If there are files with the roles entities and
+              predicates, these map names to ids, and triples consist of ids: subject, object, predicate
     labelled  whether valid and test have labelled negatives
     url       the public archive (zip) or, if `plain`, the public folder that contains the files
-    archives  possible names of the archive in a mirror, in the order of the attempts. A mirror of a `plain` data set
-              may contain the files instead
-    plain     whether the public host offers single files instead of an archive
-    generate  function of a folder, a size and a seed that writes the files into the folder
-    folder    the folder of a user's own files
+    archives  names that the archive may have in a mirror; they are tried in this order. A mirror of a `plain` data set
+              may have the single files instead
+    plain     whether the public host has single files instead of an archive
+    generate  function of a folder, a size and a seed. It writes the files into the folder
+    folder    the folder with a user's own files
     counts    the expected counts of the files
     """
 
@@ -67,12 +67,12 @@ class DatasetSpec:
     counts: Counts = Counts()
 
     def identity(self) -> str:
-        """The identity of the data, for a cache key: names, checksums and counts, but no paths on this machine."""
+        """Return text that identifies the data in a cache key: names, checksums and counts, but no folder or URL."""
         return repr((self.name, self.files, self.labelled, self.counts))
 
 
 def md5_of(path: Path) -> str:
-    """The md5 sum of a file in hex, as public hosts publish it. It detects damaged files, not attacks.
+    """Return the md5 sum of a file in hex, to compare it with the published sum. It detects damage, not attacks.
 
     Raises InputError if the file cannot be read.
     """
@@ -84,10 +84,10 @@ def md5_of(path: Path) -> str:
 
 
 def find_dataset(name: str) -> DatasetSpec:
-    """The data set with a registered name, or the data set in a folder.
+    """Return the data set with a registered name, or the data set in a folder.
 
     A folder contains train.txt, valid.txt (or dev.txt) and test.txt. It is labelled if the first line of the validation
-    file has four columns. A registered name takes precedence over a folder of the same name.
+    file has four columns. If a folder has the same name as a registered data set, the registered one is returned.
 
     Raises InputError if the name is unknown, if the folder does not exist, or if the folder lacks one of the files.
     """

@@ -1,4 +1,4 @@
-"""CoDEx-M: a medium-sized part of Wikidata with hard negatives, verified by people."""
+"""CoDEx-M: a medium-sized part of Wikidata with hard negatives, which people labelled as false."""
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.registries import DATASETS

@@ -1,4 +1,4 @@
-"""CoDEx-S: a small part of Wikidata with hard negatives, verified by people."""
+"""CoDEx-S: a small part of Wikidata with hard negatives, which people labelled as false."""
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.registries import DATASETS

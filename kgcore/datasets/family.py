@@ -1,4 +1,4 @@
-"""family: a generated genealogy. The truth of every triple is known."""
+"""family: a generated genealogy. Every triple is known to be true or false."""
 
 from kgcore.datasets.base import DatasetSpec, SplitFile
 from kgcore.datasets.genealogy import write_genealogy

@@ -12,7 +12,7 @@ DATASETS.add(
         archives=("fb15k-237.zip",),
         labelled=False,
         files={
-            # Public hosts have the same rows in two orders.
+            # Public hosts have two files with the same rows in different orders.
             "train": SplitFile(
                 "fb15k-237/train.txt", ("c05b87b9ac00f41901e016a2092d7837", "eee9ad2aa047afd9ab3ce1dd99b2228a")
             ),

@@ -1,4 +1,4 @@
-"""Obtain the files of a data set from a public host, a mirror or a generator, and verify them."""
+"""Download the files of a data set, copy them from a mirror, or generate them; then verify the checksums."""
 
 import shutil
 import tempfile
@@ -38,13 +38,14 @@ def fetch(
     """Return the folder with the verified files of a data set. Download and unpack, or generate, missing files.
 
     root      the folder of all data sets; a lock in it makes concurrent calls safe
-    mirror    a folder, or a file:// or http(s):// URL, with the archive or the files. It replaces the public host
+    mirror    folder, or file:// or http(s):// URL, that has the archive or the files. It replaces the public host
     size      number of people in a generated data set
     seed      seed of a generated data set
-    progress  function of a title that makes a progress bar
+    progress  function that makes a progress bar with a given title
 
-    All files appear at the same time, because a complete folder is renamed. Raises InputError if the archive or a file
-    cannot be obtained, if an archive is damaged or contains a path outside its folder, or if a checksum differs.
+    The folder gets its name when it is complete, so that it never has only a part of the files. Raises InputError if
+    the archive or a file cannot be obtained, if an archive is damaged or contains a path outside its folder, or if a
+    checksum differs.
     """
     if spec.folder is not None:
         return spec.folder
@@ -52,7 +53,7 @@ def fetch(
     target = root / name
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / f"{name}.lock"):
-        for leftover in root.glob(f".{name}-*"):  # from a killed process
+        for leftover in root.glob(f".{name}-*"):  # left by a process that was killed
             shutil.rmtree(leftover)
         if spec.generate is None and target.is_dir() and not _problems(spec, target):
             return target
@@ -71,7 +72,7 @@ def fetch(
 
 
 def _problems(spec: DatasetSpec, folder: Path) -> dict[str, str]:
-    """Path -> problem, for every file that is missing or has a wrong checksum."""
+    """Return path -> problem, for every file that is missing or has a wrong checksum."""
     problems = {}
     for file in spec.files.values():
         path = folder / file.path
@@ -89,9 +90,10 @@ class _AbsentError(InputError):
 def _collect(
     spec: DatasetSpec, mirror: str | None, work: Path, files: Path, progress: Callable[[str], Progress] | None
 ) -> dict[str, Path | str]:
-    """Copy the data set's files, unverified, into the folder `files`. Return the source of each file.
+    """Copy the data set's files into the folder `files` without verification. Return path -> source of each file.
 
-    Files of a `plain` data set are copied one by one. Files that a mirror lacks come from an archive in the mirror.
+    The files of a `plain` data set are copied one by one. Files that a mirror does not have as single files come from
+    an archive in the mirror. Raises InputError if a file cannot be obtained.
     """
     place = _place(mirror, _archives(spec)) if mirror else str(spec.url)
     came_from: dict[str, Path | str] = {}
@@ -126,7 +128,12 @@ def _obtain_archive(
     work: Path,
     progress: Callable[[str], Progress] | None,
 ) -> Path:
-    """Return the first archive of the data set that exists. Raises InputError if none exists."""
+    """Return the path of the first archive that the mirror has, or of the downloaded public archive.
+
+    missing  the files that the archive must provide, for the error message
+
+    Raises InputError if there is no archive.
+    """
     archives = _archives(spec)
     if mirror is None:
         return _obtain(archives[0], place, work, progress)
@@ -154,19 +161,22 @@ def _archives(spec: DatasetSpec) -> tuple[str, ...]:
     name = unquote(urlparse(spec.url or "").path).rpartition("/")[2]
     if not name:
         raise InputError(
-            f"the data set {spec.name} names no place for its files: its DatasetSpec needs `archives`, a `url` that "
-            "ends with the name of an archive, `plain`, `generate` or `folder`"
+            f"the data set {spec.name} does not say where its files are: its DatasetSpec needs `archives`, a `url` "
+            "that ends with the name of an archive, `plain`, `generate` or `folder`"
         )
     return (name,)
 
 
 def _place(mirror: str, archives: Sequence[str]) -> Path | str:
-    """Return the mirror as a folder or an http(s) URL. The error message mentions the names in `archives`."""
+    """Return the mirror as a folder or an http(s) URL. Raises InputError if it is neither.
+
+    archives  names of archives, for the error message
+    """
     parsed = urlparse(mirror)
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
-            with_archive = f" with {archives[0]}" if archives else ""
+            with_archive = f" that has {archives[0]}" if archives else ""
             raise InputError(
                 f"the mirror {mirror} does not exist: KGCAL_MIRROR must be a folder or a URL{with_archive}"
             )
@@ -204,7 +214,7 @@ def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str],
 
 
 class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
-    """Raises FileNotFoundError if the server does not have the file, so that pooch does not try again."""
+    """A downloader that raises FileNotFoundError if the server lacks the file, so that pooch does not try again."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         try:
@@ -216,7 +226,10 @@ class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
 
 
 def _unpack(archive: Path, members: list[str], target: Path) -> None:
-    """Extract only the members into the target. Raises InputError if the archive is bad."""
+    """Extract only the files `members` into the folder `target`.
+
+    Raises InputError if the archive is damaged, lacks a member, or contains a path outside the folder.
+    """
     try:
         with zipfile.ZipFile(archive) as zipped:
             for name in zipped.namelist():

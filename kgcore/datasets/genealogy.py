@@ -1,9 +1,9 @@
 """A generated world of families. It is complete by construction: every triple that is not a fact is false.
 
 The world has counties of at most `COUNTY` people over four generations. No fact connects two counties. Therefore
-counties are generated one by one, in bounded memory, and one county determines the truth of a triple. A fixed share of
-the facts is in no split, as in an open world. A labelled negative is a fact whose subject or object is replaced by
-another entity of the same type and county. Each negative is verified to be false.
+counties are generated one by one, in bounded memory, and the facts of one county show whether a triple is true. A fixed
+share of the facts is in no split, because in real data many facts are missing too. A labelled negative is a fact whose
+subject or object is replaced by another entity of the same type and county. Each negative is verified to be false.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class County:
 
     entities   names: people, then towns, then companies
     facts      (n, 3) all true triples
-    split      (n,)   the split of each fact, as a position in SHARES. No file contains the last split, hidden
+    split      (n,)   the split of each fact, as a position in SHARES. Facts of the last split, hidden, are in no file
     negatives  split -> (m, 3) verified false triples, one for each fact of valid and test
     """
 
@@ -52,13 +52,13 @@ class County:
     negatives: dict[str, Triples]
 
     def of(self, split: str) -> Triples:
-        """The facts of train, valid, test or hidden."""
+        """Return the facts of one split: train, valid, test or hidden."""
         facts: Triples = self.facts[self.split == list(SHARES).index(split)]
         return facts
 
 
 def generate(size: int, seed: int) -> Iterator[County]:
-    """The counties of a world of `size` people. The same size and seed give the same world on every machine."""
+    """Yield the counties of a world of `size` people. The same size and seed give the same world on every machine."""
     counties = -(-size // COUNTY)
     bounds = np.linspace(0, size, counties + 1).astype(int)
     for number, child in enumerate(np.random.SeedSequence(seed).spawn(counties)):
@@ -109,10 +109,10 @@ def _county(first: int, last: int, number: int, rng: np.random.Generator) -> Cou
 class _Families:
     """The relationships of the people in a county. The ids of people are 0 to the number of people - 1.
 
-    parents            (n, 2) parent, child
-    family             (people,) the couple of the parents of each person; -1 in the first generation
+    parents            (n, 2) one row per parent and child: parent, child
+    family             (people,) number of the couple that are the person's parents; -1 in the first generation
     spouse             (people,) the spouse of each person; -1 for unmarried people
-    home, birthplace   (people,) towns of each person
+    home, birthplace   (people,) the town where each person lives, and the town of birth
     """
 
     parents: Ints
@@ -154,7 +154,7 @@ def _families(people: int, towns: Ints, rng: np.random.Generator) -> _Families:
 
 
 def _jobs(home: Ints, towns: Ints, companies: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw the employer of every person, mostly in the home town of the person, and the town of every company."""
+    """Draw the employer of every person and the town of every company. Most people work in the town where they live."""
     seat = rng.choice(towns, len(companies))
     employer = rng.choice(companies, len(home))
     local = rng.random(len(home)) < 0.8
@@ -166,7 +166,7 @@ def _jobs(home: Ints, towns: Ints, companies: Ints, rng: np.random.Generator) ->
 
 
 def _facts(people: int, towns: Ints, companies: Ints, rng: np.random.Generator) -> Triples:
-    """All true triples of a county (n, 3), in random order."""
+    """Return all true triples of a county (n, 3), in random order."""
     drawn = _families(people, towns, rng)
     employer, seat = _jobs(drawn.home, towns, companies, rng)
     everyone, married = np.arange(people), np.flatnonzero(drawn.spouse >= 0)
@@ -194,7 +194,7 @@ def _facts(people: int, towns: Ints, companies: Ints, rng: np.random.Generator) 
 
 
 def _join(left: Ints, right: Ints) -> Ints:
-    """All pairs (x, z) with (x, y) in left and (y, z) in right, in O(matches) time."""
+    """Return all pairs (x, z) with (x, y) in left and (y, z) in right, in O(matches) time."""
     right = right[np.argsort(right[:, 0], kind="stable")]
     low = np.searchsorted(right[:, 0], left[:, 1])
     counts = np.searchsorted(right[:, 0], left[:, 1], side="right") - low
@@ -204,7 +204,7 @@ def _join(left: Ints, right: Ints) -> Ints:
 
 
 def _falsify(facts: Triples, parts: list[Ints], kind: Ints, truth: TripleIndex, rng: np.random.Generator) -> Triples:
-    """Make one false triple per fact: replace its subject or object by entities of the same type until it is false."""
+    """Make one false triple per fact: replace a subject or object by random entities of its type until it is false."""
     false, column = facts.copy(), np.where(rng.random(len(facts)) < 0.5, 0, 2)
     wrong: Bools = np.ones(len(facts), dtype=bool)
     while wrong.any():

@@ -1,4 +1,4 @@
-"""Read newly labelled triples, and put them into the validation split of a graph."""
+"""Newly labelled triples: how to read them and put them into the validation split of a graph."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +15,11 @@ from kgcore.graph import KnowledgeGraph, Split
 
 
 def read_labels(path: Path) -> pd.DataFrame:
-    """The distinct triples of a file, with columns subject, predicate, object and label (1 / 0).
+    """Return the distinct triples of a file, in columns subject, predicate, object and label (1 / 0).
 
     The index is the line number. The file has four tab-separated columns, like a labelled split: subject, predicate,
-    object, 1 or -1. Raises InputError, with file and line, if the file has faults or a triple has both labels.
+    object, and the label 1 or -1. Raises InputError, with file and line, if the file has faults or a triple has
+    both labels.
     """
     frame, faults = read_triples(path, labelled=True)
     raise_faults(faults + validate(frame, True, path))
@@ -29,23 +30,24 @@ def read_labels(path: Path) -> pd.DataFrame:
 
 
 def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = False) -> Prepared:
-    """The graph with the labelled triples in its validation split. Train and test do not change.
+    """Return the graph with the labelled triples in its validation split. Train and test do not change.
 
     labelled  a table from `read_labels`
     instead   True: the labelled triples replace the validation triples. False: they are added to the validation
-              triples. A validation split without labelled negatives is always replaced, because its positives were
-              not sampled like the new triples
+              triples. A validation split without labelled negatives is always replaced, because its positives and
+              the new triples were sampled in different ways
 
-    Triples of train and test are left out, because they are not held out. A triple of valid gets its new label.
-    Replaced positives of valid remain known facts.
+    Labelled triples that are also in train or test are left out, because valid must not share triples with these
+    splits. A labelled triple that is already in valid gets its new label. Positives of valid that are replaced remain
+    known facts.
 
     The counts of the result:
 
-    labels_rows                       all labelled triples
-    labels_with_unseen                triples with an entity or a predicate that has no embedding
-    labels_not_held_out               triples of train or test
-    labels_used                       triples in the new validation split that come from `labelled`
-    labels_known                      used triples that the old validation split has with the same label
+    labels_rows                       number of all labelled triples
+    labels_with_unseen                those with an entity or a predicate that has no embedding
+    labels_not_held_out               those that are in train or test
+    labels_used                       those that are in the new validation split
+    labels_known                      those used that the old validation split already had with the same label
     valid_positives, valid_negatives  size of the new validation split, by label
 
     Raises InputError if no triple can be used, or if the new validation split has no positives.
@@ -64,7 +66,7 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     true, false = graph.index(graph.valid.positives), graph.index(graph.valid.negatives)
     held = np.where(labels == 1, true.contains(triples), false.contains(triples))
     valid, facts = Split(triples, labels), graph.valid.positives
-    facts = facts[~graph.index(triples).contains(facts)]  # positives without a new label remain known facts
+    facts = facts[~graph.index(triples).contains(facts)]  # positives of valid without a new label
     if not instead and len(graph.valid.negatives):
         facts = graph.other_facts
         kept = ~graph.index(triples).contains(graph.valid.triples)

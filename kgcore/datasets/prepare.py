@@ -15,9 +15,9 @@ from kgcore.datasets.unknown_names import examples_of_unknown_names
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
-VOCABULARIES = ("entities", "predicates")  # roles of the files with names and ids, if the triples consist of ids
-# Another split may contain at most this share of a held-out split's positives. A split's positives may contain at most
-# this share of its negatives. With a larger share, one file is a copy of the other.
+VOCABULARIES = ("entities", "predicates")  # roles of the files that map names to ids, if triples consist of ids
+# At most this share of a held-out split's positives may be in another split too, and at most this share of a split's
+# negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
 LARGEST_OVERLAP = 0.2
 
 
@@ -25,9 +25,9 @@ LARGEST_OVERLAP = 0.2
 class Prepared:
     """A graph and the counts of its files.
 
-    counts   name -> number: for every split its rows, duplicates, and triples with unseen entities or predicates;
-             shared positives of two splits; negatives that are true in a split
-    unknown  split -> examples, as text, of its triples with a name that is not in train
+    counts   name of a count -> number. The counts are the rows, the duplicates and the triples with unseen entities or
+             predicates of every split, the positives that two splits share, and the negatives that are true in a split
+    unknown  split -> examples, as text, of the split's triples with a name that is not in train
     """
 
     graph: KnowledgeGraph
@@ -36,14 +36,14 @@ class Prepared:
 
 
 def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
-    """Read, validate and number the data set in `folder`.
+    """Read and validate the data set in `folder`, and replace its names by numbers.
 
     Duplicate rows are dropped. Held-out triples with an entity or predicate that is not in train are dropped, because
-    they have no embedding. Vocabularies and splits are sorted, so the order of lines in a file has no effect.
+    they have no embedding. Vocabularies and splits are sorted, so that the order of lines in a file has no effect.
 
     Raises InputError if the files have faults (one message has all faults, with file and line), if a count differs from
-    the declared count, if another split contains more than a fifth of the positives of a held-out split, or if the
-    positives contain more than a fifth of a file of negatives.
+    the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
+    fifth of the negatives in a file are positives of its split too.
     """
     frames = _read(spec, folder)
     rows, entities, predicates = _number(frames)
@@ -65,9 +65,9 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
 
 
 def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
-    """Read every split as one table of names. Triples from a file of negatives have the label -1.
+    """Read every split as one table of names. Triples from a file of negatives get the label -1.
 
-    Raises InputError, with all faults of all files, if a file has a fault.
+    Raises InputError that lists the faults of all files, if there are any.
     """
     read = _reader(spec, folder)
     tables: dict[str, pd.DataFrame] = {}
@@ -100,7 +100,7 @@ def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Path, bool], tuple[pd.DataFrame, list[str]]]:
-    """The function that reads a file of triples. Its arguments are the path, and whether the file has labels."""
+    """Return the function that reads a file of triples. Its arguments are the path and whether the file has labels."""
     if not set(VOCABULARIES) <= set(spec.files):
         return read_triples
     entities, predicates = (read_vocabulary(folder / spec.files[role].path) for role in VOCABULARIES)
@@ -108,7 +108,10 @@ def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Path, bool], tuple[pd.
 
 
 def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index, pd.Index]:
-    """Every split as rows (n, 4) of subject, predicate, object, label (1 / 0), and the sorted names of all files."""
+    """Convert each split to rows (n, 4): subject, predicate, object, label (1 / 0).
+
+    Also return the sorted names of the entities and of the predicates that occur in any file.
+    """
     table = pd.concat(frames.values(), keys=frames.keys())
     ends, entities = pd.factorize(pd.concat([table["subject"], table["object"]]), sort=True)
     middles, predicates = pd.factorize(table["predicate"], sort=True)
@@ -119,9 +122,11 @@ def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index,
 
 
 def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
-    """Count the duplicates of each split, the shared positives of two splits, and the triples with both labels.
+    """Count the duplicates of each split, the positives that two splits share, and the negatives that are true.
 
-    Raises InputError if two splits share more than `LARGEST_OVERLAP` of the positives of a held-out split.
+    The function adds the results to `counts`. A negative is true if a split has it as a positive.
+
+    Raises InputError if more than the share `LARGEST_OVERLAP` of a held-out split's positives are in another split too.
     """
     distinct = {name: np.unique(part, axis=0) for name, part in rows.items()}
     true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
@@ -135,7 +140,7 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
         if shared > LARGEST_OVERLAP * len(true[smaller]):
             raise InputError(
                 f"{shared:,} of {len(true[smaller]):,} positives of {smaller} are also in "
-                f"{other if smaller == name else name}: a held-out split must not repeat another"
+                f"{other if smaller == name else name}: a held-out split must not contain the triples of another split"
             )
     for name in ("valid", "test"):
         for other in SPLITS:
@@ -143,7 +148,9 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
 
 
 def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]) -> Split:
-    """The sorted distinct rows of a split whose entities and predicates are in train, as ids of the training graph.
+    """Return the sorted distinct rows whose names are all in train, with positions in the vocabularies of train.
+
+    The function adds the numbers of unseen triples, positives and negatives to `counts`.
 
     Raises InputError if the result has no positives.
     """
@@ -159,7 +166,7 @@ def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, coun
 
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
-    """Whether train has the entities and the predicate of each row (n,)."""
+    """Return a mask (n,) of the rows whose two entities and predicate are all in train."""
     known: Bools = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
     return known
 
@@ -176,4 +183,4 @@ def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
     for name, value in found.items():
         expected = getattr(wanted, name)
         if expected is not None and value != expected:
-            raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}, expected {expected:,}")
+            raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")

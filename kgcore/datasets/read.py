@@ -1,4 +1,4 @@
-"""Read triples that consist of tab-separated names or of ids. Every fault states its file and line."""
+"""Readers of files of triples, with tab-separated names or with ids. The text of a fault has its file and line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ COLUMNS = ("subject", "predicate", "object")
 
 
 def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
-    """The file as a table of strings, and its faults.
+    """Read a file as a table of strings. Return the table and the faults of the file.
 
     The columns are subject, predicate, object and, if `labelled`, label. The index is the line number, from 1. A line
     with a wrong number of columns is a fault, and is not in the table.
@@ -32,7 +32,7 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(data),
-            # One block, so that each refused row has its line number.
+            # With a single block, the number of a refused row is its line number in the file.
             read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(len(data), 1)),
             parse_options=pa.csv.ParseOptions(
                 delimiter="\t",
@@ -58,7 +58,7 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names that belong to the ids of a data set. `names` maps an id, as text from the file, to its name."""
+    """The names of a data set's ids. `names` maps each id, as text from the file, to its name."""
 
     path: Path
     names: dict[str, str]
@@ -86,7 +86,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def read_numbered(path: Path, entities: Vocabulary, predicates: Vocabulary) -> tuple[pd.DataFrame, list[str]]:
-    """Read a file of ids as a table of names, and return the table and the faults like `read_triples`.
+    """Read a file of triples of ids. Return a table of their names and the faults, as `read_triples` does.
 
     The first line is a count, and every other line is subject, object, predicate, separated by white space (the layout
     of OpenKE and TransC). A line with an unknown id is a fault, and is not in the table.
@@ -115,15 +115,15 @@ def read_numbered(path: Path, entities: Vocabulary, predicates: Vocabulary) -> t
 def _read_counted(
     path: Path, columns: tuple[str, ...], separator: str | None
 ) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """The lines after the first one, as pairs of line number and fields, and the faults.
+    """Read the lines after the first one. Return them as pairs of line number and fields, and the faults of the file.
 
-    Two faults exist: a first line that is not the count of the lines, and a line with a wrong number of columns. Such a
-    line is left out.
+    The first line must be the number of the other lines. A line with a wrong number of columns is a fault, and is left
+    out. Raises InputError if the file is missing, empty or not UTF-8.
     """
-    head, *lines = _read_text(path, "it must have a line with a count, and as many lines after it").rstrip().split("\n")
+    head, *lines = _read_text(path, "its first line must be the number of lines after it").rstrip().split("\n")
     faults = []
     if head.strip() != str(len(lines)):
-        faults.append(f"{path}, line 1: {head.strip()!r} must be the count of the lines after it, {len(lines)}")
+        faults.append(f"{path}, line 1: {head.strip()!r}: it must be {len(lines)}, the number of lines after it")
     rows = []
     for line, text in enumerate(lines, start=2):
         fields = text.rstrip("\r").split(separator)
@@ -137,9 +137,9 @@ def _read_counted(
 
 
 def _read_text(path: Path, requirement: str) -> str:
-    """The text of a file. Raises InputError if the file is missing, not UTF-8, or empty.
+    """Return the text of a file. Raises InputError if the file is missing, not UTF-8, or empty.
 
-    requirement  the expected content, for the message on an empty file
+    requirement  what the file must contain, for the error message if it is empty
     """
     try:
         data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The schemas of tables of triples, for checks with pandera. A check reports all faults, each with its line."""
+"""The pandera schemas of tables of triples. A check reports all faults of a table, each with its line."""
 
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from pandera.typing import Series
 
 
 class TriplesSchema(pa.DataFrameModel):
-    """Triples: three columns of non-empty text."""
+    """The schema of triples: three columns of non-empty text."""
 
     subject: Series[str] = pa.Field(str_length={"min_value": 1})
     predicate: Series[str] = pa.Field(str_length={"min_value": 1})
@@ -22,13 +22,13 @@ class TriplesSchema(pa.DataFrameModel):
 
 
 class LabelledSchema(TriplesSchema):
-    """Triples with a label: 1 = true, -1 = false, as in WN11 and FB13."""
+    """The schema of triples with a label, 1 = true or -1 = false, as in WN11 and FB13."""
 
     label: Series[str] = pa.Field(isin=["1", "-1"])
 
 
 def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
-    """The faults of a table, each as 'PATH, line N: ...'. The index of the table is the line number."""
+    """Return the faults of a table, each as 'PATH, line N: ...'. The index of the table is the line number."""
     schema = LabelledSchema if labelled else TriplesSchema
     try:
         schema.validate(frame, lazy=True)
@@ -38,7 +38,7 @@ def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
 
 
 def _sentence(path: Path, case: Mapping[Hashable, Any]) -> str:
-    """A failure case of pandera as a sentence."""
+    """Return a fault that pandera found as a sentence for the user."""
     where = f"{path}, line {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
     if case["column"] == "label":
         return f"{where}: label is {case['failure_case']!r}: it must be 1 or -1"

@@ -1,7 +1,7 @@
 """Unknown entities and predicates: names that the training split does not have.
 
-A triple with an unknown name has no embedding and cannot be scored or calibrated. Therefore it is dropped. This module
-makes the texts about such triples for users.
+An unknown name has no embedding, so that its triples cannot be scored or calibrated. Therefore these triples are
+dropped. This module writes the text that tells a user which triples they are.
 """
 
 from collections.abc import Collection
@@ -14,10 +14,10 @@ MOST_EXAMPLES = 3
 def examples_of_unknown_names(
     frame: pd.DataFrame, entities: Collection[str], predicates: Collection[str]
 ) -> tuple[str, ...]:
-    """The unknown names of the first MOST_EXAMPLES triples, each as `line 17: unknown entity 'x'`.
+    """Return the unknown names of the first MOST_EXAMPLES triples, each as `line 17: unknown entity 'x'`.
 
-    frame                 triples that each have an unknown name, in columns subject, predicate, object. The index is
-                          the line number
+    frame                 triples with at least one unknown name each, in columns subject, predicate, object. The index
+                          is the line number
     entities, predicates  the known names
     """
     known = {"subject": set(entities), "predicate": set(predicates)}
@@ -33,6 +33,6 @@ def examples_of_unknown_names(
 
 
 def describe_unknown_names(count: int, examples: Collection[str]) -> str:
-    """The count of triples with an unknown name, and examples: `2 with a name that is not in train (line 3: ...)`."""
+    """Return text with the count of the triples and examples: `2 with a name that is not in train (line 3: ...)`."""
     shown = "; ".join(examples) + ("; ..." if count > len(examples) else "")
     return f"{count:,} with a name that is not in train" + (f" ({shown})" if examples else "")

@@ -1,4 +1,4 @@
-"""YAGO39K: a part of YAGO 3 with labelled negatives, as ids, in the file layout of TransC."""
+"""YAGO39K: a part of YAGO 3 with labelled negatives. Its triples consist of ids, in the file layout of TransC."""
 
 from kgcore.datasets.base import DatasetSpec, SplitFile
 from kgcore.registries import DATASETS
@@ -16,7 +16,7 @@ DATASETS.add(
         files={
             "entities": SplitFile("YAGO39K/Train/instance2id.txt", ("8f6ef866b6801840ce6bf0af59e3b490",)),
             "predicates": SplitFile("YAGO39K/Train/relation2id.txt", ("194511cbb64c9df9054c64710ac20bdd",)),
-            # No checksum or counts are published. The first line is the number of triples.
+            # Neither a checksum nor counts are published. The file's first line is its number of triples.
             "train": SplitFile("YAGO39K/Train/triple2id.txt"),
             "valid": SplitFile("YAGO39K/Valid/triple2id_positive.txt", ("886f470c65963040d976385ce0334cfb",)),
             "valid_negatives": SplitFile("YAGO39K/Valid/triple2id_negative.txt", ("16f2c2531c5d5f395ad4ea4b928e0ca6",)),

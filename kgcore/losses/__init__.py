@@ -1,1 +1,1 @@
-"""Training losses, one file each; base.py is the contract. A loss takes scores, and uses no model and no graph."""
+"""Training losses, one file each. base.py has their base class. A loss needs only scores, no model and no graph."""

@@ -1,4 +1,4 @@
-"""The contract of a loss."""
+"""The base class of training losses."""
 
 from abc import ABC, abstractmethod
 
@@ -6,11 +6,11 @@ from torch import Tensor
 
 
 class Loss(ABC):
-    """Maps scores to a scalar. Its keyword arguments are its options, with their defaults.
+    """A function that maps scores to a scalar. The keyword arguments of its constructor are its options.
 
-    Reduction: the sum over positives; each loss states how it combines the corruptions of a positive.
+    A loss is a sum over the positives. Each loss states how it combines the corruptions of a positive.
     """
 
     @abstractmethod
     def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
-        """Scores of positives (b,) and of their corruptions (b, eta) -> scalar, >= 0, to be minimised."""
+        """Return the loss, at least 0, from the scores of positives (b,) and of their corruptions (b, eta)."""

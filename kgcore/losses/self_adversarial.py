@@ -12,12 +12,12 @@ from kgcore.registries import LOSSES
 class SelfAdversarial(Loss):
     """L = - sum_{+} [ log sigmoid(margin + f(t+)) + sum_{-} p(t-) log sigmoid(-f(t-) - margin) ].
 
-    p(t-) is the softmax of alpha f(t-) over the corruptions of the positive. It is a constant without a gradient.
+    p(t-) is the softmax of alpha f(t-) over the corruptions of the positive. The gradient treats it as a constant.
 
     Sun et al., "RotatE", ICLR 2019, equations 4 and 5; paper, section 3.
 
     margin  in units of the score; 3 in the published code
-    alpha   inverse temperature of the weights, 0 = equal weights; 0.5 in the published code
+    alpha   inverse temperature of the weights p(t-), 0 = equal weights; 0.5 in the published code
     """
 
     def __init__(self, margin: float = 3.0, alpha: float = 0.5) -> None:

@@ -1,5 +1,5 @@
-"""Scoring functions, one file each. base.py is the contract, comparators.py has dot products and distances.
+"""Scoring functions, one file each. base.py has their base classes, comparators.py has dot products and distances.
 
-trained.py has a scoring function with its trained tables, cohort.py the cohort term of its scores, and inverse.py the
-score of a model with inverse predicates. The package does not train models.
+trained.py joins a scoring function and its trained tables, cohort.py normalises scores by those of other objects, and
+inverse.py scores a triple in both directions. kgcore/training trains the models.
 """

@@ -1,4 +1,4 @@
-"""ANALOGY: a predicate is a normal matrix, half of it diagonal and half scaled 2 x 2 rotations."""
+"""ANALOGY: a predicate is a normal matrix. Half of it is diagonal, and half consists of scaled 2 x 2 rotations."""
 
 import torch
 from torch import Tensor
@@ -11,15 +11,15 @@ from kgcore.registries import MODELS
 
 @MODELS.register("analogy")
 class Analogy(QueryModel):
-    """f(s, p, o) = sum_{i <= 2k} r_i s_i o_i + Re(sum_{j <= k} r'_j s'_j conj(o'_j)): DistMult beside ComplEx.
+    """f(s, p, o) = sum_{i <= 2k} r_i s_i o_i + Re(sum_{j <= k} r'_j s'_j conj(o'_j)): DistMult plus ComplEx.
 
     Liu et al., "Analogical Inference for Multi-relational Embeddings", ICML 2017; half of the numbers are scalars and
-    half are blocks, as in its published code.
+    half are blocks, as in the authors' code.
     Embeddings: (4k,) real for entities and predicates: 2k scalars, then k complex numbers, real parts first.
     Range: all reals.
     """
 
-    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
+    scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
     comparator = DotProduct()
 
     def __init__(self, k: int) -> None:

@@ -1,16 +1,17 @@
-"""The contract of a scoring function: a query and a comparison.
+"""The base classes of scoring functions. Most of them consist of a query and a comparison.
 
-A model maps two parts of a triple to a point, the query, and compares the point with the third part:
+Such a model maps two parts of a triple to a point, the query, and compares the point with the third part:
 
     score(s, p, o) = compare(object_query(s, p), o) = compare(subject_query(p, o), s)
 
-Both queries give the same score. The same two lines then serve for training against shared corruptions, for scoring,
-and for ranking against every entity. With a dot product as the comparison they are a matrix product. A `QueryModel` is
-a scoring function of this form. Any other scoring function is a `Model` that implements `score`.
+Both queries give the same score. Training with shared corruptions, scoring, and ranking against every entity all use
+this formula. If the comparison is a dot product, the scores of many triples are one matrix product. A `QueryModel` is a
+scoring function of this form. Any other scoring function is a `Model` that implements `score`.
 
-A model takes gathered embeddings, never ids, and broadcasts over leading dimensions. `Embeddings` holds the tables.
-`bound` sets the numbers that all triples share, such as the filters of a convolution. A `GraphModel` encodes its
-embeddings from the training graph. Training keeps the encoded tables, so that scoring and ranking need no encoder.
+A model takes the embeddings of entities and predicates, never their ids, and broadcasts over leading dimensions.
+`Embeddings` holds the tables. `bound` sets the numbers that all triples share, such as the filters of a convolution. A
+`GraphModel` encodes its embeddings from the training graph. Training keeps the encoded tables, so that scoring and
+ranking need no encoder.
 """
 
 from abc import ABC, abstractmethod
@@ -26,16 +27,16 @@ from torch import Tensor
 from kgcore.arrays import Floats
 from kgcore.models.comparators import Comparator
 
-LARGEST_BLOCK = 2**25  # largest number of elements in each of the few tensors of a block of scores
+LARGEST_BLOCK = 2**25  # scores are computed in blocks; a tensor of a block has at most this many elements
 
 
 class Model(ABC):
-    """A scoring function with embedding size k. Its keyword arguments after k are its options, with their defaults.
+    """A scoring function with embedding size k. The constructor's keyword arguments after k are its options.
 
-    shared           numbers that all triples share, by name; empty in most models
-    by_queries       whether all candidates are compared with one query; large blocks of triples are then efficient
-    can_drop         whether training may use dropout; false if zero is a meaningful value of an embedding
-    scale            embeddings start uniform in [-scale, scale]
+    shared           name -> numbers that all triples share; empty in most models
+    by_queries       whether one query serves for all candidates, so that large blocks of triples are efficient
+    can_drop         whether training may use dropout; false if 0 in an embedding has a meaning like any other number
+    scale            initial embeddings are uniform in [-scale, scale]
     predicate_scale  the same for predicates; None = `scale`
     """
 
@@ -50,32 +51,32 @@ class Model(ABC):
 
     @property
     def entity_width(self) -> int:
-        """Numbers per entity."""
+        """Length of the embedding of an entity."""
         return self.k
 
     @property
     def predicate_width(self) -> int:
-        """Numbers per predicate."""
+        """Length of the embedding of a predicate."""
         return self.k
 
     @property
     def pair_width(self) -> int:
-        """Numbers in memory while one pair of a query and a candidate is scored: it limits the size of a block."""
+        """Numbers in memory to score one query with one candidate. The size of a block depends on it."""
         return self.entity_width
 
     def initial_shared(self, rng: np.random.Generator) -> Mapping[str, Floats]:
-        """The initial shared numbers: name -> array of at least one dimension."""
+        """Return the initial shared numbers: name -> array of at least one dimension."""
         return {}
 
     def bound(self, shared: Mapping[str, Tensor]) -> Self:
-        """The same model with these shared numbers."""
+        """Return a copy of the model that uses these shared numbers."""
         model = copy(self)
         model.shared = shared
         return model
 
     @abstractmethod
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-        """f(s, p, o) of gathered embeddings: any real number, higher = more plausible.
+        """Return f(s, p, o) for embeddings of s, p and o: any real number, higher = more plausible.
 
         (..., entity_width), (..., predicate_width), (..., entity_width) -> (...)
         """
@@ -107,11 +108,17 @@ class QueryModel(Model):
 
     @abstractmethod
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        """(..., entity_width), (..., predicate_width) -> (..., entity_width): the point to compare objects with."""
+        """Return the point to compare objects with.
+
+        (..., entity_width), (..., predicate_width) -> (..., entity_width)
+        """
 
     @abstractmethod
     def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
-        """(..., predicate_width), (..., entity_width) -> (..., entity_width): the point to compare subjects with."""
+        """Return the point to compare subjects with.
+
+        (..., predicate_width), (..., entity_width) -> (..., entity_width)
+        """
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         return self.comparator.pairs(self.object_query(subjects, predicates), objects)
@@ -124,7 +131,7 @@ class QueryModel(Model):
 
 
 class GraphModel(Model):
-    """A scoring function whose embeddings are encoded from the whole tables and the training graph."""
+    """A scoring function that computes its embeddings from the whole tables and the training graph, with `encode`."""
 
     @abstractmethod
     def encode(self, entities: Tensor, predicates: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,17 +139,17 @@ class GraphModel(Model):
 
         triples  (n, 3) the training split
 
-        Training calls it once per step, and once more for the tables that it keeps.
+        Training calls it in every step, and once at the end for the tables that it keeps.
         """
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """The trained tables in float32, encoded if the model encodes.
+    """The trained tables in float32. For a `GraphModel`, these are the encoded tables.
 
     entities    (E, entity_width)
     predicates  (R, predicate_width)
-    shared      the numbers that all triples share, by name
+    shared      name -> numbers that all triples share
     """
 
     entities: Tensor
@@ -150,6 +157,6 @@ class Embeddings:
     shared: Mapping[str, Tensor] = field(default_factory=dict)
 
     def to(self, device: torch.device) -> "Embeddings":
-        """The same tables on that device."""
+        """Return the same tables on that device."""
         shared = {name: tensor.to(device) for name, tensor in self.shared.items()}
         return Embeddings(self.entities.to(device), self.predicates.to(device), shared)

@@ -1,4 +1,4 @@
-"""CapsE: ConvKB's feature maps form capsules, routed to one capsule whose length is the score."""
+"""CapsE: ConvKB's feature maps form capsules. Routing combines them into one capsule, and its length is the score."""
 
 import math
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ TINY = 1e-12  # gives a capsule of zeros a finite logarithm and gradient
 
 
 def _squashed(vectors: Tensor) -> Tensor:
-    """(..., d) -> (..., d): vectors of the same direction and of length |v|^2 / (1 + |v|^2)."""
+    """Return vectors of the same direction and of length |v|^2 / (1 + |v|^2): (..., d) -> (..., d)."""
     square = vectors.square().sum(-1, keepdim=True)
     return vectors * (square + TINY).sqrt() / (1 + square)
 
 
 @MODELS.register("capse")
 class CapsE(Model):
-    """f(s, p, o) = |squash(v)| = |v|^2 / (1 + |v|^2), or its log-odds, log |v|^2.
+    """f(s, p, o) = |squash(v)| = |v|^2 / (1 + |v|^2), or the log-odds of this length, log |v|^2.
 
     v = sum_i c_i W_i u_i, u_fi = relu(a_f s_i + b_f r_i + c_f o_i + d_f)
 
     Nguyen et al., "A Capsule Network-based Embedding Model for Knowledge Graph Completion and Search Personalization",
     NAACL 2019. Capsule u_i of the first layer holds the i-th number of every feature map and votes W_i u_i. c is the
-    softmax over i of the agreements b_i: 0 at first, then increased by W_i u_i . squash(v) after every routing but the
-    last. There is no dropout inside, and embeddings start at random, not from TransE.
+    softmax over i of the agreements b_i. These start at 0, and grow by W_i u_i . squash(v) after every routing except
+    the last. The scoring function has no dropout, and initial embeddings are random, not those of TransE.
     Embeddings: (k,) real for entities and predicates; shared: the filters (a_f, b_f, c_f), their biases d_f, and the
     maps W_i. Range: [0, 1) for the length, all reals for its log-odds.
     The log-odds give the same ranks as the lengths. NLL and the self-adversarial loss expect log-odds: with these
@@ -39,7 +39,7 @@ class CapsE(Model):
 
     filters   number of filters, which is the size of a capsule of the first layer; 32 is our choice
     capsule   size of the second layer's capsule, 10 as in the authors' code
-    routings  iterations of the routing, 1 as in the authors' code: then every c_i is 1 / k
+    routings  iterations of the routing. With 1, as in the authors' code, every c_i is 1 / k
     log_odds  whether the score is the log-odds of the length; false = the length itself, as published
     """
 

@@ -1,4 +1,4 @@
-"""Cohorts: scores relative to the scores of other objects of the same predicate."""
+"""Cohort normalisation: the score of a triple minus a level, computed from the scores of other objects."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,9 +20,9 @@ class Cohort:
 
     The cohort C_p of a predicate p is a set of objects that p has in training. A high score means little for a subject
     that scores high with every object of the cohort, and much for a subject that scores low with all of them. With
-    weight 0 the score is f. With weight 1 and temperature T = 1 it is the log-likelihood of the object among the
-    cohort, up to a constant for each p. As T goes to 0 the level becomes the maximum over the cohort; for large T, the
-    mean.
+    weight 0 the score is f. With weight 1 and temperature T = 1 it is the log-likelihood of the object in a
+    choice among the cohort, up to a constant for each p. As T goes to 0, the level becomes the maximum over
+    the cohort; for large T, the mean.
 
     Rosenberg et al., "The Use of Cohort Normalized Scores for Speaker Verification", ICSLP 1992. Conneau et al., "Word
     Translation Without Parallel Data", ICLR 2018, equation 3, subtract half of the mean similarity of the nearest
@@ -40,7 +40,7 @@ class Cohort:
     starts: Ints
 
     def levels(self, model: Model, tables: Embeddings, triples: Triples) -> Floats:
-        """(n, 3) -> (n,) float64: level(s, p) of each triple, computed once for each distinct (s, p)."""
+        """Return level(s, p) of each triple, computed once for each distinct (s, p): (n, 3) -> (n,) float64."""
         pairs, place = np.unique(triples[:, 1::-1], axis=0, return_inverse=True)
         found = np.empty(len(pairs))
         first = np.searchsorted(pairs[:, 0], np.arange(len(self.starts)))
@@ -64,10 +64,10 @@ class Cohort:
 def draw_cohort(
     graph: KnowledgeGraph, size: int, weight: float, temperature: float, rng: np.random.Generator
 ) -> Cohort:
-    """Draw a cohort for every predicate: its objects in training, or `size` of them without replacement.
+    """Draw the cohort of every predicate: its objects in training, or `size` of them if there are more.
 
-    For a predicate without training triples the cohort is drawn from all entities. Memory: at most `size` numbers per
-    predicate.
+    The draw is without replacement. For a predicate without training triples, it is from all entities. Memory: at most
+    `size` numbers per predicate.
     """
     seen = np.unique(graph.train.positives[:, 1:], axis=0)
     places = np.searchsorted(seen[:, 0], np.arange(len(graph.predicates) + 1))

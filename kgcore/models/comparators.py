@@ -1,4 +1,4 @@
-"""Comparators: functions that score a query and an entity."""
+"""Comparators: functions that compare a query with the embedding of an entity."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,29 +12,29 @@ from torch.nn.functional import pad
 from kgcore.compiling import compile_if_possible
 from kgcore.models.options import check_norm
 
-TILE_QUERIES, TILE_ENTITIES = 256, 2048  # numbers of rows in one L1 tile, outside training
-TILED_FROM = 2**22  # from this number of comparisons at once, as in ranking, compiling saves time
+TILE_QUERIES, TILE_ENTITIES = 256, 2048  # size of a tile of L1 distances; training uses no tiles
+TILED_FROM = 2**22  # fewest pairs of query and entity for which compiled tiles save time, as in ranking
 
 
 class Comparator(ABC):
-    """The score of a query and an entity: symmetric, higher = more plausible.
+    """A symmetric function that scores a query and an entity, higher = more plausible.
 
-    broadcasts  whether `outer` holds d numbers in memory for every pair, not only the pair's score
+    broadcasts  whether `outer` needs memory for d numbers per pair, not only for the pair's score
     """
 
     broadcasts = True
 
     @abstractmethod
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
-        """(..., d) and (..., d) -> (...): the i-th query with the i-th entity."""
+        """Score the i-th query with the i-th entity: (..., d) and (..., d) -> (...)."""
 
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
-        """(..., q, d) and (..., c, d) -> (..., q, c): every query with every candidate."""
+        """Score every query with every candidate: (..., q, d) and (..., c, d) -> (..., q, c)."""
         return self.pairs(queries.unsqueeze(-2), entities.unsqueeze(-3))
 
 
 class DotProduct(Comparator):
-    """sum_i q_i e_i."""
+    """The dot product, sum_i q_i e_i."""
 
     broadcasts = False
 
@@ -46,7 +46,7 @@ class DotProduct(Comparator):
 
 
 class NegativeDistance(Comparator):
-    """-||q - e||_n, for n = 1 or 2. Raises InputError if n is neither 1 nor 2."""
+    """The negative distance, -||q - e||_n, for n = 1 or 2. Raises InputError if n is neither 1 nor 2."""
 
     broadcasts = False
 
@@ -70,10 +70,10 @@ class NegativeDistance(Comparator):
 
 
 def _tiled_l1(queries: Tensor, entities: Tensor) -> Tensor:
-    """torch.cdist for p = 1 on a CPU, one tile of entities at a time.
+    """Return torch.cdist for p = 1 on a CPU, computed one tile of entities at a time.
 
-    A tile fits the CPU's cache. It is transposed, so that the i-th numbers of all its entities are contiguous. All
-    tiles have one shape, so that one kernel is compiled.
+    A tile fits in the CPU's cache. It is transposed, so that the i-th numbers of all its entities are contiguous. All
+    tiles have the same shape, so that only one kernel is compiled.
     """
     padded = pad(queries, (0, 0, 0, -len(queries) % TILE_QUERIES))
     distances = queries.new_empty(len(padded), len(entities))
@@ -90,7 +90,7 @@ def _tiled_l1(queries: Tensor, entities: Tensor) -> Tensor:
 
 @cache
 def _l1_kernel(width: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """The compiled kernel (q, width), (width, c) -> (q, c) for one width."""
+    """Return the compiled kernel of L1 distances for one width: (q, width), (width, c) -> (q, c)."""
 
     def kernel(queries: Tensor, columns: Tensor) -> Tensor:
         return (queries.unsqueeze(-1) - columns).abs().sum(1)

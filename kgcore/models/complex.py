@@ -17,7 +17,7 @@ class ComplEx(QueryModel):
     As queries: Re(<s r, o>) = (s r) . o and Re(<s, conj(r) o>) = s . (conj(r) o), dot products of the real vectors.
     """
 
-    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
+    scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
     comparator = DotProduct()
 
     @property

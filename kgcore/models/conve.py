@@ -1,4 +1,4 @@
-"""ConvE: a 2D convolution of the image of subject and predicate gives the point that is compared with objects."""
+"""ConvE: a 2D convolution of subject and predicate, arranged as an image, gives the point to compare objects with."""
 
 import math
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ class ConvE(Model):
     """f(s, p, o) = relu(vec(relu([s; r] * F + a)) W + b) . o, where [s; r] is the image of s above the image of r.
 
     Dettmers et al., "Convolutional 2D Knowledge Graph Embeddings", AAAI 2018, equation 1, with a bias of the filters
-    and of the projection as in its published code. There is no dropout inside, no batch normalisation, and no entity
-    bias.
+    and of the projection as in its published code. The scoring function has no dropout, no batch normalisation,
+    and no entity bias.
     Embeddings: (k,) real for entities and predicates; shared: the filters F, the projection W and their biases. Range:
     all reals.
-    All corrupted objects are compared with one query. Each corrupted subject needs a convolution: to avoid this cost,
-    train with inverse relations, as the authors did, or corrupt only objects.
+    All corrupted objects are compared with one query. Each corrupted subject needs its own convolution. To avoid this
+    cost, train with inverse relations, as the authors did, or corrupt only objects.
 
     filters  number of filters
     kernel   height and width of a filter; by default 3, or the shorter side of the image if that is less

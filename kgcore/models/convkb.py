@@ -1,4 +1,4 @@
-"""ConvKB: filters of shape 1 x 3 over the columns of subject, predicate and object."""
+"""ConvKB: a convolution with filters of shape 1 x 3, over the three columns subject, predicate and object."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,9 @@ from kgcore.registries import MODELS
 
 
 def feature_maps(shared: Mapping[str, Tensor], subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-    """Feature maps relu(a_f s_i + b_f r_i + c_f o_i + d_f): (..., k), (..., k), (..., k) -> (..., filters, k).
+    """Return the feature maps relu(a_f s_i + b_f r_i + c_f o_i + d_f).
+
+    (..., k), (..., k), (..., k) -> (..., filters, k)
 
     shared  "filters" (filters, 3) and their "bias" (filters,)
     """
@@ -28,8 +30,8 @@ class ConvKB(Model):
     """f(s, p, o) = sum_{f, i} w_fi relu(a_f s_i + b_f r_i + c_f o_i + d_f).
 
     Nguyen et al., "A Novel Embedding Model for Knowledge Base Completion Based on Convolutional Neural Network",
-    NAACL 2018. There is no dropout inside, and embeddings start at random, not from TransE. In the publication a true
-    triple has a low score; here w has the opposite sign.
+    NAACL 2018. The scoring function has no dropout, and initial embeddings are random, not those of TransE. In the
+    publication a true triple has a low score; here w has the opposite sign.
     Embeddings: (k,) real for entities and predicates; shared: the filters (a_f, b_f, c_f), their biases d_f, and w.
     Range: all reals.
 

@@ -15,7 +15,7 @@ class DistMult(QueryModel):
     Embeddings: (k,) real for entities and predicates. Range: all reals.
     """
 
-    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
+    scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
     comparator = DotProduct()
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""HolE in the form behind the paper's published numbers: ComplEx's score times 2 / k."""
+"""HolE as the paper's published code computes it: ComplEx's score times 2 / k."""
 
 from torch import Tensor
 
@@ -11,14 +11,14 @@ class HolEComplEx(ComplEx):
     """f(s, p, o) = (2 / k) Re(sum_i r_i s_i conj(o_i)).
 
     Hayashi & Shimbo, "On the Equivalence of Holographic and Complex Embeddings for Link Prediction", ACL 2017: HolE
-    and ComplEx are equal up to the Fourier transform. The paper's published code uses this form for HolE, so its
-    numbers are this model's. `hole` is the circular correlation itself.
+    and ComplEx are equal up to the Fourier transform. The paper's published code uses this form, so the
+    paper's numbers for HolE are numbers of this model. `hole` computes the circular correlation itself.
     Embeddings: (k,) complex, stored as (2k,) real, real parts first. Range: all reals.
     """
 
     def __init__(self, k: int) -> None:
         super().__init__(k)
-        # a score is a sum of products of three numbers: with this scale it starts as large as ComplEx's
+        # A score is a sum of products of three numbers. With this scale, initial scores are as large as ComplEx's.
         self.scale = ComplEx.scale * (k / 2) ** (1 / 3)
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:

@@ -12,12 +12,12 @@ from kgcore.models.base import Embeddings, Model
 
 
 class BothWays(Model):
-    """1/2 (f(s, p, o) + f(o, p', s)), where p' is the inverse of p and has an embedding of its own.
+    """A model with the score 1/2 (f(s, p, o) + f(o, p', s)), where p', the inverse of p, has its own embedding.
 
-    Lacroix et al., "Canonical Tensor Decomposition for Knowledge Base Completion", ICML 2018, section 4.1, learn p for
-    the objects and p' for the subjects, so that a triple has two scores. Their mean is one score per triple, as in
-    SimplE (Kazemi & Poole, NeurIPS 2018).
-    Embeddings: entities as in f; predicates have the embedding of p in f, then that of p'. Range: as in f.
+    Lacroix et al., "Canonical Tensor Decomposition for Knowledge Base Completion", ICML 2018, section 4.1, learn p to
+    predict objects and p' to predict subjects, so that a triple has two scores. This model takes their mean, as SimplE
+    does (Kazemi & Poole, NeurIPS 2018).
+    Embeddings: entities as in f; the embedding of a predicate is that of p in f, then that of p'. Range: as in f.
     """
 
     def __init__(self, model: Model) -> None:
@@ -58,8 +58,8 @@ class BothWays(Model):
 
 
 def folded(tables: Embeddings) -> Embeddings:
-    """The tables that `BothWays` takes: each predicate beside its inverse, (R, 2 w).
+    """Return the tables for `BothWays`: each row of predicates (R, 2 w) is a predicate, then its inverse.
 
-    tables  with 2R predicates of width w: R predicates, and below them their R inverses
+    tables  predicates are (2 R, w): first the R predicates, then their R inverses
     """
     return Embeddings(tables.entities, torch.cat(tables.predicates.chunk(2), -1), tables.shared)

@@ -1,4 +1,4 @@
-"""KBGAT: attention over an entity's neighbours in the training graph encodes it, and ConvKB scores the result."""
+"""KBGAT: an entity is encoded by attention over its neighbours in the training graph, and ConvKB scores the result."""
 
 import math
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ from kgcore.registries import MODELS
 
 
 def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tensor, attention: Tensor) -> Tensor:
-    """(E, m) -> (E, heads, k): for each entity o the weighted mean of c = W [o; s; p] over the triples (s, p, o).
+    """Return, for each entity o, the weighted mean of c = W [o; s; p] over the triples (s, p, o): (E, heads, k).
 
     The weights are the softmax of leaky_relu(a . c). An entity that is never an object gets 0.
 
-    predicates (R, r); triples (n, 3); weights W (heads, m + m + r, k); attention a (heads, k)
+    entities (E, m); predicates (R, r); triples (n, 3); weights W (heads, m + m + r, k); attention a (heads, k)
     """
     (count, width), (s, p, o) = entities.shape, triples.unbind(1)
     parts = torch.split(weights, [width, width, predicates.shape[1]], 1)
@@ -28,7 +28,7 @@ def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tens
         of_o,
         of_s,
         of_p,
-    ) = (  # W [o; s; p] is a sum of three terms: each is computed per row of a table, not per triple
+    ) = (  # the three terms of W [o; s; p], each computed once per row of a table, not once per triple
         torch.einsum("ni,hik->nhk", table, part)
         for table, part in zip((entities, entities, predicates), parts, strict=True)
     )
@@ -52,9 +52,9 @@ class KBGAT(ConvKB, GraphModel):
     r' to k numbers h' in the same way. e' = e W_e + h'.
 
     Nathani et al., "Learning Attention-based Embeddings for Relation Prediction in Knowledge Graphs", ACL 2019. As in
-    the authors' code, an object gathers from its subjects; the shapes of the layers are also theirs. Unlike theirs,
-    encoder and decoder are trained together with any loss, not the encoder first with TransE's score. There are no
-    auxiliary edges for paths of two triples, no dropout inside and no unit norms, and embeddings start at random.
+    the authors' code, an object gathers from its subjects, and the layers have the same shapes. In contrast to
+    their code, encoder and decoder are trained together with any loss, not the encoder first with TransE's score. There
+    are no auxiliary edges for paths of two triples, no dropout and no unit norms, and initial embeddings are random.
     Embeddings: (k,) real for entities and predicates, stored as encoded; shared: ConvKB's numbers, and the encoder's W,
     a, W_r and W_e. Range: all reals.
     Every step encodes the whole training graph of n triples, with a few tensors of n x heads x k numbers: use large

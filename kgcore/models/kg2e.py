@@ -12,7 +12,7 @@ LEAST_VARIANCE = 0.05  # the published lower bound
 
 
 def _gaussian(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance, (..., k) each, of rows (..., 2k)."""
+    """Return the mean and the variance, (..., k) each, from rows (..., 2k)."""
     mean, spread = rows.chunk(2, -1)
     return mean, LEAST_VARIANCE + softplus(spread)
 
@@ -29,12 +29,12 @@ class KG2E(Model):
     He et al., "Learning to Represent Knowledge Graphs with Gaussian Embedding", CIKM 2015.
     Embeddings: (2k,) real for entities and predicates: k means, then k numbers x that give the diagonal of the
     covariance as 0.05 + log(1 + e^x). Range: (-inf, 0], or all reals for the likelihood.
-    The sum V_s + V_o does not factor into a query and a comparison.
+    This is no `QueryModel`, because V_s + V_o does not factor into a query and a comparison.
 
     likelihood  whether the score is the logarithm of the expected likelihood; false = the negative divergence
     """
 
-    can_drop = False  # half of the numbers give variances, and zero is an ordinary number there
+    can_drop = False  # half of the numbers give variances, where 0 is a number like any other
 
     def __init__(self, k: int, likelihood: bool = False) -> None:
         super().__init__(k)

@@ -9,7 +9,7 @@ from kgcore.registries import MODELS
 
 
 def hamilton(a: Tensor, b: Tensor) -> Tensor:
-    """(..., 4k), (..., 4k) -> (..., 4k): the products a_i b_i of k quaternions, stored as their 1, i, j and k parts."""
+    """Return the products a_i b_i of k quaternions, stored as their 1, i, j and k parts: (..., 4k) each."""
     (a1, ai, aj, ak), (b1, bi, bj, bk) = a.chunk(4, -1), b.chunk(4, -1)
     one = a1 * b1 - ai * bi - aj * bj - ak * bk
     i = a1 * bi + ai * b1 + aj * bk - ak * bj
@@ -23,11 +23,11 @@ class QuatE(QueryModel):
     """f(s, p, o) = sum_i (s_i (r_i / |r_i|)) . o_i, by the Hamilton product and the dot product of quaternions.
 
     Zhang et al., "Quaternion Knowledge Graph Embeddings", NeurIPS 2019, equations 6 to 8.
-    Embeddings: (k,) quaternions for entities and predicates, stored as (4k,) real: k real parts, then k parts each
-    of i, j and k. Range: all reals. As queries: (s r) . o = s . (o conj(r)).
+    Embeddings: (k,) quaternions for entities and predicates, stored as (4k,) real: k real parts, then the k parts
+    of i, those of j and those of k. Range: all reals. As queries: (s r) . o = s . (o conj(r)).
     """
 
-    scale = 0.3  # of order 1: a predicate is scaled to length 1, so a score is a product of two numbers
+    scale = 0.3  # of order 1; predicates are scaled to length 1, so that a score is a product of two numbers
     comparator = DotProduct()
 
     @property

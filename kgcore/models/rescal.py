@@ -15,7 +15,7 @@ class RESCAL(QueryModel):
     Embeddings: entities (k,), predicates (k, k), stored row by row as (k k,), all real. Range: all reals.
     """
 
-    scale = 0.3  # of order 1: the gradient of a product of three small numbers would vanish
+    scale = 0.3  # of order 1, because the gradient of a product of three small numbers is almost 0
     comparator = DotProduct()
 
     @property

@@ -11,7 +11,7 @@ from kgcore.registries import MODELS
 
 
 class ModulusDistance(Comparator):
-    """-sum_i |q_i - e_i| of (k,) complex vectors, stored as (2k,) real, real parts first."""
+    """The score -sum_i |q_i - e_i| of (k,) complex vectors, stored as (2k,) real, real parts first."""
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         re, im = (queries - entities).chunk(2, -1)
@@ -27,7 +27,7 @@ class RotatE(QueryModel):
     Range: (-inf, 0]. As queries: |r s - o| = |s - conj(r) o|, for |r| = 1.
     """
 
-    predicate_scale = math.pi  # phases start uniform on the circle
+    predicate_scale = math.pi  # initial phases are uniform on the circle
     comparator = ModulusDistance()
 
     @property

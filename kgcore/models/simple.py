@@ -1,4 +1,4 @@
-"""SimplE: an entity has a subject vector and an object vector, coupled by inverse predicates."""
+"""SimplE: an entity has one vector as subject and one as object. Inverse predicates link the two."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ class SimplE(QueryModel):
     Embeddings: entities (2k,) = h, t; predicates (2k,) = r, r'; all real. Range: all reals.
     """
 
-    scale = 0.5  # of order 1: the gradient of a product of three small numbers would vanish
+    scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
     comparator = DotProduct()
 
     @property

@@ -9,7 +9,9 @@ from kgcore.registries import MODELS
 
 
 class TorusDistance(Comparator):
-    """-sum_i (2 d_i)^n, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1, and n = 1 or 2.
+    """The score -sum_i (2 d_i)^n, where n = 1 or 2, and d_i in [0, 1/2] is the distance of q_i and e_i on a circle.
+
+    The circle has length 1. The torus is a product of such circles.
 
     Raises InputError if n is neither 1 nor 2.
     """
@@ -33,8 +35,8 @@ class TorusE(QueryModel):
     norm  n, 1 or 2
     """
 
-    scale = 0.5  # uniform on the torus
-    can_drop = False  # zero is a point on the torus like any other
+    scale = 0.5  # initial embeddings are uniform on the torus
+    can_drop = False  # 0 is a point on the torus like any other
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)

@@ -1,4 +1,4 @@
-"""A trained model: a scoring function with its tables, and the cohort that normalises its scores."""
+"""A trained model: a scoring function, its trained tables, and a cohort if its scores are normalised."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from kgcore.registry import build
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A scoring function with its tables, and the settings that build it again.
+    """A scoring function with its trained tables, and the settings from which the scoring function is built.
 
     name     registered name of the scoring function
     k        embedding size
-    options  the scoring function's options that were set; a model stored by an early version has 1 or 0 for a bool
-    inverse  whether it scores triples in both directions, with inverse predicates: kgcore/models/inverse.py
-    cohort   normalises the scores, None = no normalisation: kgcore/models/cohort.py
+    options  name -> value of the options that the user set. Early versions stored a bool as 1 or 0
+    inverse  whether the model scores triples in both directions, with inverse predicates: kgcore/models/inverse.py
+    cohort   the cohort that normalises the scores; None = no normalisation: kgcore/models/cohort.py
     """
 
     name: str
@@ -35,20 +35,20 @@ class TrainedModel:
 
     @property
     def model(self) -> Model:
-        """The scoring function itself. Raises InputError if the name or an option is unknown."""
+        """The scoring function with its shared numbers. Raises InputError if the name or an option is unknown."""
         model = build(MODELS.get(self.name), self.options, self.k)
         return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
 
     def to(self, device: torch.device) -> "TrainedModel":
-        """The same model with its tables on that device."""
+        """Return the same model with its tables on that device."""
         return replace(self, embeddings=self.embeddings.to(device))
 
     def fingerprint(self) -> str:
-        """sha256 over name, k, options, inverse relations, every number of the tables, and the cohort.
+        """Return the sha256 of name, k, options, `inverse`, every number of the tables, and the cohort.
 
         A calibrator stores the fingerprint of the model that it was fitted to.
         """
-        inverse = ("inverse",) if self.inverse else ()  # without inverses, fingerprints equal older ones
+        inverse = ("inverse",) if self.inverse else ()  # keeps the old fingerprints of models without inverses
         digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()), *inverse)).encode())
         shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
         for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
@@ -61,7 +61,7 @@ class TrainedModel:
 
     @torch.inference_mode()
     def score(self, triples: Triples, rows: int | None = None) -> Scores:
-        """f(t) of triples (n, 3), or the cohort-normalised f'(t) with a cohort: (n,) float64. Ranks use f itself.
+        """Return the scores (n,) float64 of triples (n, 3): f, or the normalised f' if there is a cohort. Ranks use f.
 
         rows  triples per block; None = as many as fit in LARGEST_BLOCK numbers
         """

@@ -1,4 +1,4 @@
-"""TuckER: the product of one core tensor, shared by all triples, with subject, predicate and object."""
+"""TuckER: the product of subject, predicate and object with a core tensor that all triples share."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from kgcore.registries import MODELS
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:
-    """(..., m), (..., n) -> (..., m n): all products a_i b_j."""
+    """Return all products a_i b_j: (..., m), (..., n) -> (..., m n)."""
     return (a.unsqueeze(-1) * b.unsqueeze(-2)).flatten(-2)
 
 
@@ -21,14 +21,14 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
 class TuckER(QueryModel):
     """f(s, p, o) = sum_{abc} W_abc s_a r_b o_c.
 
-    Balazevic et al., "TuckER: Tensor Factorization for Knowledge Graph Completion", EMNLP 2019, equation 2. There is
-    neither dropout inside nor batch normalisation.
+    Balazevic et al., "TuckER: Tensor Factorization for Knowledge Graph Completion", EMNLP 2019, equation 2. The
+    scoring function has neither dropout nor batch normalisation.
     Embeddings: entities (k,), predicates (predicate_size,); shared: core (k, predicate_size, k). Range: all reals.
 
-    predicate_size  numbers per predicate; by default k, but at most 30, the authors' choice on WN18 and WN18RR
+    predicate_size  size of a predicate's embedding; by default k, but at most 30, the authors' choice on WN18, WN18RR
     """
 
-    scale = 0.2  # of order 1: the gradient of a product of small numbers would vanish
+    scale = 0.2  # of order 1, because the gradient of a product of small numbers is almost 0
     comparator = DotProduct()
 
     def __init__(self, k: int, predicate_size: float | Chosen = CHOSEN_FROM_K) -> None:

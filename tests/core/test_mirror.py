@@ -71,5 +71,5 @@ def test_an_archive_has_the_name_that_the_public_url_ends_with(tmp_path: Path) -
 
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_a_data_set_without_any_place_is_refused_in_one_sentence(tmp_path: Path, mirrored: bool) -> None:
-    with pytest.raises(InputError, match=r"^the data set mine names no place for its files: its DatasetSpec needs"):
+    with pytest.raises(InputError, match=r"^the data set mine does not say where its files are: its DatasetSpec needs"):
         fetch(spec(plain=False, url=None), tmp_path / "root", str(tmp_path) if mirrored else None)

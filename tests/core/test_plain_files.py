@@ -185,10 +185,14 @@ def test_an_archive_with_a_path_outside_its_folder_is_refused(tmp_path: Path) ->
         (
             "Train/triple2id.txt",
             "4\n1 2 0\n",
-            r"triple2id\.txt, line 1: '4' must be the count of the lines after it, 1$",
+            r"triple2id\.txt, line 1: '4': it must be 1, the number of lines after it$",
         ),
-        ("Train/triple2id.txt", "1 2 0\n2 0 0\n", r"triple2id\.txt, line 1: '1 2 0' must be the count"),
-        ("Train/triple2id.txt", "", r"triple2id\.txt is empty: it must have a line with a count"),
+        (
+            "Train/triple2id.txt",
+            "1 2 0\n2 0 0\n",
+            r"triple2id\.txt, line 1: '1 2 0': it must be 1, the number of lines",
+        ),
+        ("Train/triple2id.txt", "", r"triple2id\.txt is empty: its first line must be the number of lines"),
         ("Train/triple2id.txt", "2\n1 2 0\n1 2\n", r"line 3: 2 columns: it must have 3, subject, object, predicate"),
         ("Train/triple2id.txt", "2\n1 2 0\n1 3 0\n", r"line 3: object 3 is not in instance2id\.txt"),
         ("Train/triple2id.txt", "2\n1 2 0\n1 2 2\n", r"line 3: predicate 2 is not in relation2id\.txt"),
@@ -197,7 +201,11 @@ def test_an_archive_with_a_path_outside_its_folder_is_refused(tmp_path: Path) ->
         ("Train/instance2id.txt", "3\nc\t0\na\t1\na\t2\n", r"instance2id\.txt, line 4: the name a occurs twice"),
         ("Train/instance2id.txt", "3\nc\t0\n\t1\nb\t2\n", r"instance2id\.txt, line 3: the name is empty"),
         ("Train/relation2id.txt", "2\nr 0\nq\t1\n", r"relation2id\.txt, line 2: 1 columns: it must have 2, name, id"),
-        ("Train/relation2id.txt", "1\nr\t0\nq\t1\n", r"relation2id\.txt, line 1: '1' must be the count .*, 2$"),
+        (
+            "Train/relation2id.txt",
+            "1\nr\t0\nq\t1\n",
+            r"relation2id\.txt, line 1: '1': it must be 2, the number of lines after it$",
+        ),
     ],
 )
 def test_a_fault_of_a_file_of_ids_is_reported_with_file_and_line(

@@ -205,5 +205,5 @@ class Plain:
 
 
 def test_build_says_that_a_component_has_no_options() -> None:
-    with pytest.raises(InputError, match=r"^Plain has no option 'x': it has none$"):
+    with pytest.raises(InputError, match=r"^Plain has no option 'x': it has no options$"):
         build(Plain, {"x": 1})
