@@ -6,7 +6,7 @@ from kgcore.metrics.catalogue import every_metric, metric_names
 def first_table() -> tuple[str, ...]:
     """Return the metrics of a report's first table and of small tables: the headline metrics and sharpness.
 
-    Every table with a calibration metric also shows sharpness, because a constant probability is calibrated but useless.
+    Sharpness is included because a constant probability can be calibrated and is still useless.
     """
     metrics = every_metric()
     return tuple(sorted(metric_names("headline", "sharpness"), key=lambda name: (metrics[name].column, name)))
@@ -18,13 +18,13 @@ def headline() -> tuple[str, ...]:
 
 
 def leading() -> tuple[str, ...]:
-    """Return the most important metrics of each family, for places with little room. The headline family comes first."""
+    """Return the leading metrics of each family, for places with little room. The headline family comes first."""
     metrics = every_metric()
     return tuple(name for name in metric_names("headline", "calibration", "discrimination") if metrics[name].leading)
 
 
 def overview() -> tuple[str, ...]:
-    """Return the metrics that the MLflow run of a pipeline shows: those of `first_table`, then the others of `leading`."""
+    """Return the metrics that a pipeline's MLflow run shows: those of `first_table`, then the others of `leading`."""
     return tuple(dict.fromkeys((*first_table(), *leading())))
 
 

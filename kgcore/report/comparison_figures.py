@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
-    """Plot each metric over the base rate, eta or k. Return title -> figure. Our lines are solid, the paper's dashed."""
+    """Plot each metric over the base rate, eta or k. Return title -> figure. Solid lines: ours; dashed: the paper's."""
     figures = {}
     rates = frame[frame["table"] == "base-rate"].assign(axis="base_rate")
     sizes = frame[frame["table"] == "sensitivity"]

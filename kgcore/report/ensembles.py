@@ -5,7 +5,7 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 
 
 def ensemble_markdown(summary: EnsembleSummary) -> str:
-    """Return Markdown: the table of members and ensembles, sentences on disagreement, and each member's calibrate run."""
+    """Return Markdown: the table of members and ensembles, sentences on disagreement, and the members' run ids."""
     heads = column_heads(summary)
     lines = [f"| {' | '.join(['negatives', 'model', *heads])} |", "|---|---|" + "---|" * len(heads)]
     for row in summary.results.rows:

@@ -39,8 +39,8 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
 
     A second plot below it shows the share of triples in each bin.
 
-    measured  name in the legend -> results of the calibrator. Each of the first six calibrators has its own colour. From
-              the seventh, the colours repeat with other markers, lines and hatches
+    measured  name in the legend -> results of the calibrator. Each of the first six calibrators has its own colour.
+              From the seventh, the colours repeat with other markers, lines and hatches
     """
     figure = new_figure(6.4, 7.2)
     diagram, histogram = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)

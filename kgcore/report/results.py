@@ -64,7 +64,7 @@ class Results:
         return Results(tuple(row for row in self.fitted if row.negatives == negatives))
 
     def row(self, negatives: str, calibrator: str) -> Row:
-        """Return the row of a calibrator. `negatives` is '' for a baseline. Raises KeyError if the row does not exist."""
+        """Return the row of a calibrator. `negatives` is '' for a baseline. Raises KeyError if there is no such row."""
         for row in self.rows:
             if (row.negatives, row.calibrator) == (negatives, calibrator):
                 return row
