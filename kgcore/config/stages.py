@@ -102,7 +102,9 @@ class CorruptConfig(Config):
     )
     calibration_sides: str = setting("bernoulli", "which side a corruption in calibration replaces", check=check_sides)
     calibration_eta: int = setting(20, "corruptions per positive in calibration", ge=1)
-    calibration_filtered: bool = setting(True, "remove corruptions that are known facts (of any split)")
+    calibration_filtered: bool = setting(
+        True, "remove corruptions in calibration that are known facts; facts of the test split are not used"
+    )
     calibration_seed: int = setting(0, "seed of the corruptions in calibration", ge=0)
 
 
