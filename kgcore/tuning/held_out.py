@@ -66,7 +66,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
     corruptions with a model, because such corruptions differ between trials.
     """
     if len(graph.test):
-        raise InputError(f"the graph {graph.name} has a test split: remove it, a search must not use it")
+        raise InputError(f"the graph {graph.name} has a test split: a search needs a graph without one")
     positives, labelled = graph.valid.positives, graph.valid
     if len(labelled.negatives):
         _enough(min(len(positives), len(labelled.negatives)))
