@@ -1,8 +1,15 @@
-"""The settings, as frozen dataclasses that define every default once, and the presets for settings that are not given.
+"""The settings with their defaults, as frozen dataclasses, and the presets for settings that the user does not give.
 
-base.py has the fields and their checks, stages.py and jobs.py have the settings, and choices.py has the fixed choices.
-given.py has settings that may be missing. recipes.py has the values of the presets. presets.py decides every setting.
-This folder contains no mathematics.
+base.py     the base class of all settings, and the checks of their values
+choices.py  the allowed names of settings that no registry lists
+stages.py   the settings of each stage of a pipeline
+jobs.py     the settings of promote, watch, tune and ensemble
+given.py    the settings that the user gives; the others are None
+recipes.py  the values of the presets
+presets.py  the decision of every setting from the given values, a preset and the defaults
+schema.py   the allowed values in JSON schemas, for the forms of Prefect
+
+A default stands in one place only. This folder contains no mathematics.
 """
 
 from kgcore.config.base import LIMITS, Config, describe

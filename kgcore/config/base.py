@@ -1,4 +1,4 @@
-"""The base of all settings: fields with a description and a range, and a dataclass that checks its fields.
+"""The base class of all settings, whose fields have a description and allowed values.
 
 The command line, the Prefect forms, MLproject and the cache keys are generated from these fields.
 """
@@ -35,14 +35,16 @@ def setting(
     options_of: Registry[Any] | None = None,
     check: Callable[[str, Any], None] | None = None,
 ) -> Any:
-    """A dataclass field with a description and its accepted values.
+    """Make a dataclass field for a setting, with its description and its allowed values.
 
     ge, gt, lt, le  limits of a number: at least, above, below, at most
-    choices         accepted names. A setting with several names is a tuple, or a mapping of names to shares
-    options_of      components whose options the setting contains. The setting is a mapping of option names to values
-    check           function of the setting's name and value. It raises InputError if the value is not allowed
+    choices         allowed names. A setting that can hold several names is a tuple, or a mapping of names to shares
+    options_of      registry of the components, such as the losses, whose options the setting holds. Such a setting is a
+                    mapping of option names to values
+    check           function that takes the setting's name and value, and raises InputError if the value is not allowed
 
-    The metadata uses pydantic's names. Prefect uses them for the form of a deployment, and to check the input.
+    The keys of the metadata are those of pydantic. Prefect reads them to make the form of a deployment and to check
+    the input.
     """
     limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
     metadata: dict[str, object] = {name: limit for name, limit in limits.items() if limit is not None}
@@ -62,9 +64,9 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Base of all settings. It checks every field on creation. Raises InputError if a value is not allowed.
+    """The base class of all settings. It checks every field on creation, and raises InputError for a forbidden value.
 
-    stage  the stage that uses the settings; '' for a job
+    stage  name of the stage that uses the settings; '' for the settings of a job, such as a search
     """
 
     stage: ClassVar[str] = ""
@@ -94,17 +96,17 @@ def check_setting(item: "Field[Any]", value: Any) -> None:
 
 
 def default_of(item: "Field[Any]") -> Any:
-    """The default of a setting."""
+    """Return the default of a setting."""
     return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def default_text(item: "Field[Any]") -> str:
-    """The default of a setting as the text of an option: `typed=0.9,uniform=0.1`, `platt,isotonic`, `true`, `none`."""
+    """Write the default of a setting as on the command line: `typed=0.9,uniform=0.1`, `platt,isotonic`, `true`."""
     return value_text(default_of(item))
 
 
 def value_text(value: object) -> str:
-    """The value of a setting as the text of an option: `typed=0.9,uniform=0.1`, `log_odds=true`, `none` if empty."""
+    """Write a value as on the command line: `typed=0.9,uniform=0.1`, `log_odds=true`. An empty mapping is `none`."""
     if isinstance(value, dict):
         return ",".join(f"{name}={_entry_text(entry)}" for name, entry in value.items()) or "none"
     if isinstance(value, tuple | list):
@@ -119,7 +121,7 @@ def _entry_text(value: float | bool) -> str:
 
 
 def describe(item: "Field[Any]") -> str:
-    """The description of a setting, with its choices or its range."""
+    """Return the description of a setting, with its choices or its range."""
     text, choices = str(item.metadata["description"]), item.metadata.get("choices")
     if choices is not None:
         return f"{text}: {', '.join(names_of(choices))}"

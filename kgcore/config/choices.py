@@ -1,4 +1,4 @@
-"""The fixed choices of settings without registered components."""
+"""The allowed values of settings whose choices are fixed here and not in a registry of components."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ SIDES = ("subject", "object", "both", "bernoulli")
 SIDES_TEXT = f"{', '.join(SIDES)}, or object=SHARE with a share from 0 to 1"
 SIDES_PATTERN = r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$"
 
-TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and cannot draw without training
+TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and can draw only there
 
 OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     "brier": "minimize",
@@ -24,7 +24,7 @@ FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial
 
 
 def check_sides(name: str, sides: str) -> None:
-    """Check `sides`, the value of the setting `name`. Raises InputError if the text is not allowed."""
+    """Raise InputError if `sides`, the value of the setting `name`, is not allowed."""
     if not re.fullmatch(SIDES_PATTERN, sides):
         raise InputError(f"{name} is {sides!r}: it must be one of {SIDES_TEXT}")
 
@@ -36,7 +36,9 @@ def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
 
 
 def object_share(sides: str) -> float | None:
-    """The share of corruptions that replace the object; None for `bernoulli`, with one share for each predicate.
+    """Return the share of corruptions that replace the object.
+
+    The result is None for `bernoulli`, because each predicate then has its own share.
 
     sides  subject (0), object (1), both (1/2), bernoulli, or object=SHARE with a share in [0, 1]
 

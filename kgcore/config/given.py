@@ -1,7 +1,7 @@
-"""Settings that may be missing: the settings that a user gives or a preset decides.
+"""Incomplete settings: those that a user gives, or those that a preset decides.
 
-Each config class has a counterpart here with the same settings. In the counterpart, None means "not given". A setting
-that is given with its default value counts as given, and a preset does not replace it.
+For each config class there is a class here with the same settings, in which None means "not given". If a user gives a
+setting its default value, it still counts as given, and a preset does not replace it.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ BY_PRESET = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Given(Generic[C]):
-    """Settings of a config class C, each of them a value or None for "not given".
+    """The settings of a config class C, where each is a value, or None for "not given".
 
     config  the class C
 
@@ -72,12 +72,14 @@ class Given(Generic[C]):
                 check_setting(item, value)
 
     def given(self) -> Mapping[str, Any]:
-        """Name -> value of each given setting."""
+        """Return name -> value of each given setting."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     def over(self, settings: S) -> S:
-        """A copy of `settings` with the given values. Options of components are replaced one by one.
+        """Return a copy of `settings` in which the given values replace the old ones.
+
+        Options of the model or the loss are replaced one by one: an option that is not given keeps its old value.
 
         Raises InputError if settings contradict each other.
         """
@@ -88,7 +90,10 @@ class Given(Generic[C]):
         return replace(settings, **changed)
 
     def added_to(self, other: "Given[C]") -> tuple[str, ...]:
-        """The names of the given settings that are missing in `other`, or that have options missing in `other`."""
+        """Return the names of the settings that are given here but not in `other`.
+
+        A setting that holds options is included if one of its options is given here but not in `other`.
+        """
         there, mine = other.given(), self.given()
         options = {item.name for item in fields(self) if "options_of" in item.metadata}
         return tuple(
@@ -99,7 +104,10 @@ class Given(Generic[C]):
 
 
 def counterpart_of(config: type[Config]) -> Callable[[type[G]], type[G]]:
-    """Decorator that adds the settings of a config class to a subclass of `Given`: same names, types and checks."""
+    """Return a decorator that adds the settings of a config class to a subclass of `Given`.
+
+    The settings have the same names and checks as in the config class, and the same types or None.
+    """
 
     def complete(cls: type[G]) -> type[G]:
         kinds = get_type_hints(config)
@@ -156,7 +164,7 @@ class PipelineGiven:
     evaluate: EvaluateGiven = EvaluateGiven()
 
     def over(self, configs: PipelineConfigs) -> PipelineConfigs:
-        """A copy of `configs` with the given values.
+        """Return a copy of `configs` in which the given values replace the old ones, as in `Given.over`.
 
         Raises InputError if settings contradict each other.
         """
@@ -170,6 +178,6 @@ class PipelineGiven:
         )
 
     def added_to(self, other: "PipelineGiven") -> tuple[str, ...]:
-        """The names of the given settings that are missing in `other`, in the order of the stages."""
+        """Return the names of the settings given here but not in `other`, stage by stage, as `Given.added_to`."""
         stages = ((getattr(self, item.name), getattr(other, item.name)) for item in fields(self))
         return tuple(name for mine, theirs in stages for name in mine.added_to(theirs))

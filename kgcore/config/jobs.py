@@ -1,4 +1,4 @@
-"""The settings of the jobs that read or create many runs: promote, watch, tune, ensemble."""
+"""The settings of the jobs outside a pipeline: promote, watch, tune and ensemble."""
 
 from dataclasses import dataclass
 
@@ -21,9 +21,11 @@ class WatchConfig(Config):
     """The tests of a model on newly labelled triples for drift, and the reaction to drift."""
 
     alpha: float = setting(0.01, "significance level: a test with a smaller p-value reports drift", gt=0, lt=1)
-    ece: float = setting(0.02, "ignore calibration errors below this", ge=0, lt=1)
+    ece: float = setting(
+        0.02, "report calibration drift only if the calibration error (ECE) is above this value", ge=0, lt=1
+    )
     psi: float = setting(
-        0.2, "report score drift if it is significant and the population stability index is above this", gt=0
+        0.2, "report score drift only if it is significant and the population stability index is above this value", gt=0
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
     on_drift: str = setting("warn", "what to do on drift", choices=("warn", "recalibrate"))
@@ -40,7 +42,9 @@ class TuneConfig(Config):
         SEARCHED, "training settings to search; the others keep their values", choices=SEARCHABLE
     )
     most_epochs: int = setting(100, "largest number of epochs of a trial, if epochs are searched", ge=FEWEST_EPOCHS)
-    tune_seed: int = setting(0, "seed of the search, and of splitting and sampling the validation triples", ge=0)
+    tune_seed: int = setting(
+        0, "seed of the trials, and of the random halves and the random sample of the validation triples", ge=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,7 @@ class EnsembleConfig(Config):
     recalibrator: str = setting("platt", "calibrator of the pooled log-odds", choices=CALIBRATORS)
     folds: int = setting(
         10,
-        "folds of the validation triples: the pool learns each fold from members calibrated on the other folds",
+        "number of folds of the validation triples: members that predict a fold are calibrated on the other folds",
         ge=2,
     )
     fold_seed: int = setting(0, "seed of the folds", ge=0)

@@ -1,7 +1,7 @@
-"""Presets: named values for the settings that are not given.
+"""Presets: sets of values, each with a name, for the settings that the user does not give.
 
-paper    the protocol of the published numbers: every positive draws its own uniform corruptions, Adam has a constant
-         step size, training has 1,000 epochs or more and the published number of batches per epoch. It takes days on
+paper    the training of the paper: every positive draws its own uniform corruptions, Adam has a constant step size,
+         training has 1,000 epochs or more, and an epoch has as many batches as in the published code. It takes days on
          a laptop
 default  the recommendation of this project. It takes minutes on a laptop and gives better proper scores than `paper`
 best     slower than `default`, with the best known proper scores on validation. It also calibrates each relation
@@ -31,8 +31,8 @@ class Resolved:
 
     configs  every setting
     preset   the preset that was used, or `none`
-    filled   the settings that the preset decided: they were not given, and the preset has a value for them. The value
-             may equal the default. `loss_options` is included if the preset decided any option
+    filled   names of the settings that the preset decided, because the user did not give them. The preset's value may
+             equal the default. `loss_options` is included if the preset decided at least one option of the loss
     """
 
     configs: PipelineConfigs
@@ -41,7 +41,7 @@ class Resolved:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The MLflow parameters of a run: `preset`, and `preset.filled`, names with commas or `none`."""
+        """Return the MLflow parameters `preset` and `preset.filled`: the names in `filled` with commas, or `none`."""
         return {"preset": self.preset, "preset.filled": ",".join(self.filled) or NONE}
 
 
@@ -50,9 +50,12 @@ def resolve(preset: str, given: PipelineGiven) -> Resolved:
 
     preset  name of a preset, or `none`
 
-    The preset decides the loss if neither the loss nor its options are given. Options without a loss belong to the
-    default loss. If `default` has no settings for a model or loss, it decides nothing. Raises InputError if the preset
-    is unknown, if settings contradict each other, or if `best` or `paper` has no settings for the model or loss.
+    The preset can decide the loss only if neither the loss nor its options are given. If options are given without a
+    loss, they are options of the default loss. If the preset `default` has no settings for the model or loss, it
+    decides nothing.
+
+    Raises InputError if the preset is unknown, if settings contradict each other, or if `best` or `paper` has no
+    settings for the model or loss.
     """
     if preset not in (*PRESETS, NONE):
         raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join((*PRESETS, NONE))}")
@@ -63,9 +66,10 @@ def resolve(preset: str, given: PipelineGiven) -> Resolved:
 
 
 def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGiven:
-    """The settings that a preset decides.
+    """Return the settings that a preset decides.
 
-    usual  the settings without a preset. They contain the data set and the model
+    usual  the settings without a preset, from which the data set, the model and the loss are known
+    given  the training settings that the user gives
     """
     dataset, model = usual.prepare.dataset, usual.train.model
     loss_is_open = {"loss", "loss_options"}.isdisjoint(given.given())
@@ -81,9 +85,9 @@ def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGi
 
 
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
-    """The training settings of a preset for a data set, one of the paper's four models and one of its losses.
+    """Return the training settings of a preset for a data set, one of the paper's four models and one of its losses.
 
-    The model `hole` of `paper` is `hole_complex`, (2/k) ComplEx, as in the published code.
+    The preset `paper` replaces the model `hole` by `hole_complex`, which is (2/k) ComplEx, as in the published code.
 
     Raises InputError if the preset is unknown, or if it has no settings for the model or loss.
     """

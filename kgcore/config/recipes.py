@@ -48,7 +48,7 @@ DEFAULT_LOSSES = {
     ("fb13", "complex"): "multiclass_nll",
     ("fb13", "hole"): "pairwise",
 }
-# Corruptions within the range of a predicate, like labelled negatives
+# The labelled negatives of these data sets have entities that fit the predicate, so typed corruptions resemble them
 _CORRUPTIONS_LIKE_NEGATIVES = {
     "fb13": TrainGiven(training_strategy={"typed": 1.0}, training_sides="bernoulli"),
     "yago39k": TrainGiven(training_strategy={"typed": 0.5, "uniform": 0.5}),
@@ -56,13 +56,14 @@ _CORRUPTIONS_LIKE_NEGATIVES = {
 # Data sets with more training triples need fewer epochs
 _EPOCHS = {"wn11": 12, "fb13": 8, "yago39k": 8, "fb15k-237": 15, "wn18rr": 25}
 _EPOCHS_OF_TRANSE = {"wn11": 100, "fb13": 30, "yago39k": 15}
-# These losses compare a positive only with its own corruptions. Without a strong regulariser TransE overfits with them
+# These losses compare a positive only with its own corruptions. With them, TransE needs a strong regulariser, or it
+# overfits
 _TRANSE_BY_LOSS = {
     "pairwise": TrainGiven(learning_rate=2e-3, lp_weight=5.0, lp_power=3.0),
     "multiclass_nll": TrainGiven(learning_rate=2e-3, lp_weight=1.0, lp_power=3.0),
 }
-# Models with dot products need a large step and a regulariser. Without the regulariser they overfit WN11. A steeper
-# loss needs a stronger regulariser (docs/decisions/0005-presets.md)
+# DistMult, ComplEx and HolE need a large step size and a regulariser. Without the regulariser they overfit WN11. A
+# steeper loss needs a stronger regulariser (docs/decisions/0005-presets.md)
 _LP_WEIGHTS = {"self_adversarial": 0.015, "nll": 0.05, "multiclass_nll": 0.1, "pairwise": 1.0}
 _LP_WEIGHTS_LIKE_NEGATIVES = _LP_WEIGHTS | {"multiclass_nll": 0.05}
 _LP_FACTORS = {"hole": 5.0}  # the embeddings of HolE are sums over frequencies
@@ -81,7 +82,7 @@ _LINK_PREDICTION = TrainGiven(
 
 
 def _cohort(temperature: float, **settings: Any) -> TrainGiven:
-    """Settings that subtract half of the level of the cohort from a score."""
+    """Return settings with a cohort weight of 0.5, which subtracts half of the cohort level from a score."""
     return TrainGiven(cohort_weight=0.5, cohort_temperature=temperature, **settings)
 
 
@@ -111,7 +112,7 @@ LOSSES = tuple(_LP_WEIGHTS)
 
 
 def paper(dataset: str) -> TrainGiven:
-    """The training settings of `paper` on a data set."""
+    """Return the training settings of the preset `paper` for a data set."""
     rows, batches = _PAPER_BATCHES.get(dataset, (0, 64))
     usual = TrainGiven(
         k=100, training_eta=20, epochs=1000, learning_rate=1e-4, batch_size=-(-rows // batches) if rows else 1152
@@ -120,13 +121,13 @@ def paper(dataset: str) -> TrainGiven:
 
 
 def default(dataset: str, model: str, loss: str) -> TrainGiven:
-    """The training settings of `default` on a data set, for one of MODELS with one of LOSSES."""
+    """Return the training settings of the preset `default` for a data set, one of MODELS and one of LOSSES."""
     found = _FOUND.get((dataset, model, loss), TrainGiven())
     return found.over(_transe(dataset, loss) if model == "transe" else _dot_product(dataset, model, loss))
 
 
 def best(dataset: str, model: str, loss: str) -> TrainGiven:
-    """The training settings of `best` on a data set, for one of MODELS with one of LOSSES."""
+    """Return the training settings of the preset `best` for a data set, one of MODELS and one of LOSSES."""
     return _BEST.get((dataset, model), TrainGiven()).over(default(dataset, model, loss))
 
 

@@ -1,4 +1,4 @@
-"""Add the accepted values of a setting to its JSON schema. Prefect makes forms from the schema."""
+"""Functions that add the allowed values of a setting to its JSON schema, from which Prefect makes forms."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ from kgcore.registry import Registry
 
 
 def enumerate_choices(choices: tuple[str, ...] | Registry[Any], schema: dict[str, Any]) -> None:
-    """Add the choices to the JSON schema of a setting: for its value, its entries, or the names of its shares."""
+    """Add the allowed names to the JSON schema of a setting.
+
+    They apply to the value if it is a string, to its entries if it is an array, and to its keys if it is an object.
+    """
     names, value = names_of(choices), _value_schema(schema)
     if value["type"] == "array":
         value |= {"items": {"type": "string", "enum": names}, "minItems": 1, "uniqueItems": True}
@@ -18,17 +21,17 @@ def enumerate_choices(choices: tuple[str, ...] | Registry[Any], schema: dict[str
 
 
 def require_pattern(pattern: str, schema: dict[str, Any]) -> None:
-    """Add a regular expression to the JSON schema of a setting."""
+    """Add a regular expression, which the value must match, to the JSON schema of a setting."""
     _value_schema(schema)["pattern"] = pattern
 
 
 def _value_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the value without null. If null is allowed, it is the branch of `anyOf` that is not null."""
+    """Return the schema of a value that is not null. If null is allowed, this is the other branch of `anyOf`."""
     branches: list[dict[str, Any]] = schema.get("anyOf", [schema])
     [value] = [branch for branch in branches if branch["type"] != "null"]
     return value
 
 
 def names_of(choices: tuple[str, ...] | Registry[Any]) -> list[str]:
-    """The allowed names."""
+    """Return the allowed names as a list."""
     return choices.names() if isinstance(choices, Registry) else list(choices)

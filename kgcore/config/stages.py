@@ -11,7 +11,7 @@ from kgcore.registries import CALIBRATORS, LOSSES, MODELS, STRATEGIES
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig(Config):
-    """The graph. Only the generated family graph uses `size` and `graph_seed`."""
+    """The settings of the graph. Only the generated family graph uses `size` and `graph_seed`."""
 
     stage: ClassVar[str] = "prepare"
 
@@ -59,7 +59,7 @@ class TrainConfig(Config):
     lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of the positives in a batch", ge=0)
     lp_power: float = setting(2.0, "power p of the LP regulariser", ge=1)
     dropout: float = setting(0.0, "share of an entity's embedding that each step sets to zero", ge=0, lt=1)
-    initial_scale: float = setting(1.0, "factor on the range of the initial embeddings", gt=0)
+    initial_scale: float = setting(1.0, "factor that multiplies the range of the initial embeddings", gt=0)
     cohort_weight: float = setting(
         0.0,
         "cohort weight: share of the cohort level that is subtracted from a score; the cohort level is a soft maximum "
@@ -70,7 +70,8 @@ class TrainConfig(Config):
     cohort_size: int = setting(500, "largest number of objects in the cohort of a predicate", ge=1)
     cohort_temperature: float = setting(
         0.5,
-        "cohort temperature: near 0 takes the maximum of the cohort's scores, large values their mean",
+        "cohort temperature: near 0, the cohort level is the maximum of the cohort's scores; for large values it is "
+        "their mean",
         gt=0,
     )
     seed: int = setting(0, "seed of training: initial embeddings, order, corruptions and cohorts", ge=0)
@@ -101,20 +102,22 @@ class CorruptConfig(Config):
     )
     calibration_sides: str = setting("bernoulli", "which side a corruption in calibration replaces", check=check_sides)
     calibration_eta: int = setting(20, "corruptions per positive in calibration", ge=1)
-    calibration_filtered: bool = setting(True, "remove corruptions that are known facts (of any split)")
+    calibration_filtered: bool = setting(
+        True, "remove corruptions in calibration that are known facts; facts of the test split are not used"
+    )
     calibration_seed: int = setting(0, "seed of the corruptions in calibration", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreConfig(Config):
-    """Scoring has no settings: the model and the triples determine it."""
+    """The settings of scoring: none, because the model and the triples determine the scores."""
 
     stage: ClassVar[str] = "score"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateConfig(Config):
-    """The calibration of scores to probabilities."""
+    """The settings of the calibration, which converts scores to probabilities."""
 
     stage: ClassVar[str] = "calibrate"
 
@@ -127,7 +130,7 @@ class CalibrateConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyConfig(Config):
-    """Decisions from probabilities."""
+    """The settings of the decisions from probabilities."""
 
     stage: ClassVar[str] = "classify"
 
@@ -136,14 +139,14 @@ class ClassifyConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RankConfig(Config):
-    """Filtered ranks have no settings."""
+    """The settings of filtered ranks: none."""
 
     stage: ClassVar[str] = "rank"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(Config):
-    """The measurement of calibration."""
+    """The settings of the evaluation, which measures the calibrated probabilities on the test split."""
 
     stage: ClassVar[str] = "evaluate"
 
@@ -155,7 +158,7 @@ class EvaluateConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportConfig(Config):
-    """The report has no settings."""
+    """The settings of the report: none."""
 
     stage: ClassVar[str] = "report"
 

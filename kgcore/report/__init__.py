@@ -1,5 +1,9 @@
-"""Reports of results. This folder measures nothing.
+"""Reports of measured results, as JSON, Markdown and HTML. This folder measures nothing.
 
-results.py and summary.py hold the measured results and convert them to JSON. columns.py selects the metrics of a table.
-markdown.py and ensembles.py make tables, plots.py makes figures, and page.py makes an HTML page.
+results.py, summary.py, ensemble_summary.py  the measured results, and their conversion to JSON
+columns.py                                   the metrics that each table shows
+markdown.py, ensembles.py                    tables in Markdown
+plots.py                                     plots
+page.py                                      the HTML report of a pipeline
+cells.py, comparison*.py                     the HTML page that compares a reproduction with the paper
 """

@@ -1,11 +1,11 @@
-"""Convert the summary of a pipeline into the results for the comparison with the paper."""
+"""The conversion of a pipeline's summary to the results that are compared with the paper."""
 
 from kgcore.report.summary import PipelineSummary, RelationSummary
 from kgcore.reproduction.result import BASELINE, CellResult, RelationThresholds
 
 
 def cell_result(summary: PipelineSummary) -> CellResult:
-    """The results of one cell of the reproduction, from the summary of its pipeline."""
+    """Convert the summary of a pipeline to the results of one run of the reproduction."""
     return CellResult(
         run_id=summary.pipeline,
         metrics={(row.negatives or BASELINE, row.calibrator): row.metrics for row in summary.results.rows},

@@ -1,35 +1,35 @@
-"""The metrics that tables show, in the order of their columns."""
+"""The metrics that each table shows, in the order of its columns."""
 
 from kgcore.metrics.catalogue import every_metric, metric_names
 
 
 def first_table() -> tuple[str, ...]:
-    """The columns of the first table and of small tables: the headline metrics and sharpness.
+    """Return the metrics of a report's first table and of small tables: the headline metrics and sharpness.
 
-    Sharpness is shown wherever calibration is, because a constant probability is calibrated but useless.
+    Sharpness is included because a constant probability can be calibrated and is still useless.
     """
     metrics = every_metric()
     return tuple(sorted(metric_names("headline", "sharpness"), key=lambda name: (metrics[name].column, name)))
 
 
 def headline() -> tuple[str, ...]:
-    """The metrics for every comparison."""
+    """Return the metrics of the family `headline`, which every comparison shows."""
     return metric_names("headline")
 
 
 def leading() -> tuple[str, ...]:
-    """One or more metrics of each family, the headline first, for places with little room."""
+    """Return the leading metrics of each family, for places with little room. The headline family comes first."""
     metrics = every_metric()
     return tuple(name for name in metric_names("headline", "calibration", "discrimination") if metrics[name].leading)
 
 
 def overview() -> tuple[str, ...]:
-    """The metrics of the pipeline's own MLflow run: the first table, and the leading metrics of other families."""
+    """Return the metrics that a pipeline's MLflow run shows: those of `first_table`, then the others of `leading`."""
     return tuple(dict.fromkeys((*first_table(), *leading())))
 
 
 def further_tables() -> dict[str, tuple[str, ...]]:
-    """The tables after the first table: the sentence above a table -> its columns."""
+    """Return the tables that follow the first table of a report: the sentence above a table -> its metrics."""
     return {
         "Calibration: are the probabilities right? Lower is better.": metric_names("calibration"),
         "Discrimination: do true triples have higher probabilities? Higher is better, except for sharpness.": (
@@ -39,6 +39,6 @@ def further_tables() -> dict[str, tuple[str, ...]]:
 
 
 def title(name: str) -> str:
-    """The title of a metric for readers. For an unregistered metric, its name without underscores."""
+    """Return the title of a metric. For a metric that is not registered, return its name without underscores."""
     metric = every_metric().get(name)
     return metric.title if metric else name.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The reproduction as one HTML page. Every cell has the paper's value, our value and the difference."""
+"""The HTML page of a reproduction. Every table cell shows the paper's value, our value and the difference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,10 @@ _ALL_METRICS = ("ranks", "thresholds")  # tables whose columns are metrics
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table, as text. `kind` is better, worse (by more than the tolerance), or ''."""
+    """One cell of a table, as text.
+
+    kind  better: our value is better than the paper's; worse: it is worse by more than TOLERANCE; '' otherwise
+    """
 
     ours: str = ""
     paper: str = ""
@@ -35,10 +38,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: the heads of the columns with row names, the heads of the columns with values, and the rows.
+    """A table of the page.
 
-    body  for each row its names and its entries
-    note  a note for readers about the paper's values, or ''
+    by       headings of the columns that name a row
+    columns  headings of the columns with values
+    body     for each row, its names (one for each of `by`) and its entries (one for each of `columns`)
+    note     what is special about the paper's values, such as `not held out`; or ''
     """
 
     title: str
@@ -59,11 +64,12 @@ class Section:
 def comparison_page(
     title: str, frame: pd.DataFrame, figures: "dict[str, Figure]", failures: dict[str, str], notes: list[str]
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     frame     the output of `side_by_side`
-    figures   title -> figure, at the end of the page
+    figures   title -> plot at the end of the page
     failures  run -> a sentence with the reason for its failure
+    notes     paragraphs below the title
     """
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = resources.files(__package__).joinpath("comparison.html.j2").read_text(encoding="utf-8")
@@ -109,7 +115,7 @@ def _grid(title: str, table: str, frame: pd.DataFrame) -> Grid:
 
 
 def _entry(row: Mapping[Any, Any] | None) -> Entry:
-    """The entry for a row of the frame. It is empty if the row is None."""
+    """Return the table cell for a row of the frame; an empty cell if the row is None."""
     if row is None:
         return Entry()
     ours, paper, metric = row["ours"], row["paper"], row["metric"]

@@ -1,4 +1,4 @@
-"""The reproduction's figures: metrics over base rates, eta and k, beside the paper's."""
+"""Plots of a reproduction: our metrics and the paper's metrics over the base rate, eta and k."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
-    """Title -> figure of a metric over base rates, eta or k. Our lines are solid, and the paper's lines are dashed."""
+    """Plot each metric over the base rate, eta or k. Return title -> figure. Solid lines: ours; dashed: the paper's."""
     figures = {}
     rates = frame[frame["table"] == "base-rate"].assign(axis="base_rate")
     sizes = frame[frame["table"] == "sensitivity"]

@@ -1,4 +1,4 @@
-"""Names of tables, models, losses, metrics and calibrators for readers of the reproduction's page and figures."""
+"""The names of tables, models, losses, metrics and calibrators that the reproduction's page and plots show."""
 
 TITLES = {
     "results": "Results: calibration with ground truth and synthetic negatives",
@@ -30,5 +30,5 @@ NAMES = {
 
 
 def name(key: object) -> str:
-    """The name of a key for readers. A number has its shortest form."""
+    """Return the name that the page shows for a key. A number is written in its shortest form."""
     return f"{key:g}" if isinstance(key, float) else NAMES.get(str(key), str(key).replace("_", " "))

@@ -1,10 +1,10 @@
-"""The names of the counts of a data set in a report, and the settings that the report shows."""
+"""The names that a report shows for the counts of a data set, and the settings that it shows."""
 
 from collections.abc import Mapping
 
 from kgcore.registries import DATASETS
 
-GENERATION = ("size", "graph_seed")  # settings of generated data sets only
+GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
 PARTS = ("train", "valid", "test", "labels")  # the first word of a count
 TITLES = {
     "rows": "rows",
@@ -21,7 +21,7 @@ OVERLAPS = {
 
 
 def count_title(name: str) -> str:
-    """The name of a count for readers: `train rows with unknown names` for `train_with_unseen`."""
+    """Return the name that a report shows for a count: `train rows with unknown names` for `train_with_unseen`."""
     part, _, rest = name.partition("_")
     if part in PARTS and rest in TITLES:
         return f"{part} {TITLES[rest]}"
@@ -31,7 +31,7 @@ def count_title(name: str) -> str:
 
 
 def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
-    """Stage -> its settings, without the size and the seed of the graph if the data set is not generated."""
+    """Return stage -> its settings. `size` and `graph_seed` are left out if the data set is not generated."""
     return {stage: _without_generation(values) for stage, values in settings.items()}
 
 

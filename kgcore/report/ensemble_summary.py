@@ -1,4 +1,4 @@
-"""The summary of an ensemble's run, and its JSON, summary.json."""
+"""The summary of an ensemble's run, and its JSON in summary.json."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,10 +12,10 @@ from kgcore.report.results import Results
 class MemberSummary:
     """A member of an ensemble.
 
-    name              unique name of the member, also in the rows of the results
-    model, loss, seed settings of its training
-    train, calibrate  MLflow run ids of the two stages
-    model_id          MLflow's id of the embedding model
+    name               unique name of the member; it also names the member's rows in the results
+    model, loss, seed  settings of its training
+    train, calibrate   MLflow run ids of the two stages
+    model_id           MLflow's id of the embedding model
     """
 
     name: str
@@ -29,17 +29,18 @@ class MemberSummary:
 
 @dataclass(frozen=True)
 class PooledSummary:
-    """One ensemble.
+    """The results of one ensemble, which combines the members with one opinion pool.
 
     weights   member -> its weight in the pool
-    disputed  the disagreement of the members, and the error of the ensemble on agreed and on disputed triples
+    disputed  the mean disagreement of the members, and the Brier scores of the ensemble on the half of the triples
+              with the least disagreement and on the other half
     """
 
     weights: dict[str, float]
     disputed: Disputed
 
     def to_json(self) -> dict[str, Any]:
-        """{weights, disagreement, brier_agreed, brier_disputed}."""
+        """Return the keys weights, disagreement, brier_agreed, brier_disputed."""
         return {"weights": self.weights} | asdict(self.disputed)
 
 
@@ -48,10 +49,10 @@ class EnsembleSummary:
     """The results of an ensemble's run.
 
     dataset    name of the data set
-    members    the members, in the order of the pools' weights
+    members    the members, in the order in which the weights of each pool list them
     pools      names of the opinion pools
-    ensembles  label, such as `ground_truth.linear`, -> the ensemble
-    notes      important sentences for readers
+    ensembles  label NEGATIVES.POOL, such as `ground_truth.linear` -> the ensemble
+    notes      sentences that a report must show with the results
     results    a row for each member and each pool
     run        MLflow run id; '' while it is unknown
     """
@@ -65,11 +66,11 @@ class EnsembleSummary:
     run: str = ""
 
     def pooled(self, negatives: str, pool: str) -> PooledSummary:
-        """The ensemble of a pool, fitted on these negatives."""
+        """Return the ensemble that a pool makes from members calibrated with these negatives."""
         return self.ensembles[f"{negatives}.{pool}"]
 
     def to_json(self) -> dict[str, Any]:
-        """{dataset, members, pools, ensembles, notes, metrics, intervals, run}; without run while it is unknown."""
+        """Return the keys dataset, members, pools, ensembles, notes, metrics, intervals, and run if it is known."""
         return {
             "dataset": self.dataset,
             "members": [asdict(member) for member in self.members],

@@ -7,7 +7,10 @@ from kgcore.report.results import Results
 
 
 def markdown(results: Results, runs: Mapping[str, str]) -> str:
-    """The first table in Markdown, and the run id of every stage."""
+    """Return the first table of a report in Markdown, and below it the run id of every stage.
+
+    runs  stage -> its MLflow run id
+    """
     columns = first_table()
     lines = ["| negatives | calibrator | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     lines += [

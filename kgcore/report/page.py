@@ -1,4 +1,4 @@
-"""The report, as one self-contained HTML file."""
+"""The report of a pipeline as one HTML page, which needs no other files."""
 
 import io
 import threading
@@ -30,13 +30,13 @@ def page(
     settings: Mapping[str, Mapping[str, object]],
     runs: dict[str, str],
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     summary   the results of the evaluation
-    audits    corruptions -> audit of the validation corruptions; synthetic, ground_truth -> audit of the scores on
-              which calibrators were fitted
-    figures   title -> figure
-    counts    the data set's counts
+    audits    key corruptions: audit of the validation corruptions; keys synthetic and ground_truth: audit of the scores
+              that calibrators were fitted on, with these negatives
+    figures   title -> plot
+    counts    name -> count of the data set, such as its number of duplicate rows
     settings  stage -> its settings
     runs      stage -> its MLflow run id
     """
@@ -67,7 +67,7 @@ def page(
 
 
 def svg(figure: "Figure") -> Markup:
-    """The figure as an inline SVG element; equal numbers give equal bytes."""
+    """Convert a figure to an inline SVG element. The same plotted values always give the same bytes."""
     import matplotlib
 
     buffer = io.StringIO()

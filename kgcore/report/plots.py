@@ -1,4 +1,4 @@
-"""Figures of results, drawn with matplotlib's object interface, which has no global state."""
+"""Plots of results, drawn with matplotlib's object interface, which has no global state."""
 
 from typing import TYPE_CHECKING
 
@@ -21,13 +21,13 @@ STYLES = (
     ("o-", ""),
     ("s--", "////"),
     ("^:", "...."),
-)  # markers, lines and hatches: for the first six calibrators, for the next six, ...
+)  # (marker and line, hatch) of the first six calibrators, of the next six, and of the six after these
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of `width` by `height` inches.
+    """Return an empty figure of `width` by `height` inches.
 
-    Matplotlib takes half a second to load. Therefore only functions that draw import it.
+    Matplotlib takes half a second to load. Therefore the functions that draw import it, and the module does not.
     """
     from matplotlib.figure import Figure
 
@@ -35,12 +35,12 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
-    """Reliability diagram: observed share of true triples over predicted probability, with 95 % Wilson bands.
+    """Draw a reliability diagram: observed share of true triples over predicted probability, with 95 % Wilson bands.
 
-    A lower plot shows the share of triples in each bin.
+    A second plot below it shows the share of triples in each bin.
 
-    measured  name -> measured results. Each of the first six calibrators has its own colour. From the seventh, colours
-              repeat with other markers, lines and hatches.
+    measured  name in the legend -> results of the calibrator. Each of the first six calibrators has its own colour.
+              From the seventh, the colours repeat with other markers, lines and hatches
     """
     figure = new_figure(6.4, 7.2)
     diagram, histogram = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
@@ -65,7 +65,12 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
 
 
 def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
-    """A reliability diagram for each kind of negatives, with all its calibrators and the uncalibrated scores."""
+    """Draw a reliability diagram for each kind of negatives. Return name -> figure.
+
+    A diagram shows the uncalibrated scores and all calibrators fitted on these negatives.
+
+    measured  calibrator label -> its results
+    """
     titles = {"ground_truth": "calibrated with labelled negatives", "synthetic": "calibrated with synthetic negatives"}
     figures = {}
     for negatives in sorted({label.rpartition(".")[0] for label in measured} - {""}):

@@ -1,4 +1,4 @@
-"""Measured metrics as a table with one row per calibrator, for reports and for JSON."""
+"""The measured metrics as a table with one row per calibrator, from which reports and JSON are made."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,8 @@ from kgcore.metrics.catalogue import highest_best, ranked
 class Row:
     """The metrics of one calibrator.
 
-    negatives   negatives of the fit: ground_truth or synthetic; '' for a baseline, which is not fitted
+    negatives   negatives that the calibrator is fitted on: ground_truth or synthetic; '' for a baseline, which is not
+                fitted
     calibrator  name of the calibrator; in the results of an ensemble, name of a member or of a pool
     metrics     name -> value; undefined metrics are missing
     intervals   metric -> interval (low, high)
@@ -25,11 +26,11 @@ class Row:
 
     @property
     def label(self) -> str:
-        """The calibrator's label, such as `synthetic.platt` or `uncalibrated`."""
+        """Return the label of the calibrator, such as `synthetic.platt` or `uncalibrated`."""
         return f"{self.negatives}.{self.calibrator}" if self.negatives else self.calibrator
 
     def texts(self, columns: Iterable[str]) -> list[str]:
-        """The metrics as text with four digits. A missing metric is `-`, for example if a later version added it."""
+        """Write the metrics of `columns` as text with four decimals. A metric that the row does not have is `-`."""
         return [f"{self.metrics[name]:.4f}" if name in self.metrics else "-" for name in columns]
 
 
@@ -41,7 +42,7 @@ class Results:
 
     @classmethod
     def of(cls, measured: Mapping[str, Measured]) -> "Results":
-        """The results of an evaluation: calibrator label -> measured results."""
+        """Make the table from an evaluation. `measured` is calibrator label -> its results."""
         rows = []
         for label, result in measured.items():
             negatives, _, name = label.rpartition(".")
@@ -50,29 +51,31 @@ class Results:
 
     @property
     def fitted(self) -> tuple[Row, ...]:
-        """The rows without the baselines."""
+        """Return the rows of the fitted calibrators, without the baselines."""
         return tuple(row for row in self.rows if row.negatives)
 
     @property
     def negatives(self) -> list[str]:
-        """The negatives of the fitted calibrators, in the order of the rows."""
+        """Return the kinds of negatives that calibrators are fitted on, each once, in the order of the rows."""
         return list(dict.fromkeys(row.negatives for row in self.fitted))
 
     def only(self, negatives: str) -> "Results":
-        """The rows of the calibrators with a fit on these negatives."""
+        """Return only the rows of the calibrators that are fitted on these negatives."""
         return Results(tuple(row for row in self.fitted if row.negatives == negatives))
 
     def row(self, negatives: str, calibrator: str) -> Row:
-        """The row of a calibrator. `negatives` is '' for a baseline. Raises KeyError if the row does not exist."""
+        """Return the row of a calibrator. `negatives` is '' for a baseline. Raises KeyError if there is no such row."""
         for row in self.rows:
             if (row.negatives, row.calibrator) == (negatives, calibrator):
                 return row
         raise KeyError(f"{negatives}.{calibrator}" if negatives else calibrator)
 
     def best(self) -> dict[str, float]:
-        """Metric -> its best value over the fitted calibrators, for metrics with a better direction.
+        """Return metric -> its best value among the fitted calibrators.
 
-        Baselines are excluded: the calibration error of the base rate is 0, but its probabilities are not informative.
+        Metrics without a best direction are left out, such as one for which neither high nor low values are better.
+        Baselines are excluded: a constant probability equal to the base rate has calibration error 0, but it says
+        nothing about a triple.
         """
         highest, found = highest_best(), dict[str, float]()
         for metric in ranked():
@@ -82,12 +85,16 @@ class Results:
         return found
 
     def best_fitted(self) -> Row | None:
-        """The row of the fitted calibrator with the lowest Brier score; None without a fitted calibrator."""
+        """Return the row of the fitted calibrator with the lowest Brier score, or None if no calibrator is fitted."""
         return min(self.fitted, key=lambda row: (row.metrics["brier"], row.label), default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """{metrics: {uncalibrated | base_rate: {...}, ground_truth | synthetic: {platt | isotonic ...: {...}}},
-        intervals: the same with [low, high] in place of each number}."""
+        """Return the keys metrics and intervals.
+
+        metrics    {BASELINE: {METRIC: value}, NEGATIVES: {CALIBRATOR: {METRIC: value}}}, with BASELINE uncalibrated or
+                   base_rate, and NEGATIVES ground_truth or synthetic
+        intervals  the same, with [low, high] in place of each value
+        """
         metrics: dict[str, Any] = {}
         intervals: dict[str, Any] = {}
         for row in self.rows:
@@ -98,7 +105,7 @@ class Results:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Results":
-        """Read the output of `to_json`. Earlier versions wrote no intervals. Other keys are ignored."""
+        """Read the output of `to_json`. JSON of earlier versions has no intervals. Other keys are ignored."""
         rows = []
         for name, group in data["metrics"].items():
             ends = data.get("intervals", {}).get(name, {})
@@ -110,7 +117,7 @@ class Results:
 
 
 def _grouped(rows: list[Row]) -> tuple[Row, ...]:
-    """The baselines, then the other rows grouped by negatives, in the order of first occurrence."""
+    """Sort the rows: first the baselines, then each kind of negatives, in the order in which the kinds first occur."""
     order = ["", *dict.fromkeys(row.negatives for row in rows)]
     return tuple(sorted(rows, key=lambda row: order.index(row.negatives)))
 

@@ -1,4 +1,4 @@
-"""The summaries of an evaluation and of a pipeline, and their JSON in summary.json and from `kgcal run --json`."""
+"""The summaries of an evaluation and of a pipeline, and their JSON for summary.json and `kgcal run --json`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ class RelationSummary:
     """The measured results for one relation.
 
     name         name of the relation
-    decisions    the decisions of per-relation thresholds
+    decisions    the decisions on its test triples with a separate score threshold for each relation
     reliability  the reliability of each calibrator; None in summaries of earlier versions
     """
 
@@ -23,13 +23,13 @@ class RelationSummary:
     reliability: RelationReliability | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """{name, predicate, triples, learned, median, observed, low, high, calibrators}."""
+        """Return the keys name, predicate, triples, learned, median, observed, low, high, calibrators."""
         reliability = asdict(self.reliability) if self.reliability else {}
         return {"name": self.name} | asdict(self.decisions) | reliability
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RelationSummary":
-        """Read what `to_json` gives."""
+        """Read the output of `to_json`. JSON of earlier versions has no reliability."""
         reliability = None
         if "calibrators" in data:
             fits = {label: RelationFit(**fit) for label, fit in data["calibrators"].items()}
@@ -41,9 +41,9 @@ class RelationSummary:
 def summarise_relations(
     names: Sequence[str], decisions: Sequence[RelationDecisions], reliability: Sequence[RelationReliability]
 ) -> tuple[RelationSummary, ...]:
-    """The summary of each relation.
+    """Combine the results of each relation.
 
-    names                   names of all predicates; the index is the id
+    names                   names of all predicates; the index of a name is the id of the predicate
     decisions, reliability  results for the same relations, in the same order
 
     Raises ValueError if `decisions` and `reliability` have different lengths.
@@ -58,9 +58,9 @@ class Summary:
 
     results                metrics and intervals of every calibrator
     accuracy_per_relation  rule (learned, median) -> accuracy of per-relation thresholds
-    ranks                  mr, mrr, hits_at_N -> value of the metric of the filtered ranks
+    ranks                  metric of the filtered ranks (mr, mrr, hits_at_N) -> value
     relations              results for each relation
-    notes                  important sentences for readers
+    notes                  sentences that a report must show with the results
     """
 
     results: Results
@@ -70,7 +70,7 @@ class Summary:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """{metrics, intervals, accuracy_per_relation, ranks, relations, notes}."""
+        """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes."""
         return self.results.to_json() | {
             "accuracy_per_relation": self.accuracy_per_relation,
             "ranks": self.ranks,
@@ -92,12 +92,12 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineSummary(Summary):
-    """The results of a pipeline: the results of its evaluation, and their origin.
+    """The results of a pipeline: the results of its evaluation, and the runs and settings that they come from.
 
     dataset, model, loss, seed  data set, model, loss and seed of the training
     runs      stage -> MLflow run id
-    seconds   stage -> duration, in seconds, of the run that executed the stage
-    reused    stages with results from earlier runs, not executed for this pipeline
+    seconds   stage -> duration in seconds of the run that executed the stage, which may be an earlier run
+    reused    stages that this pipeline did not execute, because an earlier run has their results
     report    path of the report; '' if it is unknown
     pipeline  MLflow run id of the pipeline; '' while it is unknown
     """
@@ -113,7 +113,7 @@ class PipelineSummary(Summary):
     pipeline: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """{dataset, model, loss, seed, runs, seconds, reused, the keys of `Summary.to_json`, report, pipeline}."""
+        """Return the keys of `Summary.to_json`, all other fields, and report and pipeline if they are known."""
         places = {"report": self.report, "pipeline": self.pipeline}
         return {
             "dataset": self.dataset,
@@ -129,7 +129,7 @@ class PipelineSummary(Summary):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PipelineSummary":
-        """Read what `to_json` gives."""
+        """Read the output of `to_json`. Other keys are ignored."""
         own = {name: data[name] for name in ("dataset", "model", "loss", "seed", "runs", "seconds")}
         places = {name: data.get(name, "") for name in ("report", "pipeline")}
         return cls(**own, reused=tuple(data["reused"]), **places, **vars(Summary.from_json(data)))

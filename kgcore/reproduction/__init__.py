@@ -1,5 +1,8 @@
-"""The paper's published figures, and the comparison of our results with them.
+"""The paper's published values, and the comparison of our results with them.
 
-paper.py: the published figures; grid.py: the runs for the paper's tables; result.py: the results of one run;
-compare.py: the paper's values and our values in one table; findings.py: the paper's claims, tested on our results.
+paper.py     the published values
+grid.py      the runs that the paper's tables need
+result.py    the results of one run
+compare.py   the paper's values and our values in one table
+findings.py  the paper's claims, tested on our results
 """

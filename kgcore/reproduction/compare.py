@@ -1,4 +1,4 @@
-"""The paper's values and our values in one tidy table. Every table, figure and finding selects rows of it."""
+"""The paper's values and our values in one tidy table. Every table, plot and finding uses some of its rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,18 +25,19 @@ METRICS_OF_TABLE = {
 _KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate"]
 _KEY += ["published_eta", "published_k"]
 _OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", "published_eta", "published_k"]
-_RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the published figure uses the median rule
+_RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the paper has only the median rule
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One of our figures, with the key of the published figure.
+    """One of our values, with the key of the published value that it is compared with.
 
-    study                       name of the published study
+    study                       name of the study in the paper
+    varied                      eta or k in the sensitivity study; else ''
     eta, k                      eta and k of our run
-    published_eta, published_k  eta and k of the figure in the paper
+    published_eta, published_k  eta and k of the published value
     ours                        our value; NaN if the run has failed
-    relation                    name of the relation for a threshold; else ''
+    relation                    name of the relation, for the threshold or accuracy of one relation; else ''
     """
 
     table: str
@@ -60,10 +61,12 @@ class Figure:
 
 
 def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResult]) -> pd.DataFrame:
-    """One row per figure, with COLUMNS. `paper` is the paper's value (NaN if not published), and `ours` is our value.
+    """Return a table with a row for each of our values, and with the columns COLUMNS.
+
+    `ours` is our value, NaN if the run has failed. `paper` is the paper's value, NaN if the paper publishes none.
 
     grid     table -> its cells
-    results  cell -> results of its run. A missing cell has failed, and its `ours` is NaN
+    results  cell -> results of its run. A cell whose run has failed is missing
     """
     rows = [row for table, cells in grid.items() for cell in cells for row in _figures(table, cell, results.get(cell))]
     ours = pd.DataFrame(rows, columns=_OURS)  # the columns exist even if every run has failed
@@ -77,9 +80,9 @@ def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResu
 
 
 def _figures(table: str, cell: Cell, result: CellResult | None) -> Iterator[Figure]:
-    """The figures of a cell in a table. The result is None if the run has failed."""
+    """Yield the values of a cell in a table. `result` is None if the run has failed."""
     study = {"base-rate": "base_rate", "sensitivity": cell.varied}.get(table, "main")
-    if cell.dataset in UNLABELLED:  # published only in the base-rate study; ranks do not depend on the rate
+    if cell.dataset in UNLABELLED:  # the paper has them only in this study; ranks do not depend on the base rate
         study = "base_rate"
     train = cell.configs.train
     figure = Figure(
@@ -107,7 +110,7 @@ def _figures(table: str, cell: Cell, result: CellResult | None) -> Iterator[Figu
 
 
 def _calibrators(table: str, metric: str, cell: Cell) -> list[tuple[str, str]]:
-    """The pairs (negatives, calibrator) of all figures of a metric in a table."""
+    """Return the pairs (negatives, calibrator) for which a table shows a metric."""
     if metric in ("mr", "mrr", "hits_at_10"):
         return [(BASELINE, "")]
     kinds = ("synthetic",) if cell.dataset in UNLABELLED else ("ground_truth", "synthetic")
@@ -125,7 +128,7 @@ def _value(result: CellResult, negatives: str, calibrator: str, metric: str) -> 
 
 
 def _thresholds(figure: Figure, result: CellResult | None) -> Iterator[Figure]:
-    """The threshold and accuracy of every relation by both rules. The paper publishes no numbers for them."""
+    """Yield the threshold and the accuracy of every relation for both rules. The paper has no numbers for them."""
     for relation in result.relations if result else ():
         for calibrator, rule in _RULES.items():
             for metric, values in (("threshold", relation.thresholds), ("accuracy", relation.accuracies)):

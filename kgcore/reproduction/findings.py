@@ -1,4 +1,4 @@
-"""The paper's qualitative findings, tested on the figures of a reproduction: one sentence per finding."""
+"""The paper's qualitative findings, tested on the values of a reproduction. Each finding becomes one sentence."""
 
 import pandas as pd
 
@@ -10,7 +10,7 @@ _RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied"]
 
 
 def findings(frame: pd.DataFrame) -> list[str]:
-    """The findings for which `frame`, the output of `side_by_side`, has the needed rows."""
+    """Return a sentence for each finding that `frame` has the rows for. `frame` is the output of `side_by_side`."""
     rows = frame[frame["metric"].isin([*PROPER, "mrr"]) & frame["ours"].notna()]
     rows = rows.drop_duplicates(["run_id", "negatives", "calibrator", "metric"])
     brier = rows[rows["metric"] == "brier"].pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
@@ -19,13 +19,16 @@ def findings(frame: pd.DataFrame) -> list[str]:
 
 
 def worse_than_paper(frame: pd.DataFrame, by: float = TOLERANCE) -> pd.DataFrame:
-    """The calibrated proper scores that exceed the paper's scores by more than `by`, the largest difference first."""
+    """Return the rows whose calibrated proper score exceeds the paper's by more than `by`, the largest excess first."""
     rows = _proper(frame)
     return rows[rows["difference"] > by].sort_values("difference", ascending=False)
 
 
 def _proper(frame: pd.DataFrame) -> pd.DataFrame:
-    """The calibrated proper scores with a held-out value in the paper, and their difference from that value."""
+    """Return the proper scores of calibrated probabilities for which the paper has a held-out value.
+
+    The column `difference` is ours minus the paper's.
+    """
     kept = frame["metric"].isin(PROPER) & frame["negatives"].isin(["ground_truth", "synthetic"])
     rows = frame[kept & frame["paper"].notna() & frame["ours"].notna() & (frame["note"] != NOT_HELD_OUT)]
     rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
@@ -39,8 +42,8 @@ def _against_paper(frame: pd.DataFrame) -> str:
     close, better = (difference <= TOLERANCE).mean(), (difference < 0).mean()
     return (
         f"Of {len(difference)} calibrated Brier scores and log losses, {close:.1%} exceed the paper's by at most "
-        f"{TOLERANCE}, and {better:.1%} are below it; the largest difference is {difference.max():+.4f}, the median "
-        f"{difference.median():+.4f}."
+        f"{TOLERANCE}, or are lower; {better:.1%} are lower; the largest difference (ours minus the paper's) is "
+        f"{difference.max():+.4f}, the median {difference.median():+.4f}."
     )
 
 
@@ -78,7 +81,10 @@ def _isotonic(brier: pd.DataFrame) -> str:
 
 
 def _ranks(rows: pd.DataFrame) -> str:
-    """Ranks over all runs, and within each data set. Only Brier scores within a data set share their test set."""
+    """Describe the correlation of ranks with Brier scores, over all runs and within each data set.
+
+    Only Brier scores within a data set are directly comparable, because they share their test set.
+    """
     ours, theirs = (_mrr_and_brier(rows, of) for of in ("ours", "paper"))
     if len(ours) < 4:
         return ""
@@ -86,11 +92,11 @@ def _ranks(rows: pd.DataFrame) -> str:
         f"Ranks and calibration: Spearman's correlation of MRR with the isotonic Brier score is {_correlations(ours)}; "
         "-1 means that a higher MRR always comes with a lower Brier score, 0 that the two are unrelated."
     )
-    return f"{sentence} In the paper's own figures it is {_correlations(theirs)}." if len(theirs) >= 4 else sentence
+    return f"{sentence} In the paper's own results it is {_correlations(theirs)}." if len(theirs) >= 4 else sentence
 
 
 def _mrr_and_brier(rows: pd.DataFrame, of: str) -> pd.DataFrame:
-    """The MRR and the best isotonic Brier score of every run, from the column `of`: ours or paper."""
+    """Return the MRR and the lowest isotonic Brier score of every run, from the column `of`: ours or paper."""
     runs = rows.set_index(_RUN)
     mrr = runs[runs["metric"] == "mrr"][of]
     fitted = runs[(runs["metric"] == "brier") & (runs["calibrator"] == "isotonic")]

@@ -1,4 +1,4 @@
-"""The runs for the paper's tables and figures."""
+"""The pipeline runs that the paper's tables and plots need."""
 
 from dataclasses import dataclass, replace
 
@@ -19,10 +19,10 @@ TABLES = ("results", "losses", "classification", "base-rate", "sensitivity", "ra
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the pipeline, with the names of the paper.
+    """One run of the pipeline. Its model and loss have the names in the paper.
 
-    varied  the quantity that the sensitivity study varies, eta or k; else ''
-    eta, k  the published values. A preset may replace a value that is not varied
+    varied  the setting that the sensitivity study varies, eta or k; else ''
+    eta, k  the values in the paper. A preset may replace a value that is not varied
     """
 
     dataset: str
@@ -36,7 +36,7 @@ class Cell:
 
     @property
     def configs(self) -> PipelineConfigs:
-        """The settings of every stage."""
+        """Return the settings of every stage for this run."""
         train = training(self.preset, self.dataset, self.model, self.loss)
         if self.varied:
             train = replace(train, training_eta=self.eta, k=self.k)
@@ -45,7 +45,7 @@ class Cell:
         return PipelineConfigs(
             prepare=PrepareConfig(dataset=self.dataset),
             train=train,
-            # The corruptions of the paper, but without known facts.
+            # As in the paper, but corruptions that are known facts are removed.
             corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both"),
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         )
@@ -57,7 +57,7 @@ class Cell:
 
 
 def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
-    """The runs that a table needs for the given data sets. Without data sets, all data sets of the table are used."""
+    """Return the runs that a table needs for the given data sets. An empty tuple means all data sets of the table."""
     labelled = [name for name in LABELLED if name in (datasets or LABELLED)]
     unlabelled = [name for name in UNLABELLED if name in (datasets or UNLABELLED)]
     if table in ("results", "classification"):
@@ -87,7 +87,10 @@ def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
 
 
 def grid(tables: tuple[str, ...], datasets: tuple[str, ...], preset: str) -> dict[str, list[Cell]]:
-    """Table -> its runs. `all` means every table. Raises InputError if a name is unknown, or if no run is left."""
+    """Return table -> its runs. `all` means every table. A table without runs on these data sets is left out.
+
+    Raises InputError if a name is unknown, or if no table has a run.
+    """
     for table in tables:
         if table not in ("all", *TABLES):
             raise InputError(f"unknown table {table!r}: the known ones are {', '.join(('all', *TABLES))}")
@@ -103,6 +106,6 @@ def grid(tables: tuple[str, ...], datasets: tuple[str, ...], preset: str) -> dic
     empty = [table for table, runs in chosen.items() if not runs]
     if len(empty) == len(chosen):
         raise InputError(
-            f"the paper's {' and '.join(empty)} covers no run on {', '.join(datasets)}: choose another table"
+            f"{' and '.join(empty)} covers no run on {', '.join(datasets)}: choose another table or data set"
         )
     return {table: runs for table, runs in chosen.items() if runs}

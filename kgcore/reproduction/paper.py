@@ -1,4 +1,4 @@
-"""The authors' unrounded results, published with the paper's code. paper.csv has one figure per row."""
+"""The authors' unrounded results, published with the paper's code. paper.csv has one value per row."""
 
 from importlib.resources import files
 from typing import ClassVar
@@ -18,22 +18,23 @@ NOT_HELD_OUT = "not held out"
 
 
 class PaperSchema(pa.DataFrameModel):
-    """One published figure per row. All columns except `value` and `note` together are its key.
+    """A table with one published value per row. All columns except `value` and `note` together identify a row.
 
-    study       main: every model and loss; base_rate, eta, k: the study that varies this quantity
+    study       main: the study of every model and loss; base_rate, eta, k: the study that varies this setting
     dataset     name in kgcore.datasets
     model       name in kgcore.models; convkb only on WN11
     loss        name in kgcore.losses; '' in the base-rate study, because its files do not name the loss
-    negatives   negatives of the calibrator's fit; none for a baseline and for ranks
+    negatives   negatives that the calibrator is fitted on; none for a baseline and for ranks
     calibrator  platt: the authors' mini-batch fit; platt_exact: their exact sigmoid fit; isotonic;
-                uncalibrated: the sigmoid of the score; base_rate: the stated base rate for every triple;
+                uncalibrated: the sigmoid of the score; base_rate: the base rate as the probability of every triple;
                 per_relation: a threshold per relation, the median of its validation scores; '' for ranks
-    metric      brier, log_loss (nats, clipped at 1e-7), ece (10 bins of equal width), accuracy (at 0.5, or at the
-                threshold of the relation), and the filtered ranks of the test positives mr, mrr, hits_at_10
-    base_rate   the stated share of positives: 0.05 to 0.95 in the base-rate study, else 0.5
+    metric      brier, log_loss (nats, clipped at 1e-7), ece (10 bins of equal width), accuracy (with the decision
+                threshold 0.5, or with one threshold per relation), and the metrics of the filtered ranks of the test
+                positives: mr, mrr, hits_at_10
+    base_rate   share of positives that the calibration assumes: 0.05 to 0.95 in the base-rate study, else 0.5
     eta, k      corruptions per positive in training, embedding size
     value       the unrounded value
-    note        'not held out' if the published code measured on the files of the fit, else ''
+    note        'not held out' if the published code fitted and measured the calibrator on the same triples, else ''
     """
 
     study: Series[str] = pa.Field(isin=STUDIES)
@@ -58,7 +59,7 @@ class PaperSchema(pa.DataFrameModel):
 
 
 def read_paper() -> DataFrame[PaperSchema]:
-    """The paper's figures, validated. The paper's tables and plots select rows of them."""
+    """Read paper.csv and validate it. The paper's tables and plots show some of its rows."""
     types = {name: "float64" if name in ("base_rate", "value") else "str" for name in PaperSchema.to_schema().columns}
     with files("kgcore.reproduction").joinpath("paper.csv").open(encoding="utf-8") as file:
         frame = pd.read_csv(

@@ -1,14 +1,18 @@
-"""The results of one run for the tables and figures of the paper."""
+"""The results of one pipeline run that are compared with the paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-BASELINE = "none"  # the negatives of a baseline, which is not fitted
+BASELINE = "none"  # the value of `negatives` for a baseline, because a baseline is not fitted
 
 
 @dataclass(frozen=True)
 class RelationThresholds:
-    """The thresholds of one relation, by rule (learned, median), with the test accuracy of each."""
+    """The decision thresholds of one relation.
+
+    thresholds  rule (learned, median) -> threshold on the score
+    accuracies  rule -> test accuracy with this threshold
+    """
 
     name: str
     thresholds: Mapping[str, float]
@@ -21,7 +25,7 @@ class CellResult:
 
     run_id      id of the pipeline's MLflow run
     metrics     (negatives, calibrator) -> metric -> value; the negatives are ground_truth, synthetic or BASELINE
-    accuracies  rule of the per-relation thresholds (learned, median) -> accuracy
+    accuracies  rule of the per-relation thresholds (learned, median) -> test accuracy over all relations
     ranks       mr, mrr, hits_at_10 -> value
     relations   the thresholds of every relation, for data sets with labelled negatives
     """

@@ -1,8 +1,8 @@
-"""Read and write artifacts in fixed formats, without pickle.
+"""Functions that read and write artifacts in fixed formats, without pickle.
 
 Tables are parquet, tensors are safetensors, parameters are JSON, and the trials of a search are CSV. Each kind of
-artifact has its own module. A module has a `write_` function, which takes a path, and a `read_` function, which returns
-an equal object.
+artifact has its own module. Its `write_` function stores an object at a path, and its `read_` function returns an equal
+object.
 """
 
 from kgcore.storage.corruptions import read_corruptions, write_corruptions

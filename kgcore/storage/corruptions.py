@@ -9,7 +9,10 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
-    """Write the corruptions of all splits as one table with columns s, p, o, source, split."""
+    """Write the corruptions of all splits as one table with the columns s, p, o, source, split.
+
+    made  split -> its corruptions
+    """
     columns = spo_columns(np.concatenate([c.triples for c in made.values()]))
     columns["source"] = np.concatenate([c.source for c in made.values()])
     columns["split"] = np.repeat(list(made), [len(c.triples) for c in made.values()])

@@ -1,4 +1,4 @@
-"""The disagreement of the members of ensembles as a parquet table."""
+"""A parquet table of triples with the disagreement of the members of each ensemble."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_disagreement(path: Path, triples: Triples, columns: dict[str, Floats]) -> None:
-    """Write the columns s, p, o, and a column for each ensemble with the disagreement of its members, in nats."""
+    """Write the columns s, p, o, and for each ensemble a column with the disagreement of its members, in nats."""
     write_table(path, spo_columns(triples) | columns)
 
 

@@ -13,7 +13,12 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
-    """Write entities.parquet and predicates.parquet (names; the row is the id), and a table for each split."""
+    """Write the graph to a folder.
+
+    entities.parquet and predicates.parquet have a row for each name; the row number is the id. Each split is a table
+    with the columns s, p, o and label. other_facts.parquet exists only if the graph has other facts. graph.json holds
+    the name of the graph.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):
         pq.write_table(pa.table({"name": pa.array(names, pa.string())}), folder / f"{name}.parquet")

@@ -12,12 +12,15 @@ from kgcore.storage.json_file import read_json, write_json
 
 
 def write_measured(path: Path, measured: dict[str, Measured]) -> None:
-    """Write the metrics, their intervals and the reliability bins of every calibrator as JSON."""
+    """Write the metrics, their intervals and the reliability bins of every calibrator as JSON.
+
+    measured  calibrator label -> its results
+    """
     write_json(path, {label: _plain(result) for label, result in measured.items()})
 
 
 def read_measured(path: Path) -> dict[str, Measured]:
-    """Read the output of `write_measured`. Earlier versions wrote no intervals."""
+    """Read the output of `write_measured`. Files of earlier versions have no intervals; these are then empty."""
     measured = {}
     for label, result in read_json(path).items():
         bins = {name: np.array(column) for name, column in result.pop("reliability").items()}

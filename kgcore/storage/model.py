@@ -1,6 +1,6 @@
-"""A trained model, with its tables as safetensors and its parameters as JSON.
+"""A trained model in a folder, with its tables as safetensors and its parameters as JSON.
 
-Torch takes more than a second to load. Therefore only these functions import it.
+Torch takes more than a second to load. Therefore the functions import it, and the module does not.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_model(folder: Path, trained: "TrainedModel") -> None:
-    """Write embeddings.safetensors and model.json."""
+    """Write embeddings.safetensors (all tables) and model.json (parameters and fingerprint) to the folder."""
     import torch
     from safetensors.torch import save_file
 

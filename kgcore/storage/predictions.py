@@ -1,4 +1,4 @@
-"""Predictions as a parquet table."""
+"""The predictions for the test triples as a parquet table."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +10,10 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write s, p, o, label, weight, score, and q.LABEL for each calibrator. The metadata contains accuracies."""
+    """Write the columns s, p, o, label, weight, score, and q.LABEL with the probabilities of each calibrator label.
+
+    The metadata holds the accuracies and the decisions for each relation.
+    """
     columns = spo_columns(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
     columns |= {"weight": predictions.weights, "score": predictions.scores}
     columns |= {f"q.{label}": q for label, q in predictions.probabilities.items()}

@@ -9,7 +9,7 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_scores(path: Path, table: ScoreTable) -> None:
-    """Write s, p, o, label, score, split, origin. The metadata contains the fingerprints of model and data set."""
+    """Write the columns s, p, o, label, score, split and origin. The metadata identifies the model and the data set."""
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset})

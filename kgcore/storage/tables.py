@@ -1,4 +1,4 @@
-"""Parquet tables with the columns of triples, and with other values of an artifact as JSON in the file's metadata."""
+"""Parquet tables with columns for triples. The metadata of a file can hold further values as JSON."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from kgcore.arrays import Triples
 
 
 def spo_columns(triples: Triples) -> dict[str, Any]:
-    """Triples (n, 3) as the columns s, p and o."""
+    """Split triples (n, 3) into the columns s, p and o."""
     return {"s": triples[:, 0], "p": triples[:, 1], "o": triples[:, 2]}
 
 
 def triples_of(table: dict[str, Any]) -> Triples:
-    """The columns s, p and o as triples (n, 3)."""
+    """Join the columns s, p and o to triples (n, 3)."""
     return np.stack([table["s"], table["p"], table["o"]], axis=1).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""The trials of a search as a CSV table for spreadsheets."""
+"""The trials of a search as a CSV table, which spreadsheets can open."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pandas as pd
 
 
 def write_trials(path: Path, table: pd.DataFrame) -> None:
-    """Write a row for each trial. Mappings, such as the shares of strategies, are written as JSON."""
+    """Write a row for each trial. A mapping, such as the shares of strategies, becomes JSON text in its cell."""
     table.map(lambda value: json.dumps(value) if isinstance(value, dict) else value).to_csv(path, index=False)
 
 
@@ -26,5 +26,5 @@ def _is_mapping(value: Any) -> bool:
 
 
 def _mapping(value: Any) -> Any:
-    """The mapping from its JSON text. Any other value is returned unchanged."""
+    """Convert the JSON text of a mapping to the mapping. Return any other value unchanged."""
     return json.loads(value) if _is_mapping(value) else value

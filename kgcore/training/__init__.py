@@ -1,7 +1,11 @@
-"""Training: from a graph and its settings to a trained model.
+"""Training of an embedding model on a graph.
 
-setup.py builds the components that the settings name. loop.py runs the epochs on a state (state.py), and batches.py
-cuts an epoch into steps. step.py runs one step: corruptions.py draws its corruptions, tables.py holds the rows that it
-updates, objective.py computes its loss, and regulariser.py has the penalty and the dropout. inverse.py adds inverse
-predicates, and checkpoint.py stores a state. The package reads no data set and logs nothing.
+setup.py     builds the model, the loss and the cohort from the settings
+loop.py      runs the epochs; state.py holds everything that an epoch changes; checkpoint.py stores a state in a file
+batches.py   divides an epoch into steps
+step.py      runs one step: corruptions.py draws the corruptions, tables.py holds the embeddings that the step updates,
+             objective.py computes the loss, and regulariser.py has the LP penalty and the dropout
+inverse.py   adds the inverse predicates to a graph
+
+The package reads no data set and logs nothing.
 """

@@ -1,4 +1,4 @@
-"""The steps of an epoch: the positives of each step, in chunks that share corruptions."""
+"""The division of an epoch into steps, and of a step into chunks. The positives of a chunk share their corruptions."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,16 @@ from kgcore.arrays import Ints, Triples
 
 @dataclass(frozen=True)
 class Batches:
-    """Cuts the shuffled positives into steps of `size`, and each step into chunks of `chunk` that share corruptions.
+    """The division of the shuffled positives into steps, and of each step into chunks that share corruptions.
 
-    If corruptions depend on the predicate (`by_predicate`), all positives of a chunk have the same predicate. The
-    positives of a predicate fill as many chunks as possible. In the steps of the remaining positives, every positive
-    has its own corruptions.
+    If corruptions depend on the predicate (`by_predicate`), all positives of a chunk have the same predicate. Each
+    predicate fills as many whole chunks as possible. The positives that are left over form separate steps with chunks
+    of one positive.
 
-    predicates  (n,) the predicates of the positives
+    predicates    (n,) the predicate of each positive
+    size          number of positives in a step; the last step may have fewer
+    chunk         number of positives in a chunk
+    by_predicate  whether all positives of a chunk must have the same predicate
     """
 
     predicates: Ints
@@ -24,7 +27,10 @@ class Batches:
     by_predicate: bool
 
     def draw(self, rng: np.random.Generator) -> list[tuple[Ints, int]]:
-        """The steps of an epoch: the rows of a step's positives, and its chunk size. Each positive occurs once."""
+        """Return the steps of an epoch: for each step, the indices of its positives and its chunk size.
+
+        Each positive occurs in one step. The order is random.
+        """
         order = rng.permutation(len(self.predicates))
         if self.chunk == 1 or not self.by_predicate:
             return self._cut(order, self.chunk)
@@ -37,7 +43,7 @@ class Batches:
         return [steps[number] for number in rng.permutation(len(steps))]
 
     def __len__(self) -> int:
-        """Steps per epoch."""
+        """Return the number of steps in an epoch."""
         if self.chunk == 1 or not self.by_predicate:
             return -(-len(self.predicates) // self.size)
         whole = int((np.bincount(self.predicates) // self.chunk * self.chunk).sum())
@@ -48,9 +54,9 @@ class Batches:
 
 
 def fill_last_chunk(positives: Triples, chunk: int) -> tuple[Triples, int]:
-    """The positives (b, 3) in whole chunks, and the chunk size, which is at most b.
+    """Extend the positives (b, 3) to whole chunks. Also return the chunk size, which is at most b.
 
-    Copies of the last positive fill a short last chunk. The caller leaves out the loss of these copies.
+    If the last chunk is too short, copies of the last positive fill it. The caller leaves out the loss of these copies.
     """
     chunk = min(chunk, len(positives))
     missing = -len(positives) % chunk

@@ -1,4 +1,4 @@
-"""Checkpoints: the state that continues an interrupted training to the same bits as an uninterrupted one."""
+"""Checkpoints, from which an interrupted training continues. On a CPU, the result is the same to the bit."""
 
 import json
 import os
@@ -13,14 +13,21 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors (tables and moments), and state that JSON can hold (the generator, the losses so far)."""
+    """The state of a training between two epochs.
+
+    tensors  the tables and their Adam moments, by name
+    state    values that JSON can hold: the state of the random generator, and the loss of each epoch
+    """
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the checkpoint atomically: to a file beside `path`, which is then renamed."""
+    """Write the checkpoint to a partial file in the same folder, and then rename that file to `path`.
+
+    An interruption therefore never leaves an incomplete checkpoint at `path`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     data = save(
@@ -35,7 +42,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The checkpoint in the file, or None if the file does not exist or cannot be read."""
+    """Return the checkpoint in the file, or None if the file does not exist or is not a valid checkpoint."""
     try:
         with safe_open(str(path), framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)

@@ -1,4 +1,4 @@
-"""The corruptions of a step: the replacing entities, and the mask of the corruptions that do not count."""
+"""The corruptions of a training step: the drawn entities, and a mask of the corruptions that the loss ignores."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,13 @@ from kgcore.graph import KnowledgeGraph
 
 @dataclass(frozen=True)
 class SharedCorruptions:
-    """The corruptions of b positives in chunks of c that share them.
+    """The corruptions of b positives in chunks of c. The positives of a chunk share their corruptions.
 
     subjects  (b / c, m) entities that replace the subjects of a chunk
     objects   (b / c, n) entities that replace the objects of a chunk
-    left_out  (b, n + m) mask of the corruptions that do not count for a positive, objects first, as in the scores: the
-              positive's own entity, draws beyond eta, and known facts if these are filtered
+    left_out  (b, n + m) mask, True where the loss of a positive ignores a corruption. The n objects come first, as in
+              the scores. The loss ignores the positive's own entity, draws beyond eta, and, if the settings filter
+              known facts, corruptions that are known facts
     """
 
     subjects: Ints
@@ -29,10 +30,12 @@ class SharedCorruptions:
 
 
 class StepCorruptions:
-    """Draws eta corruptions for each chunk of positives, which share them.
+    """A generator of corruptions. The positives of a chunk share eta corruptions.
 
-    With inverse predicates only objects are replaced. Their number is the share of the object side for a predicate, the
-    share of the subject side for its inverse, and at least one.
+    With inverse predicates only objects are replaced. A predicate then gets the object side's part of eta, and its
+    inverse gets the subject side's part. Each gets at least one corruption.
+
+    strategy      the corruption strategies of training, mixed in their shares
 
     by_predicate  whether all positives of a chunk must have the same predicate
     """
@@ -51,7 +54,7 @@ class StepCorruptions:
         self._known = graph.index(graph.train.positives) if config.training_filtered else None
 
     def draw(self, batch: Triples, chunk: int) -> SharedCorruptions:
-        """The corruptions of the positives (b, 3), b a multiple of `chunk`."""
+        """Draw the corruptions of the positives (b, 3). b must be a multiple of `chunk`."""
         leaders = batch[::chunk]
         on_subject = self._on_subject(leaders)
         most_subjects, most_objects = self._largest_counts(on_subject)
@@ -71,10 +74,12 @@ class StepCorruptions:
         return SharedCorruptions(subjects, objects, left_out)
 
     def _on_subject(self, leaders: Triples) -> Ints:
-        """The number of the eta corruptions that replace the subject, for each chunk.
+        """Return how many of the eta corruptions replace the subject, for each chunk.
 
-        If this is not a whole number, its fraction is the probability of one more. The random draw is made once for the
-        step, or once for each chunk if the shares of the predicates differ.
+        If the expected number is not whole, it is randomly rounded down or up, so that its mean is right. All chunks of
+        a step use one random number. If each predicate has its own share, each chunk uses its own random number.
+
+        leaders  (chunks, 3) the first positive of each chunk
         """
         if self._shares is None:
             on_object = int(np.floor(self._eta * self._object_share + self._rng.random()))
@@ -84,18 +89,20 @@ class StepCorruptions:
         return counts
 
     def _largest_counts(self, on_subject: Ints) -> tuple[int, int]:
-        """The largest numbers of subjects and of objects that a chunk can need.
+        """Return the largest number of subjects and the largest number of objects that a chunk can need.
 
-        If shares differ, every step draws these numbers for every chunk. All arrays then have one shape, which is
-        compiled once. Draws that a chunk does not need are left out.
+        If each predicate has its own share, every chunk of every step draws these numbers. All arrays then have the
+        same shape, so that the code is compiled only once. The mask leaves out the draws that a chunk does not need.
         """
         possible = on_subject if self._shares is None else self._eta * self._shares
         return int(np.ceil(possible.max())), self._eta - int(np.floor(possible.min()))
 
     def _left_out(self, batch: Triples, chunk: int, column: int, drawn: Ints, counts: Ints) -> Bools:
-        """Mask (b, n) of the entities (b / chunk, n) drawn for a column that do not count for a positive.
+        """Return the mask (b, n) of one side's corruptions, True where the loss of a positive ignores a corruption.
 
-        counts  (b / chunk,) the number of drawn entities that each chunk needs
+        column  the side: SUBJECT or OBJECT
+        drawn   (b / chunk, n) the entities drawn for each chunk
+        counts  (b / chunk,) the number of drawn entities that each chunk needs; it ignores the others
         """
         unneeded = np.arange(drawn.shape[1]) >= counts[:, None]
         own = batch[:, column].reshape(-1, chunk, 1) == drawn[:, None, :]

@@ -1,4 +1,4 @@
-"""Inverse predicates in training: every triple in both directions."""
+"""Inverse predicates, with which training uses every triple in both directions."""
 
 from dataclasses import replace
 
@@ -9,7 +9,9 @@ from kgcore.graph import KnowledgeGraph, Split
 
 
 def with_inverses(graph: KnowledgeGraph) -> KnowledgeGraph:
-    """The graph with a triple (o, p', s) for each (s, p, o). With R predicates, p' is p + R. The test split is empty.
+    """Return a copy of the graph that also has the triple (o, p', s) for each triple (s, p, o).
+
+    The inverse p' of predicate p has the id p + R, where R is the number of predicates. The test split is empty.
 
     Lacroix et al., ICML 2018, section 4.1.
     """

@@ -20,10 +20,10 @@ from kgcore.training.state import TrainingState
 
 @dataclass(frozen=True)
 class Training:
-    """A finished training.
+    """The result of a training.
 
     losses      mean loss of a positive in each epoch
-    resumed_at  number of epochs in the checkpoint that training resumed from, 0 = trained from the start
+    resumed_at  number of epochs already trained in the checkpoint that the training continued; 0 without a checkpoint
     """
 
     model: TrainedModel
@@ -44,10 +44,14 @@ def train(
 ) -> Training:
     """Train a model on the graph's training split.
 
-    checkpoint          file to resume from, and to write at most every `checkpoint_seconds` seconds
-    on_epoch(epoch, l)  called after every epoch, from 1, with the mean loss of a positive
-    compiled            whether to compile the loss of the gathered rows; None = if the number of steps repays it
-    on_model(epoch, m)  called after each of `model_epochs` with the current model; later epochs change its tables
+    checkpoint          file of the checkpoint. If it exists, training continues from it. Training writes it at the end
+                        of an epoch if at least `checkpoint_seconds` seconds have passed since the last write
+    on_epoch(epoch, l)  called after every epoch with its number, from 1, and the mean loss l of a positive
+    compiled            whether to compile the computation of the loss. None: compile if there are enough steps to save
+                        more time than compiling takes
+    on_model(epoch, m)  called with the current model m after each epoch in `model_epochs`. Later epochs change the
+                        tables of m
+    model_epochs        numbers of the epochs, from 1, after which `on_model` is called
 
     An exception from a callback ends the training. Raises FitError if the loss is not a finite number. Raises
     InputError if an option does not exist, or if dropout is set for a model that does not support it.

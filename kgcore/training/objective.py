@@ -1,6 +1,6 @@
-"""The objective of a step: scores, loss and penalty of gathered embeddings.
+"""The objective of a training step: the loss and the LP penalty, computed from the embeddings of the step.
 
-The module uses no ids, no tables and no generator, so torch.compile can compile all of it at once.
+The module uses no ids, no tables and no random generator. Therefore torch.compile can compile all of it at once.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from kgcore.losses.base import Loss
 from kgcore.models.base import Model
 from kgcore.training.regulariser import lp
 
-NO_CORRUPTION = -1e4  # the score of a corruption that does not count: it adds nothing to any loss or gradient
+NO_CORRUPTION = -1e4  # the score of an ignored corruption: so low that it adds nothing to any loss or gradient
 
 
 class Gathered(NamedTuple):
@@ -22,9 +22,9 @@ class Gathered(NamedTuple):
 
     subjects, objects            (b, entity_width)
     predicates                   (b, predicate_width)
-    corrupted_subjects           (b / c m, entity_width): m replacements of the subject for each chunk
-    corrupted_objects            (b / c n, entity_width): n replacements of the object for each chunk
-    undropped                    (2 b, entity_width): subjects, then objects, without dropout
+    corrupted_subjects           ((b / c) m, entity_width): m replacements of the subject for each chunk
+    corrupted_objects            ((b / c) n, entity_width): n replacements of the object for each chunk
+    undropped                    (2 b, entity_width): the subjects, then the objects, both before dropout
     """
 
     subjects: Tensor
@@ -36,10 +36,12 @@ class Gathered(NamedTuple):
 
 
 class StepLosses(NamedTuple):
-    """The sums over a step's positives, both scalars, and the rewards for a strategy that learns.
+    """The loss and the penalty of a step, and the rewards of its corruptions.
 
-    rewards  (b / c, n + m) mean score of each corruption over the positives of its chunk, objects first; None if the
-             strategy does not learn
+    loss     scalar: sum over the positives of the step
+    penalty  scalar: sum over the positives of the step, multiplied by the weight of the LP regulariser
+    rewards  (b / c, n + m) mean score of each corruption over the positives of its chunk; the n objects come first.
+             None if the corruption strategy does not learn
     """
 
     loss: Tensor
@@ -48,7 +50,7 @@ class StepLosses(NamedTuple):
 
 
 class Objective:
-    """Loss and penalty of a step.
+    """The computation of the loss and the penalty of a step.
 
     rewarded  whether the corruption strategy learns from the scores of its corruptions
     """
@@ -60,10 +62,10 @@ class Objective:
     def evaluate(
         self, shared: Mapping[str, Tensor], rows: Gathered, left_out: Tensor, chunk: int, count: int
     ) -> StepLosses:
-        """The loss and the penalty of the first `count` positives; the others only fill the last chunk.
+        """Compute the loss and the penalty of the first `count` positives. The others only fill the last chunk.
 
-        shared    the model's shared numbers
-        left_out  (b, n + m) bool: corruptions that do not count for a positive, objects first
+        shared    parameters that belong to no single entity or predicate, by name
+        left_out  (b, n + m) bool: True where the loss of a positive ignores a corruption; the n objects come first
         """
         model = self._model.bound(shared)
         sides = self._score_corruptions(model, rows, chunk)
@@ -74,9 +76,10 @@ class Objective:
         return StepLosses(loss, self._penalise(rows, count, loss), rewards)
 
     def _score_corruptions(self, model: Model, rows: Gathered, chunk: int) -> list[Tensor]:
-        """The scores (b, n) with another object and (b, m) with another subject; a side without corruptions is absent.
+        """Return the scores (b, n) of the object corruptions and the scores (b, m) of the subject corruptions.
 
-        All positives of a chunk are scored against all corruptions of the chunk.
+        Every positive of a chunk is scored with every corruption of the chunk. If a side has no corruptions, the list
+        does not contain it.
         """
         s, p, o = (part.view(-1, chunk, part.shape[-1]) for part in (rows.subjects, rows.predicates, rows.objects))
         count, sides = len(rows.subjects), []
@@ -89,12 +92,15 @@ class Objective:
         return sides
 
     def _sum_losses(self, positives: Tensor, corrupted: Tensor, widths: list[int]) -> Tensor:
-        """The loss of the positives (count,) against their corruptions (count, n + m), or each side separately."""
+        """Return the loss of the positives (count,) with their corruptions (count, n + m).
+
+        If the settings ask for it (`sides_apart`), this is the sum of two losses: one for each side.
+        """
         sides = torch.split(corrupted, widths, -1) if self._sides_apart else [corrupted]
         return torch.stack([self._loss(positives, side) for side in sides]).sum()
 
     def _penalise(self, rows: Gathered, count: int, loss: Tensor) -> Tensor:
-        """The weighted LP penalty of the positives' embeddings, as they are without dropout."""
+        """Return the weighted LP penalty of the embeddings of the first `count` positives, before dropout."""
         if not self._lp_weight:
             return torch.zeros_like(loss)
         s, o = torch.split(rows.undropped, len(rows.subjects))
@@ -102,11 +108,12 @@ class Objective:
 
 
 def mean_scores(corrupted: Tensor, left_out: Tensor, chunk: int) -> Tensor:
-    """(b, n) -> (b / chunk, n): the mean score of each corruption over the positives that it counts for.
+    """Return the mean score (b / chunk, n) of each corruption over the positives that use it.
 
-    The mean is 0 if it counts for no positive.
+    The mean is 0 if no positive of the chunk uses the corruption.
 
-    left_out  (b, n) bool: mask of the corruptions that do not count
+    corrupted  (b, n) the score of each corruption for each positive
+    left_out   (b, n) bool: True where a positive does not use a corruption
     """
     counts = ~left_out
     scores, counted = (part.view(-1, chunk, left_out.shape[1]) for part in (corrupted.masked_fill(left_out, 0), counts))

@@ -1,4 +1,4 @@
-"""Regularisers, which keep embeddings from memorising the training triples."""
+"""Two regularisers against overfitting: the LP penalty and dropout."""
 
 import numpy as np
 import torch
@@ -6,19 +6,19 @@ from torch import Tensor
 
 
 def lp(embeddings: Tensor, power: float) -> Tensor:
-    """LP penalty: sum_i |x_i|^p over gathered embeddings of any shape -> scalar.
+    """Return the LP penalty sum_i |x_i|^p, a scalar, over all numbers x_i of the embeddings. p is `power`.
 
-    An embedding that n positives of the step use counts n times, as in the loss. p is usually 2 or 3 (3: Lacroix et
-    al., ICML 2018; paper, section 5.1).
+    The embeddings may have any shape. An embedding that n positives of the step use is counted n times, as in the loss.
+    p is usually 2 or 3 (3: Lacroix et al., ICML 2018; paper, section 5.1).
     """
     return (embeddings.square() if power == 2 else embeddings.abs().pow(power)).sum()
 
 
 def dropout(embeddings: Tensor, share: float, rng: np.random.Generator) -> Tensor:
-    """Dropout: x_ij -> x_ij b_ij / (1 - share). b_ij is 0 with probability `share` in [0, 1), otherwise 1.
+    """Apply dropout: x_ij -> x_ij b_ij / (1 - share). b_ij is 0 with probability `share` in [0, 1), otherwise 1.
 
-    The expected result equals the embeddings. The rows are the distinct entities of a step: an entity loses the same
-    numbers in all triples that use it, and as a corruption.
+    The expected value of the result equals the embeddings. Each row is one distinct entity of a step. Therefore the
+    same numbers of an entity are 0 wherever the step uses it, in positives and in corruptions.
 
     Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR 2014.
     """

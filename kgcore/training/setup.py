@@ -1,4 +1,4 @@
-"""The model, the loss, the cohort and the batch size that follow from the settings of a training."""
+"""Functions that make the model, the loss, the cohort and the batch size from the training settings."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from kgcore.registry import build
 
 
 def built(config: TrainConfig) -> tuple[Model, Loss]:
-    """The scoring function and the loss.
+    """Build the scoring function and the loss.
 
     Raises InputError if an option does not exist, or if dropout is set for a model that does not support it.
     """
@@ -27,9 +27,9 @@ def built(config: TrainConfig) -> tuple[Model, Loss]:
 
 
 def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
-    """The cohort that normalises the model's scores, or None without a cohort weight.
+    """Draw the cohort that normalises the model's scores. Return None if the cohort weight is 0.
 
-    It has its own generator with the training seed, so that training is the same with and without a cohort.
+    The draw uses a separate generator with the training seed. Therefore training is the same with and without a cohort.
     """
     if not config.cohort_weight:
         return None
@@ -38,9 +38,10 @@ def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
 
 
 def batch_size(config: TrainConfig, by_predicate: bool) -> int:
-    """Positives per step.
+    """Return the number of positives in a step.
 
-    If corruptions depend on the predicate, this is a multiple of the chunk size, so that no chunk is cut in two.
+    If corruptions depend on the predicate, the batch size is rounded down to a multiple of the chunk size, so that no
+    chunk is cut in two. A batch size below the chunk size stays as it is.
     """
     if not by_predicate or config.batch_size < config.chunk_size:
         return config.batch_size

@@ -1,7 +1,8 @@
-"""The state of a training: its tables, its generator and its losses, and one epoch that changes them.
+"""The state of a training: its tables, its random generator and its losses. An epoch changes all of them.
 
-All random numbers come from one NumPy generator on the CPU, so a training is the same on every device up to rounding. A
-training continues from a checkpoint of the tables, their moments and the generator; on a CPU, to the same bits.
+All random numbers come from one NumPy generator on the CPU. Therefore a training has the same result on every device,
+up to rounding. A checkpoint holds the tables, their Adam moments, the generator and the losses. On a CPU, a training
+that continues from a checkpoint ends with the same bits as an uninterrupted one.
 """
 
 from typing import Any
@@ -30,8 +31,8 @@ COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 m
 class TrainingState:
     """The tables, the generator, the corruption strategy and the losses so far.
 
-    graph     the triples to train on, with inverse predicates if the settings ask for them
-    compiled  whether to compile the objective; None = if the number of steps repays it
+    graph     the triples to train on; they include the inverse predicates if the settings ask for these
+    compiled  whether to compile the objective. None: compile from COMPILE_FROM_STEPS steps
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class TrainingState:
         self.step = Step(self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape)
 
     def run_epoch(self, epoch: int) -> float:
-        """One pass over the positives in a new order; returns the mean loss of a positive. `epoch` counts from 1."""
+        """Train on each positive once, in a new order. Return the mean loss of a positive. `epoch` counts from 1."""
         if self._strategy.by_model:
             self._strategy.see(self.trained(folds=False))
         lost = torch.zeros((), device=self._device)
@@ -73,18 +74,19 @@ class TrainingState:
         return self.losses[-1]
 
     def _learning_rate(self, number: int) -> float:
-        """Adam's step size in step `number`, from 1.
+        """Return Adam's step size in step `number`, which counts from 1.
 
-        It falls linearly from the learning rate to `learning_rate_end` times the learning rate.
+        The step size falls linearly from the learning rate to `learning_rate_end` times the learning rate.
         """
         fallen = (1 - self._config.learning_rate_end) * (number - 1) / self._steps
         return self._config.learning_rate * (1 - fallen)
 
     def trained(self, folds: bool = True) -> TrainedModel:
-        """The current model, on the CPU.
+        """Return the current model, on the CPU.
 
-        folds  for a model with inverse predicates. True: each of R predicates has one row, with its inverse beside it,
-               as `BothWays` needs it. False: the 2R predicates have separate rows, as in training
+        folds  affects only a model with inverse predicates. True: each of the R predicates has one row with its own
+               embedding, then the embedding of its inverse, as `BothWays` needs it. False: the 2R predicates have
+               separate rows, as in training
         """
         config, embeddings = self._config, self.tables.embeddings()
         inverse = config.inverse_relations and folds
@@ -92,12 +94,12 @@ class TrainingState:
         return TrainedModel(config.model, config.k, folded(embeddings) if inverse else embeddings, options, inverse)
 
     def _all_tables(self) -> dict[str, RowAdam]:
-        """All tables by name: those of the model and those that the corruption strategy learns."""
+        """Return name -> table, for the tables of the model and the tables that the corruption strategy learns."""
         learnt = {f"corruptions.{name}": table for name, table in self._strategy.tables.items()}
         return self.tables.by_name() | learnt
 
     def save(self) -> Checkpoint:
-        """A checkpoint of the state between two epochs."""
+        """Return a checkpoint of the state. Call this between two epochs."""
         tensors = {
             f"{name}.{part}": getattr(table, part)
             for name, table in self._all_tables().items()
@@ -106,7 +108,7 @@ class TrainingState:
         return Checkpoint(tensors, {"losses": self.losses, "generator": self.rng.bit_generator.state})
 
     def load(self, checkpoint: Checkpoint | None) -> int:
-        """Continue from a checkpoint. Returns the number of its epochs, 0 without a checkpoint."""
+        """Take over the state of a checkpoint. Return the number of epochs already trained, 0 without a checkpoint."""
         if checkpoint is None:
             return 0
         tables = self._all_tables()

@@ -1,8 +1,8 @@
 """One training step: draw the corruptions, gather the rows, compute the loss and its gradient, update the rows.
 
-A step works on b positives in chunks of c that share their corruptions. It gathers the distinct embeddings that it
-needs into a small table and computes the gradient with respect to that table. Adam then updates only these rows. If the
-model encodes, these are all rows, and the gradient passes through the encoding.
+A step works on b positives in chunks of c that share their corruptions. It copies the embeddings that it needs into a
+small table, each once, and computes the gradient with respect to that table. Adam then updates only these rows. If the
+model encodes the graph, the small table has all rows, and the gradient passes through the encoding.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,10 @@ class Batch:
     """The positives of a step and their corruptions.
 
     positives    (b, 3) in whole chunks
-    count        number of positives of this step: the other rows repeat the last positive and fill the last chunk
+    count        number of positives of this step. The other b - count rows repeat the last positive, to fill the last
+                 chunk
     chunk        number of positives that share their corruptions
-    corruptions  the replacements of subjects and objects, and the mask of those that do not count
+    corruptions  the replacements of subjects and objects, and the mask of the corruptions that the loss ignores
     """
 
     positives: Triples
@@ -39,10 +40,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Leaves:
-    """The rows that a step differentiates, and the places of its embeddings among these rows.
+    """The table rows that a step differentiates, and the position of each embedding of the step in these rows.
 
-    entity_places     (2 b + corruptions,) of subjects, objects, replacements of subjects, replacements of objects
-    predicate_places  (b,) of predicates
+    entities, predicates  the rows of entities and of predicates
+    shared                the parameters that belong to no single entity or predicate, by name
+    entity_places         (2 b + corruptions,) indices into the rows of `entities`: for the subjects, the objects, the
+                          replacements of subjects, then the replacements of objects
+    predicate_places      (b,) indices into the rows of `predicates`, one for each positive
     """
 
     entities: Leaf
@@ -52,21 +56,21 @@ class Leaves:
     predicate_places: Tensor
 
     def every(self) -> list[Leaf]:
-        """All leaves, always in the same order."""
+        """Return all leaves, always in the same order."""
         return [self.entities, self.predicates, *self.shared.values()]
 
     def shared_values(self) -> dict[str, Tensor]:
-        """The shared numbers by name."""
+        """Return name -> values of the shared parameters."""
         return {name: leaf.values for name, leaf in self.shared.items()}
 
 
 class Step:
-    """Runs training steps on the tables.
+    """A runner of training steps on the tables.
 
     dropout_share  share of an entity's numbers that a step sets to 0
-    rng            draws the dropout, after the corruptions
-    compiled_for   (positives, chunk) of the batches that compiled code evaluates. All other batches run uncompiled; if
-                   it is None, all batches run uncompiled
+    rng            random generator of the dropout. A step draws its corruptions first
+    compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
+                   uncompiled code. None: all batches use uncompiled code
     """
 
     def __init__(
@@ -85,7 +89,7 @@ class Step:
         self._compiled = compile_if_possible(objective.evaluate, "training") if compiled_for else objective.evaluate
 
     def run(self, positives: Triples, chunk: int, number: int, learning_rate: float) -> Tensor:
-        """Update the tables by the positives (b, 3) in chunks of `chunk`; returns their loss before the update.
+        """Update the tables with the positives (b, 3) in chunks of `chunk`. Return their loss before the update.
 
         number  number of the step, from 1
         """
@@ -101,12 +105,12 @@ class Step:
         return losses.loss.detach()
 
     def _draw(self, positives: Triples, chunk: int) -> Batch:
-        """The positives in whole chunks, with corruptions."""
+        """Extend the positives to whole chunks, and draw their corruptions."""
         filled, chunk = fill_last_chunk(positives, chunk)
         return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk))
 
     def _take(self, batch: Batch) -> Leaves:
-        """The rows of the tables that the batch needs."""
+        """Take the rows that the batch needs from the tables."""
         tables, positives, drawn = self._tables, batch.positives, batch.corruptions
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
         entities, entity_places = tables.take(tables.entities, ids)
@@ -114,7 +118,7 @@ class Step:
         return Leaves(entities, predicates, tables.take_shared(), entity_places, predicate_places)
 
     def _gather(self, batch: Batch, leaves: Leaves) -> Gathered:
-        """The embeddings of positives and corruptions: encoded, and after dropout."""
+        """Return the embeddings of positives and corruptions, after the encoding and the dropout."""
         entities, predicates = self._tables.encode(
             leaves.shared_values(), leaves.entities.values, leaves.predicates.values
         )
@@ -131,14 +135,14 @@ class Step:
         return Gathered(s, o, p, corrupted_s, corrupted_o, undropped)
 
     def _evaluate(self, batch: Batch, leaves: Leaves, rows: Gathered) -> StepLosses:
-        """The losses of the batch. Compiled code computes them if it was compiled for the shape of the batch."""
+        """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""
         left_out = torch.from_numpy(batch.corruptions.left_out).to(self._device)
         fits = (batch.count, batch.chunk) == self._compiled_for
         evaluate = self._compiled if fits else self._objective.evaluate
         return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count)
 
     def _teach(self, batch: Batch, rewards: Floats, number: int) -> None:
-        """Give the strategy the rewards of the entities that it drew for each side."""
+        """Pass the rewards to the corruption strategy, separately for the objects and the subjects that it drew."""
         of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
         self._corruptions.strategy.learn(OBJECT, of_objects, number)
         self._corruptions.strategy.learn(SUBJECT, of_subjects, number)

@@ -1,4 +1,4 @@
-"""The tables that training changes, the rows that a step takes from them, and their encoding."""
+"""The tables of embeddings that training changes, and the rows that a step takes from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from kgcore.models.base import Embeddings, GraphModel, Model
 class Leaf:
     """Rows of a table that a step differentiates and updates.
 
-    numbers  (r,) positions of the rows in the table, all distinct
-    values   (r, d) values of these rows, a leaf of the gradient
+    numbers  (r,) indices of the rows in the table, all distinct
+    values   (r, d) values of these rows, a leaf tensor of autograd
     """
 
     table: RowAdam
@@ -26,14 +26,15 @@ class Leaf:
     values: Tensor
 
     def update(self, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Move the rows by Adam. `gradient` is (r, d); `step` counts from 1."""
+        """Update the rows with Adam. `gradient` is (r, d); `step` counts from 1."""
         self.table.step(self.numbers, gradient, step, learning_rate)
 
 
 class Tables:
-    """The embeddings of entities and predicates and the model's shared numbers, each table with its Adam moments.
+    """The embeddings of entities and predicates, and the model's shared parameters. Each table has its Adam moments.
 
-    Embeddings start uniform in [-scale, scale] times `initial_scale`. The model defines `scale`.
+    Shared parameters belong to no single entity or predicate. The initial embeddings are uniform in [-a, a], where a is
+    `initial_scale` times the scale that the model defines.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class Tables:
         self._facts = torch.from_numpy(graph.train.triples).to(device) if self._encoder else None
 
     def take(self, table: RowAdam, ids: Ints) -> tuple[Leaf, Tensor]:
-        """The rows of `table` that a step needs for the ids (n,), and the place (n,) of each id among these rows.
+        """Take the rows of `table` that a step needs for the ids (n,). Also return the index (n,) of each id in them.
 
-        These rows are the distinct ids, sorted. If the model encodes, they are all rows: the encoding depends on each.
+        The rows are those of the distinct ids, sorted. If the model encodes the graph, they are all rows of the table,
+        because the encoding depends on each of them.
         """
         wanted = torch.from_numpy(ids).to(self._device)
         if self._encoder:
@@ -72,26 +74,29 @@ class Tables:
         return Leaf(table, numbers, table.table.index_select(0, numbers).requires_grad_()), places
 
     def take_shared(self) -> dict[str, Leaf]:
-        """All shared numbers, by name."""
+        """Return name -> leaf of each shared parameter, with all its rows."""
         return {
             name: Leaf(table, torch.arange(len(table.table), device=self._device), table.table.clone().requires_grad_())
             for name, table in self.shared.items()
         }
 
     def encode(self, shared: Mapping[str, Tensor], entities: Tensor, predicates: Tensor) -> tuple[Tensor, Tensor]:
-        """The embeddings that the model scores: the given ones, or their encoding if the model encodes."""
+        """Return the embeddings of entities and predicates that the model scores.
+
+        These are the encoded embeddings if the model encodes the graph, otherwise the given ones.
+        """
         if self._encoder is None or self._facts is None:
             return entities, predicates
         return self._encoder.bound(shared).encode(entities, predicates, self._facts)
 
     def embeddings(self) -> Embeddings:
-        """The tables as they are now, encoded, on the CPU."""
+        """Return the current embeddings on the CPU, encoded if the model encodes the graph."""
         shared = {name: table.table for name, table in self.shared.items()}
         with torch.no_grad():
             entities, predicates = self.encode(shared, self.entities.table, self.predicates.table)
         return Embeddings(entities, predicates, shared).to(torch.device("cpu"))
 
     def by_name(self) -> dict[str, RowAdam]:
-        """All tables by the names that checkpoints use."""
+        """Return name -> table, with the names that checkpoints use."""
         shared = {f"shared.{name}": table for name, table in self.shared.items()}
         return {"entities": self.entities, "predicates": self.predicates} | shared

@@ -1,5 +1,9 @@
 """The search for training settings. It never reads the test split.
 
-space.py: the searched settings and their ranges; held_out.py and objective.py: the figure that a search improves;
-search.py: the trials; study.py: the file with the trials; record.py: the receiver of a trial's progress.
+space.py      the settings that a search may change, and their ranges
+held_out.py   the validation triples that measure a trial, and their probabilities
+objective.py  the metric that a search optimises
+search.py     the loop that runs the trials
+study.py      the file that stores the trials
+record.py     the interface that receives the progress of a trial
 """

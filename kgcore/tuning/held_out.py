@@ -1,4 +1,4 @@
-"""The validation triples for the measurements of a search, and their cross-fitted probabilities."""
+"""The validation triples that measure the trials of a search, and their cross-fitted probabilities."""
 
 from dataclasses import dataclass
 
@@ -17,12 +17,12 @@ from kgcore.graph import KnowledgeGraph
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Validation triples in two halves.
+    """Validation triples in two halves. One half fits a calibrator, and the other half measures it.
 
-    triples    (n, 3)
-    labels     (n,) 1 for positives, 0 for labelled negatives or for the corruptions that replace them
+    triples    (n, 3) the positives and the negatives
+    labels     (n,) 1 for a positive, 0 for a negative: a labelled negative, or a corruption if none are labelled
     second     (n,) True if a triple is in the second half
-    base_rate  weighted share of positives, in (0, 1), if corruptions replace negatives; None if negatives are labelled
+    base_rate  weighted share of positives, in (0, 1), if the negatives are corruptions; None if they are labelled
     """
 
     triples: Triples
@@ -32,11 +32,14 @@ class HeldOut:
 
     @property
     def weights(self) -> Weights:
-        """Weights (n,): ones if negatives are labelled, else weights that make the share of positives the base rate."""
+        """Return the weights (n,) of the triples.
+
+        They are 1 if the negatives are labelled. Otherwise they make the weighted share of positives the base rate.
+        """
         return np.ones(len(self.labels)) if self.base_rate is None else base_rate_weights(self.labels, self.base_rate)
 
     def cross_fitted(self, scores: Scores) -> Probabilities:
-        """Scores (n,) -> probabilities (n,). An isotonic calibrator, fitted on one half, predicts the other half."""
+        """Convert scores (n,) to probabilities (n,): an isotonic calibrator, fitted on one half, predicts the other."""
         q = np.empty(len(scores))
         for measured in (self.second, ~self.second):
             q[measured] = Isotonic.fit(self._sample(scores, ~measured)).predict(scores[measured])
@@ -50,20 +53,20 @@ class HeldOut:
 
 
 def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng: np.random.Generator) -> HeldOut:
-    """The labelled validation triples in two halves.
+    """Split the labelled validation triples into two random halves.
 
-    If the graph has no labelled negatives, the halves contain the positives and their corruptions. A corruption is in
-    the same half as its positive.
+    If the graph has no labelled negatives, corruptions of the positives are the negatives. A corruption is in the same
+    half as its positive.
 
     config     settings and seed of the corruptions
     base_rate  share of positives among positives and corruptions, in (0, 1); not used if negatives are labelled
-    rng        random numbers for the halves
+    rng        random generator of the halves
 
-    Raises InputError if the graph has a test split, if a label has fewer than two triples, or if a model draws the
-    corruptions, because such corruptions differ between trials.
+    Raises InputError if the graph has a test split, if a label has fewer than two triples, or if a strategy draws
+    corruptions with a model, because such corruptions differ between trials.
     """
     if len(graph.test):
-        raise InputError(f"the graph {graph.name} has a test split: a search must not see the test split: remove it")
+        raise InputError(f"the graph {graph.name} has a test split: a search needs a graph without one")
     positives, labelled = graph.valid.positives, graph.valid
     if len(labelled.negatives):
         _enough(min(len(positives), len(labelled.negatives)))
@@ -89,7 +92,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
 
 
 def halves(labels: Labels, rng: np.random.Generator) -> Bools:
-    """Labels (n,) -> mask of the second half (n,), a random half of the rows of each label."""
+    """Choose a random half of the rows of each label. Return the mask (n,) of the second half for the labels (n,)."""
     second = np.zeros(len(labels), dtype=bool)
     for label in (0, 1):
         rows = rng.permutation(np.flatnonzero(labels == label))
@@ -100,5 +103,5 @@ def halves(labels: Labels, rng: np.random.Generator) -> Bools:
 def _enough(count: int) -> None:
     if count < 2:
         raise InputError(
-            f"the validation split has {count} triples of one label: a search needs at least 2, one for each half"
+            f"the validation split has {count} triples of one label: a search needs at least 2 of each label"
         )

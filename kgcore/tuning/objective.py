@@ -1,4 +1,4 @@
-"""The figure that a search improves, measured on the validation split only."""
+"""The metric that a search optimises, measured on the validation split only."""
 
 from collections.abc import Mapping
 
@@ -15,16 +15,16 @@ from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.tuning.held_out import held_out
 
-RANKED = 500  # number of validation positives for the MRR
+RANKED = 500  # the MRR is measured on at most this many validation positives
 
 
 class Objective:
-    """The figures of a model on the validation split. A search improves the figure with the name `metric`.
+    """The measurement of a model on the validation split. A search optimises the metric with the name `metric`.
 
-    brier, log_loss  scores of cross-fitted isotonic probabilities. Each half is measured with a calibrator that is
-                     fitted on the other half
+    brier, log_loss  scores of cross-fitted isotonic probabilities q. A calibrator that is fitted on one half of the
+                     validation triples predicts the other half
     accuracy         accuracy of the decision q > 0.5 with the same probabilities
-    mrr              filtered mean reciprocal rank of a sample of the positives; measured only if it is the metric
+    mrr              filtered mean reciprocal rank of a sample of the positives; measured only if `metric` is mrr
 
     Selection by cross-fitting: Stone, "Cross-Validatory Choice and Assessment of Statistical Predictions", 1974.
     """
@@ -32,12 +32,12 @@ class Objective:
     def __init__(
         self, graph: KnowledgeGraph, metric: str, config: CorruptConfig, base_rate: float, rng: np.random.Generator
     ) -> None:
-        """Draw the two halves and the sample of positives.
+        """Draw the two halves of the validation triples and the sample of positives for the MRR.
 
-        config, base_rate  arguments of `held_out`, for the corruptions that replace labelled negatives
-        rng                random numbers for the halves and the sample
+        config, base_rate  arguments of `held_out`, used if the graph has no labelled negatives
+        rng                random generator of the halves and the sample
 
-        Raises InputError if the metric is unknown or if `held_out` raises it.
+        Raises InputError if the metric is unknown, or for the reasons of `held_out`.
         """
         if metric not in OBJECTIVES:
             raise InputError(f"unknown metric {metric!r}: the known ones are {', '.join(OBJECTIVES)}")
@@ -46,7 +46,7 @@ class Objective:
         self._ranked = rng.permutation(positives)[:RANKED]
 
     def measure(self, trained: TrainedModel) -> dict[str, float]:
-        """Name -> figure of the model. Raises FitError if a score of the model is not finite."""
+        """Return metric name -> value for the model. Raises FitError if a score of the model is not finite."""
         held = self.held_out
         scores = trained.score(held.triples)
         if not np.isfinite(scores).all():
@@ -58,5 +58,5 @@ class Objective:
         return figures
 
     def value(self, figures: Mapping[str, float]) -> float:
-        """The figure that the search improves."""
+        """Return the value of the metric that the search optimises."""
         return figures[self.metric]

@@ -1,21 +1,21 @@
-"""The receiver of a trial's progress while the trial runs."""
+"""The interface that receives the progress of a running trial."""
 
 from collections.abc import Mapping
 
 
 class Record:
-    """Receives the progress of one trial. This base class keeps nothing.
+    """A receiver of the progress of one trial. This base class ignores what it receives.
 
-    attributes  texts that the study keeps with the trial
+    attributes  name -> text that the study stores with the trial
     """
 
     attributes: Mapping[str, str] = {}
 
     def epoch(self, epoch: int, loss: float) -> None:
-        """Called after every epoch, counted from 1, with the mean loss per positive."""
+        """Receive the mean loss of a positive. The search calls this after every epoch; `epoch` counts from 1."""
 
     def measured(self, epoch: int, figures: Mapping[str, float]) -> None:
-        """Called with the figures that the objective measured after that epoch."""
+        """Receive the metrics that the objective measured after an epoch: name -> value."""
 
     def ended(self, state: str) -> None:
-        """Called at the end of a complete or pruned trial. Any other trial ends with an exception."""
+        """Receive the final state of a trial, complete or pruned. Any other trial ends with an exception instead."""

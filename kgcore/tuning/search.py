@@ -1,9 +1,12 @@
-"""The search runs the trials of a study. A file keeps the study, so processes can resume and share a search.
+"""The search, which runs the trials of a study. A file stores the study, so a search can stop and continue later.
+
+Several processes can work on the same study at the same time.
 
 The tree-structured Parzen estimator draws the trials (Bergstra et al., "Algorithms for Hyper-Parameter Optimization",
-NIPS 2011), the first ten at random. A trial is measured after a quarter, a half and three quarters of its epochs, and
-pruned if it is worse than the median of the other trials at that point (Golovin et al., "Google Vizier", KDD 2017). The
-points are shares of a trial's epochs, not epoch numbers, because the learning rate decays over all epochs of a trial.
+NIPS 2011); it draws at random until ten trials are complete or pruned. A trial is measured after a quarter, a half and
+three quarters of its epochs. It is pruned if it is worse than the median of the other trials at the same share of their
+epochs (Golovin et al., "Google Vizier", KDD 2017). The comparison uses shares of the epochs, not epoch numbers, because
+the learning rate decays over all epochs of a trial.
 """
 
 import time
@@ -32,7 +35,10 @@ PARTS = 4  # number of equal parts of a trial's epochs; the trial is measured af
 
 
 class TimeIsUp(BaseException):
-    """The time of a search ends during a trial. It is no Exception, so error handlers do not catch it."""
+    """The signal that the time of a search ended during a trial.
+
+    It is not a subclass of Exception, so that `except Exception` does not catch it.
+    """
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,10 @@ class Plan:
     """The length of a search, and the seed of its trials.
 
     total    planned number of trials in the study, including the trials of earlier calls and of other processes
-    seconds  time limit in seconds. After it no trial begins, and the running trial is queued again for the next call.
-             A search without a complete trial continues after the limit until one trial is complete
-    seed     seed of the trials. The seed and the number and results of the earlier trials determine a trial. Therefore
-             a resumed search has the same trials as an uninterrupted search
+    seconds  time limit in seconds. After the limit no trial begins, and the running trial stops and is queued again for
+             the next call. If no trial is complete yet, the search continues after the limit until one is
+    seed     seed of the trials. A trial depends only on the seed, and on the number and results of the earlier trials.
+             Therefore a search that stops and continues has the same trials as an uninterrupted search
     """
 
     total: int
@@ -66,16 +72,16 @@ def search(
 ) -> bool:
     """Run trials until the study has the planned number or the time is up. Return whether Ctrl-C ended the search.
 
-    graph        the training graph, without a test split, as for the objective
-    open_record  function of a trial's number and settings that opens its record. The record is open while the trial
-                 runs
-    lock         lock for all processes that share the study. The search holds it while it draws a trial
-    lives        function that returns True if a process still runs a trial in the state running. Other trials in this
-                 state are queued again
+    graph        the graph to train on, without a test split; the same graph as in the objective
+    open_record  function that opens the record of a trial, given the trial's number and settings. The record is open
+                 while the trial runs
+    lock         lock that all processes of the study share. The search holds it while it draws a trial
+    lives        function that returns whether a process still runs a trial that the study lists as running. If not, the
+                 trial is queued again
 
-    A trial with a diverging loss raises FitError. It counts as failed, and the search continues. Raises
-    KeyboardInterrupt if Ctrl-C is pressed before a trial is complete. Raises any other exception of a trial, and queues
-    the trial again.
+    If training a trial raises FitError, for example because the loss diverges, the trial counts as failed and the
+    search continues. Raises KeyboardInterrupt if Ctrl-C is pressed before any trial is complete. If a trial ends
+    with another exception, the search queues the trial again and raises that exception.
     """
     ends = time.monotonic() + plan.seconds
     while True:
@@ -102,7 +108,7 @@ def search(
 
 
 def _draw(study: Study, trial: Trial, space: Space, seed: int, before: int) -> TrainConfig:
-    """Draw the settings of the trial after `before` others, and store the settings in the study."""
+    """Draw the settings of a trial, and store them in the study. `before` is the number of earlier trials."""
     [trial_seed] = np.random.SeedSequence([seed, before]).generate_state(1).tolist()
     study.sampler = TPESampler(seed=trial_seed)  # Optuna draws when a value is suggested
     config = space.suggest(trial)
@@ -152,7 +158,7 @@ def _run(
 
 @contextmanager
 def _ensure_end(study: Study, trial: Trial) -> Iterator[None]:
-    """If a trial ends with an exception, mark it in the study as failed with a reason (FitError), or queue it again."""
+    """If a trial ends with FitError, mark it as failed with the reason. After any other exception, queue it again."""
     try:
         yield
     except FitError as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from optuna import Trial
 
 Settings = dict[str, bool | float | str | dict[str, float]]  # training settings by name
-Drawn = dict[str, bool | float | str]  # values that a trial draws: a number, or the name of a choice
+Drawn = dict[str, bool | float | str]  # the values that a trial draws, by name: numbers, or names of choices
 
 LEARNING_RATES = (1e-3, 0.3)
 LP_WEIGHTS = (1e-4, 10.0)
@@ -34,12 +34,12 @@ CHOICES: dict[str, dict[str, Settings]] = {
     },
     "training_sides": {name: {"training_sides": name} for name in ("both", "object=0.75", "bernoulli")},
 }
-GIVEN = "given"  # the choice of `base`, if it is not in CHOICES
+GIVEN = "given"  # name of the choice for the value in `base`, if that value is not in CHOICES
 
 
 @dataclass(frozen=True)
 class Space:
-    """The ranges of the searched settings. A search starts at `base`, and other settings keep their value in `base`.
+    """The ranges of the searched settings. A search starts at the settings `base`, and changes only `searched`.
 
     learning_rate      0.001 to 0.3, log scale
     regulariser        p of the LP regulariser: none, 2, 3; and its weight, 0.0001 to 10, log scale
@@ -50,12 +50,12 @@ class Space:
     training_eta       5 to 50, log scale
     dropout            0 to 0.5, in steps of 0.1; 0 for models that do not support it
     initial_scale      0.1 to 10 times the model's own, log scale
-    inverse_relations  without, with
+    inverse_relations  false, true
     cohort_weight      0 to 1, in steps of 0.25
 
-    If a range or the choices of a setting lack the value of `base`, they are extended to include it. The limit
-    `most_epochs` is never extended. Numbers on a log scale are rounded to three digits, so that a command line can be
-    copied.
+    If the value in `base` is outside the range or the choices of its setting, they are extended to include it. The
+    limit `most_epochs` is never extended. Numbers on a log scale are rounded to three digits, so that a user can copy
+    them to a command line.
     """
 
     base: TrainConfig
@@ -85,7 +85,7 @@ class Space:
         return replace(base, **changed)  # type: ignore[arg-type]
 
     def start(self) -> Drawn:
-        """The draws for which `suggest` returns the settings of `base`, with at most `most_epochs` epochs."""
+        """Return the values for which `suggest` returns the settings `base`, but with at most `most_epochs` epochs."""
         base, drawn = self.base, Drawn()
         for name in self.searched:
             if name == "regulariser":
@@ -97,11 +97,11 @@ class Space:
         return drawn
 
     def starts(self) -> list[Drawn]:
-        """The draws of the first trials: the settings of `base`, and then each of its neighbours.
+        """Return the values of the first trials: the settings `base`, and then each of its neighbours.
 
-        A neighbour differs in one setting. A number is halved or doubled, within its range. A setting with steps moves
-        by one step. A choice changes to another choice. Most settings in the ranges train no useful model. `base` is
-        known to train one.
+        Most settings in the ranges train no useful model, but `base` usually does. Therefore the search tries it and
+        its neighbours first. A neighbour differs from `base` in one setting. A number is halved or doubled, within its
+        range. A setting with steps moves by one step. A choice changes to another choice.
         """
         first, found = self.start(), list[Drawn]()
         for name, value in first.items():
@@ -110,7 +110,7 @@ class Space:
         return [first, *found]
 
     def _neighbours(self, name: str, value: bool | float | str) -> list[bool | float | str]:
-        """The neighbours of one drawn value of the setting `name`."""
+        """Return the neighbours of one value of the setting `name`."""
         if isinstance(value, str):
             return [choice for choice in self._choices(name) if choice not in (value, "none")]
         if name in STEPS:
@@ -127,7 +127,7 @@ class Space:
         return choices[str(trial.suggest_categorical(name, [*choices]))]
 
     def _range(self, name: str) -> tuple[float, float]:
-        """The range of a setting that is a number on a log scale."""
+        """Return the range (lowest, highest) of a setting on a log scale."""
         base = self.base
         return {
             "learning_rate": _around(LEARNING_RATES, base.learning_rate),
@@ -138,30 +138,33 @@ class Space:
         }[name]
 
     def _steps(self, name: str) -> list[float]:
-        """The values of a setting with steps, including the value of `base`."""
+        """Return the values of a setting with steps, including its value in `base`."""
         if name == "dropout" and not MODELS.get(self.base.model).can_drop:
             return [0.0]
         return sorted({*STEPS[name], getattr(self.base, name)})
 
     def _choices(self, name: str) -> dict[str, Settings]:
-        """Choice -> its settings, including the settings of `base`."""
+        """Return choice -> its settings, for all choices of the setting `name`, including the choice in `base`."""
         own = self._values(name)
         return CHOICES[name] if own in CHOICES[name].values() else CHOICES[name] | {GIVEN: own}
 
     def _own(self, name: str) -> str:
-        """The name of the choice in `base`."""
+        """Return the name of the choice in `base` for the setting `name`."""
         own = self._values(name)
         return next(choice for choice, values in self._choices(name).items() if values == own)
 
     def _values(self, name: str) -> Settings:
-        """The settings of `base` that a choice determines. The result is empty for a power without a weight."""
+        """Return the values in `base` of the settings that a choice sets.
+
+        The result is empty for the LP power if the LP weight in `base` is 0.
+        """
         if name == "lp_power" and not self.base.lp_weight:
             return {}
         return {setting: getattr(self.base, setting) for setting in next(reversed(CHOICES[name].values()))}
 
 
 def _around(limits: tuple[float, float], value: float | None) -> tuple[float, float]:
-    """The range, extended to include the value unless the value is None."""
+    """Extend the range to include the value. If the value is None, return the range unchanged."""
     return limits if value is None else (min(limits[0], value), max(limits[1], value))
 
 
@@ -170,5 +173,5 @@ def _middle(limits: tuple[float, float]) -> float:
 
 
 def _rounded(value: float, given: float) -> float:
-    """The value, rounded to three digits unless it is the given value."""
+    """Round the value to three digits. If it equals `given`, return it unchanged."""
     return value if value == given else float(f"{value:.3g}")

@@ -23,17 +23,18 @@ _NAME = "tune"
 def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = (), anew: bool = False) -> Study:
     """Return the study in a SQLite file, and create both if they do not exist. The caller holds the study's lock.
 
-    metric  name of the objective in `kgcore.config.choices.OBJECTIVES`. It decides the direction of the search
+    metric  name in `kgcore.config.choices.OBJECTIVES`, which says whether the search minimises or maximises the metric
     starts  settings of the first trials of a new study
-    anew    True: replace an existing study by a new study
+    anew    whether to replace an existing study by a new study
 
-    A new file gets its name when it is complete. Therefore a process that is killed during creation leaves no study.
+    A new file has a temporary name until it is complete. Therefore a process that is killed during the creation leaves
+    no incomplete study.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path.parent.mkdir(parents=True, exist_ok=True)
     if anew or not path.exists():
         partial = path.with_name(f".{path.name}.partial")
-        _remove_database(partial)  # from a killed process
+        _remove_database(partial)  # left by a killed process
         _load_study(partial, metric, starts, keep_open=False)
         _remove_database(path)  # and its journal, because SQLite otherwise applies the journal to the new file
         partial.rename(path)
@@ -66,7 +67,10 @@ def _remove_database(path: Path) -> None:
 
 
 def begun(study: Study) -> list[FrozenTrial]:
-    """The trials that count: running, complete, pruned, and failed with a reason. Queued trials do not count."""
+    """Return the trials that count towards the planned number: running, complete, pruned, and failed with a reason.
+
+    Queued trials do not count.
+    """
     return [
         trial
         for trial in study.get_trials(deepcopy=False)
@@ -75,17 +79,20 @@ def begun(study: Study) -> list[FrozenTrial]:
 
 
 def running(study: Study) -> list[FrozenTrial]:
-    """The trials in the state running, including trials whose process ended without a report."""
+    """Return the trials that the study lists as running. The process of such a trial may have been killed."""
     return study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
 
 
 def completed(study: Study) -> list[FrozenTrial]:
-    """The complete trials: all their epochs are trained."""
+    """Return the complete trials, whose epochs are all trained."""
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def requeue(study: Study, number: int) -> None:
-    """End a trial so that it does not count, and queue its values again. A trial that has ended does not change."""
+    """Mark a trial as failed without a reason, so that it does not count, and queue its values again.
+
+    A trial that has already ended does not change.
+    """
     trial = study.get_trials(deepcopy=False)[number]
     if not trial.state.is_finished():
         study.tell(number, state=TrialState.FAIL)
@@ -93,19 +100,19 @@ def requeue(study: Study, number: int) -> None:
 
 
 def requeue_abandoned(study: Study, lives: Callable[[FrozenTrial], bool]) -> None:
-    """Queue again every running trial that no process runs."""
+    """Queue again every trial that the study lists as running but for which `lives` returns False."""
     for trial in running(study):
         if not lives(trial):
             requeue(study, trial.number)
 
 
 def config_of(trial: FrozenTrial) -> TrainConfig:
-    """The training settings of a trial."""
+    """Return the training settings of a trial."""
     return TrainConfig(**trial.user_attrs["config"])
 
 
 def best(study: Study) -> FrozenTrial:
-    """The complete trial with the best value. Raises FitError, with the failure reasons, if no trial is complete."""
+    """Return the complete trial with the best value. Raises FitError, with the reasons, if no trial is complete."""
     if not completed(study):
         reasons = dict.fromkeys(trial.user_attrs["reason"] for trial in begun(study) if "reason" in trial.user_attrs)
         raise FitError(f"no trial is complete: {'; '.join(reasons) or 'all were pruned'}")
@@ -118,13 +125,13 @@ class TrialRow:
 
     trial        number in the study, from 0
     state        complete, pruned, failed or running
-    value        the figure that the search improves; None while the trial has no value
-    epochs_done  number of epochs before the last measurement of the figures
+    value        value of the metric that the search optimises; None while the trial has no value
+    epochs_done  number of epochs that were trained when `figures` was last measured
     seconds      duration of the trial in seconds; None while it runs
     reason       reason of the failure, '' if the trial has not failed
     run          id of the MLflow run of the trial, '' without a run
-    figures      every figure of the objective
-    settings     training settings; None if the process ended before the draw
+    figures      metric name -> value, for every metric of the objective
+    settings     training settings; None if the process ended before it drew the settings
     """
 
     trial: int
@@ -138,13 +145,13 @@ class TrialRow:
     settings: TrainConfig | None
 
     def columns(self) -> dict[str, object]:
-        """The row as columns: its fields, each figure, and each training setting."""
+        """Return column -> value: one column for each other field, each metric and each training setting."""
         own = {name: value for name, value in vars(self).items() if name not in ("figures", "settings")}
         return own | dict(self.figures) | (asdict(self.settings) if self.settings else {})
 
 
 def trial_rows(study: Study) -> list[TrialRow]:
-    """The trials that count, in their order."""
+    """Return a row for each trial of `begun`, in the order of the trials."""
     return [
         TrialRow(
             trial=trial.number,
@@ -162,5 +169,5 @@ def trial_rows(study: Study) -> list[TrialRow]:
 
 
 def trials_table(study: Study) -> pd.DataFrame:
-    """The table for trials.csv: a row for each trial of `trial_rows`, with the columns of `TrialRow.columns`."""
+    """Return the table for trials.csv: a row for each trial of `trial_rows`, with the columns of `TrialRow.columns`."""
     return pd.DataFrame([row.columns() for row in trial_rows(study)])

@@ -126,7 +126,7 @@ def test_findings_have_the_right_numbers(frame: pd.DataFrame) -> None:
     paper = read_paper().query("study == 'main' and dataset == 'wn11' and model in @FOUR").set_index(["model", "loss"])
     brier = paper[(paper.metric == "brier") & (paper.calibrator == "isotonic")].groupby(level=[0, 1])["value"].min()
     theirs = spearmanr(paper[paper.metric == "mrr"]["value"].reindex(brier.index), brier).statistic
-    assert f"In the paper's own figures it is {theirs:+.2f} over all 16 runs" in sentences
+    assert f"In the paper's own results it is {theirs:+.2f} over all 16 runs" in sentences
 
 
 def test_the_page_has_every_table_and_figure(frame: pd.DataFrame) -> None:

@@ -103,7 +103,7 @@ def test_the_mrr_is_measured_on_validation_positives(graph: KnowledgeGraph) -> N
 def test_a_graph_or_a_model_that_cannot_be_measured_is_refused(
     graph: KnowledgeGraph, small_graph: KnowledgeGraph
 ) -> None:
-    with pytest.raises(InputError, match="the graph small has a test split: a search must not see one"):
+    with pytest.raises(InputError, match="the graph small has a test split: a search needs a graph without one"):
         objective(small_graph)
     with pytest.raises(InputError, match="unknown metric 'ece': the known ones are brier, log_loss, accuracy, mrr"):
         objective(graph, "ece")
