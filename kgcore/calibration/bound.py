@@ -52,7 +52,7 @@ class BoundCalibrator:
 
     @property
     def label(self) -> str:
-        """Return the name in tables and metrics, such as `ground_truth.platt`. A baseline has no prefix: `uncalibrated`."""
+        """Return its name in tables and metrics: `ground_truth.platt`, or `uncalibrated` for a baseline, without a prefix."""
         return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
@@ -122,5 +122,5 @@ class BoundCalibrator:
 
 
 def stored_class(name: str) -> type[Calibrator]:
-    """Return the class of the calibrator or baseline with this registered name. Raises InputError for an unknown name."""
+    """Return the class with this registered name, a calibrator or a baseline. Raises InputError for an unknown name."""
     return BASELINES.get(name) if name in BASELINES.names() else CALIBRATORS.get(name)

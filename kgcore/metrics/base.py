@@ -17,7 +17,7 @@ NOT_NEGATIVE: Final = (0.0, math.inf)
 
 
 class _Shared:
-    """A base class that caches results computed from its object, so that several metrics can use one computation."""
+    """A base class that caches results computed from its object, so that several metrics can share them."""
 
     def __init__(self) -> None:
         self._results: dict[Callable[..., Any], Any] = {}
@@ -64,7 +64,8 @@ class Metric:
     """A metric that measures the probabilities of one calibrator.
 
     title      the name that tables show, such as "Brier score"
-    family     the table that shows it: headline (the first table), calibration, discrimination, sharpness, uncertainty
+    family     the group that it is shown with: headline (the first table), calibration, discrimination, sharpness or
+               uncertainty
     best       which values are better: lowest, highest, or neither
     figure     function that computes the value on a draw; NaN where the metric is not defined. It calls draw.once(f)
                for a result of the draw that other metrics also use, and draw.sample.once(f) for a result that

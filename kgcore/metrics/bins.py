@@ -27,7 +27,7 @@ def equal_mass_bins(t: Tally, bins: int) -> Ints:
 
 
 def bin_starts(place: Ints) -> Ints:
-    """Return the positions (m,) at which a new bin starts, given the bin number `place` (g,) of each entry, non-decreasing."""
+    """Return the positions (m,) at which a bin starts. `place` (g,) is the bin number of each entry, non-decreasing."""
     return np.flatnonzero(np.diff(place, prepend=-1))
 
 
