@@ -52,7 +52,7 @@ class BoundCalibrator:
 
     @property
     def label(self) -> str:
-        """Return its name in tables and metrics: `ground_truth.platt`, or `uncalibrated` for a baseline, without a prefix."""
+        """Return its name in tables and metrics, such as `ground_truth.platt`, or `uncalibrated` for a baseline."""
         return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:

@@ -40,9 +40,8 @@ class CentredIsotonic(Isotonic):
         weights = np.add.reduceat(groups.weights, starts)
         centres = np.add.reduceat(groups.weights * groups.scores, starts) / weights
         lasts = np.r_[starts[1:], len(groups.scores)] - 1
-        centres = np.clip(
-            centres, groups.scores[starts], groups.scores[lasts]
-        )  # rounding must not move a centre out of its block
+        # rounding must not move a centre out of its block
+        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])
         return cls(centres.tolist(), positive_share(np.add.reduceat(groups.positives, starts), weights).tolist())
 
     def predict(self, scores: Scores) -> Probabilities:

@@ -20,7 +20,8 @@ TAU = 0.5
 class PerRelation(Calibrator):
     """logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
 
-    g is the `smoothed_isotonic` map, fitted on all relations together. a_r >= -1 and b_r minimise, over the rows of relation r,
+    g is the `smoothed_isotonic` map, fitted on all relations together. a_r >= -1 and b_r minimise, over the rows of
+    relation r,
 
         sum_i v_i [log(1 + exp(u_i)) - y_i u_i] + (a_r^2 + b_r^2) / (2 tau^2),   u_i = (1 + a_r) z_i + b_r + d,
 

@@ -50,7 +50,7 @@ class CalibrationSample:
 
 
 def ground_truth_sample(scores: Scores, labels: Labels, predicates: Ints | None = None) -> CalibrationSample:
-    """Build a sample of labelled triples, each with weight 1 (paper, section 4, "Calibration with ground truth negatives").
+    """Build a sample of labelled triples of weight 1 (paper, section 4, "Calibration with ground truth negatives").
 
     scores (n,), labels (n,) 0/1, predicates (n,) or None. Raises InputError and FitError as `CalibrationSample` does.
     """

@@ -15,7 +15,8 @@ def equal_mass(weights: Weights, bins: int) -> Ints:
     weights  (m,) total weight of the rows at each distinct score, in increasing order of the score
     bins     wanted number of bins, at least 1
 
-    All rows with the same score are in one bin: the one that contains the middle of their weight. Empty bins are dropped.
+    All rows with the same score are in one bin: the bin that contains the middle of their weight. Empty bins are
+    dropped.
     """
     middles = (np.cumsum(weights) - weights / 2) / weights.sum()
     place = np.floor(middles * bins + 1e-9)  # 1e-9: rounding must not move a score into the bin below

@@ -73,6 +73,7 @@ def as_members(members: Floats) -> Floats:
         raise InputError(f"members have shape {q.shape}: (n, m) is needed, one column for each member")
     if not ((q > 0) & (q < 1)).all():
         raise InputError(
-            f"the values of members range from {q.min():g} to {q.max():g}: a pool needs probabilities above 0 and below 1"
+            f"the values of members range from {q.min():g} to {q.max():g}: "
+            "a pool needs probabilities above 0 and below 1"
         )
     return q

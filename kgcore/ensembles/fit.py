@@ -39,8 +39,8 @@ def fit_ensembles(
     The pool and its calibrator are fitted to these probabilities. The members of the returned ensembles are calibrated
     on all validation rows.
 
-    A pool cannot correct a probability of 0 or 1, so the probabilities of the members are clipped to Platt's smoothed targets
-    [1 / (N- + 2), (N+ + 1) / (N+ + 2)] for N+ positives and N- negatives.
+    A pool cannot correct a probability of 0 or 1. So the probabilities of the members are clipped to the range between
+    Platt's smoothed targets, [1 / (N- + 2), (N+ + 1) / (N+ + 2)] for N+ positives and N- negatives.
 
     Raises InputError for fewer than two tables or for two tables of the same model, MismatchError if the tables have
     different rows or `source` does not fit them, FitError if a fit does not converge.
@@ -71,7 +71,8 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
         same = (np.array_equal(getattr(table, name), getattr(first, name)) for name in ("triples", "split", "origin"))
         if not all(same):
             raise MismatchError(
-                f"member {number} of the ensemble was scored on other rows than member 1: all members need the same rows"
+                f"member {number} of the ensemble was scored on other rows than member 1: "
+                "all members need the same corruptions"
             )
 
 

@@ -34,7 +34,7 @@ class Measured:
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def with_ends(self) -> dict[str, float]:
-        """Return the metrics, and the interval ends NAME_low and NAME_high of each metric whose interval MLflow shows."""
+        """Return the metrics, and the ends NAME_low and NAME_high of the intervals that MLflow shows."""
         return with_ends(self.metrics, self.intervals)
 
 
@@ -65,11 +65,11 @@ def evaluate(
     on_replicate  function that is called after each resampling, with the number of resamplings done so far
 
     Each interval is a normal interval. Its standard error is the standard deviation over `bootstrap_replicates`
-    resamplings of the rows. All calibrators use the same resamplings. A positive is drawn together with its corruptions,
-    which keeps the stated base rate. An interval shows how much a metric varies, but not its bias: even for perfect
-    probabilities, every calibration error except the debiased one is above 0, so its interval can exclude 0.
-    For speed, every resampling uses the bins of equal mass of the whole sample, and merges neighbouring probabilities if
-    there are more than 4096 distinct ones.
+    resamplings of the rows. All calibrators use the same resamplings. A positive is drawn together with its
+    corruptions, which keeps the stated base rate. An interval shows how much a metric varies, but not its bias: even
+    for perfect probabilities, every calibration error except the debiased one is above 0, so its interval can exclude
+    0. For speed, every resampling uses the bins of equal mass of the whole sample, and merges neighbouring
+    probabilities if there are more than 4096 distinct ones.
 
     Raises MismatchError if the length of `source` is not the number of negatives, or an index is out of range.
     """

@@ -39,7 +39,7 @@ class RelationDecisions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RelationDecisions":
-        """Build the object from the dictionary that `dataclasses.asdict` gives. Keys that are not fields are ignored."""
+        """Build it from the dictionary that `dataclasses.asdict` gives. Keys that are not fields are ignored."""
         learned, median = (ThresholdResult(**data[rule]) for rule in ("learned", "median"))
         return cls(data["predicate"], data["triples"], learned, median)
 
@@ -84,7 +84,7 @@ class Predictions:
         if abs(self.base_rate - stated) > 0.05:
             notes.append(
                 f"The stated base rate is {stated:g}, but the share of positives in the test split is "
-                f"{self.base_rate:.2f}: on this split, the synthetic calibrators look miscalibrated, which is expected, "
+                f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is expected, "
                 "because their probabilities are for the stated base rate."
             )
         return notes
@@ -100,7 +100,8 @@ def classify(
     """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
 
     If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate. This holds for
-    the test rows and for the validation rows that the per-relation thresholds are learned on. Raises MismatchError if a calibrator belongs to another model.
+    the test rows and for the validation rows that the per-relation thresholds are learned on. Raises MismatchError
+    if a calibrator belongs to another model.
     """
     test, valid = table.measured("test"), table.measured("valid")
     labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]

@@ -23,7 +23,7 @@ class _Shared:
         self._results: dict[Callable[..., Any], Any] = {}
 
     def once(self, compute: Callable[[Self], T]) -> T:
-        """Return compute(self), and compute it only once: later calls with the same function return the cached result."""
+        """Return compute(self). Later calls with the same function return the cached result."""
         if compute not in self._results:
             self._results[compute] = compute(self)
         result: T = self._results[compute]

@@ -11,7 +11,7 @@ def every_metric() -> dict[str, Metric]:
 
 
 def metric_names(*families: Family) -> tuple[str, ...]:
-    """Return the names of the metrics of these families, one family after the other, each in the order of its columns."""
+    """Return the names of the metrics, one family after the other, each family in the order of its columns."""
     metrics = every_metric()
     columns = [
         (families.index(metric.family), metric.column, name)

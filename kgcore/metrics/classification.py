@@ -92,9 +92,8 @@ def best_threshold(scores: Scores, labels: Labels, weights: Weights) -> float:
         raise InputError("a threshold needs at least one score")
     distinct, place = np.unique(scores, return_inverse=True)
     gain = np.bincount(place, weights=weights * np.where(labels == 1, -1.0, 1.0))
-    correct = np.r_[
-        0.0, np.cumsum(gain)
-    ]  # entry i: correct weight, minus a constant, if the i lowest distinct scores are called false
+    # entry i: the weight of correct decisions, minus a constant, if the i lowest distinct scores are called false
+    correct = np.r_[0.0, np.cumsum(gain)]
     cuts = np.r_[distinct[0] - 1, (distinct[:-1] + distinct[1:]) / 2, distinct[-1]]
     return float(cuts[np.argmax(correct)])
 
@@ -105,7 +104,7 @@ def accuracy_of(draw: Draw) -> float:
 
 
 def _hits(sample: Sample) -> tuple[Floats, Floats]:
-    """Return, for each distinct probability, whether the decision is right for a true triple (g,) and a false one (g,)."""
+    """Return whether the decision is right for a true triple (g,) and for a false one (g,), by probability."""
     called_true = (sample.rows.q > sample.tau).astype(np.float64)
     return called_true, 1 - called_true
 

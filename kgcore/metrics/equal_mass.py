@@ -14,7 +14,8 @@ def ece_equal_mass(
 ) -> float:
     """Return the expected calibration error over bins of equal mass, in [0, 1].
 
-    It is sum_b |sum_{i in b} w_i (y_i - q_i)| / sum w. Nguyen & O'Connor, EMNLP 2015 (there called "adaptive" binning). Raises InputError for values out of range.
+    It is sum_b |sum_{i in b} w_i (y_i - q_i)| / sum w. Nguyen & O'Connor, EMNLP 2015 (there called "adaptive" binning).
+    Raises InputError for values out of range.
     """
     t = tally(probabilities, labels, weights)
     return binned_ece_of(t, equal_mass_bins(t, bins))

@@ -20,9 +20,9 @@ def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None 
 
 
 def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, clip: float = CLIP) -> float:
-    """Return -sum_i w_i [y_i log q_i + (1 - y_i) log(1 - q_i)] / sum_i w_i, in nats, with q clipped to [clip, 1 - clip].
+    """Return the log loss -sum_i w_i [y_i log q_i + (1 - y_i) log(1 - q_i)] / sum_i w_i, in nats.
 
-    Paper, section 4. Raises InputError as `brier` does.
+    q is clipped to [clip, 1 - clip] first. Paper, section 4. Raises InputError as `brier` does.
     """
     q, y, w = judged_rows(probabilities, labels, weights)
     q = q.clip(clip, 1 - clip)

@@ -36,7 +36,7 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Return the expected calibration error (Naeini et al. 2015): sum over bins of weight * |observed - predicted|."""
+        """Return the expected calibration error (Naeini et al. 2015): sum of weight * |observed - predicted|."""
         return float(self.weight @ np.abs(self.observed - self.predicted))
 
 
@@ -45,7 +45,8 @@ def reliability(
 ) -> Reliability:
     """Compute the reliability diagram over `bins` bins of equal width, each (lower, upper]; the first includes 0.
 
-    The Wilson intervals use the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of range.
+    The Wilson intervals use the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of
+    range.
     """
     q, y, w = judged_rows(probabilities, labels, weights)
     place = equal_width_bins(q, bins)

@@ -22,8 +22,8 @@ def smooth_ece(probabilities: Probabilities, labels: Labels, weights: Weights | 
     smECE_sigma = integral over t in [0, 1] of |sum_i w_i (y_i - q_i) K_sigma(t, q_i)| / sum_i w_i
 
     K_sigma is the Gaussian density with standard deviation sigma about q_i; its mass beyond 0 and 1 is reflected back.
-    smECE_sigma falls as sigma grows, so exactly one sigma satisfies smECE_sigma = sigma. Unlike errors over bins, smooth
-    ECE has no setting and does not jump when probabilities change a little. It is near 0 if, and only if, the
+    smECE_sigma falls as sigma grows, so exactly one sigma satisfies smECE_sigma = sigma. Unlike errors over bins,
+    smooth ECE has no setting and does not jump when probabilities change a little. It is near 0 if, and only if, the
     probabilities are near perfect calibration. Raises InputError for values out of range.
     """
     return smooth_ece_of(tally(probabilities, labels, weights))

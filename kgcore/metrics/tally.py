@@ -81,5 +81,5 @@ class SortedRows:
 
 
 def tally(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Tally:
-    """Group probabilities (n,) in [0, 1], labels and weights by probability. Raises InputError for values out of range."""
+    """Group probabilities, labels and weights (n,) by probability. Raises InputError for values out of range."""
     return SortedRows(probabilities, labels, weights).tally()

@@ -27,12 +27,12 @@ class Verdict:
 
     @property
     def better(self) -> bool:
-        """Return whether the challenger's Brier score is significantly lower, that is, the interval of `brier` is above 0."""
+        """Return whether the challenger's Brier score is significantly lower: the interval of `brier` is above 0."""
         return self.brier.low > 0
 
     @property
     def worse_calibrated(self) -> bool:
-        """Return whether the challenger's calibration error is significantly higher: the interval of `ece` is above 0."""
+        """Return whether its calibration error is significantly higher: the interval of `ece` is above 0."""
         return self.ece is not None and self.ece.low > 0
 
     @property
@@ -69,8 +69,8 @@ def gate(
                 level 1 - (1 - level) / candidates (Bonferroni). So a model that is the best only by chance is unlikely
                 to pass
 
-    Both intervals come from a paired bootstrap over triples. Raises InputError for arrays of different lengths and for values
-    out of range.
+    Both intervals come from a paired bootstrap over triples. Raises InputError for arrays of different lengths and for
+    values out of range.
     """
     q, y, w = challenger, labels, weights
     r = np.full(len(q), np.average(y, weights=w)) if champion is None else champion

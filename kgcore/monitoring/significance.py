@@ -25,7 +25,8 @@ def calibration_in_the_large(probabilities: Probabilities, labels: Labels) -> fl
         z = sum (y - q) / sqrt(sum q (1 - q))
 
     for probabilities q (n,) in [0, 1] and labels y (n,) 0/1. If every q is near 1/2, this test finds errors that
-    Spiegelhalter's test cannot find. If the denominator is 0, p is as in `spiegelhalter`. Raises InputError for values out of range.
+    Spiegelhalter's test cannot find. If the denominator is 0, p is as in `spiegelhalter`. Raises InputError for values
+    out of range.
     """
     q, y = _checked_pair(probabilities, labels)
     return _two_sided(float((y - q).sum()), float((q * (1 - q)).sum()))

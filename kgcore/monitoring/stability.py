@@ -37,8 +37,8 @@ def stability(reference: Scores, scores: Scores, weights: Weights | None = None,
     bins       at least 2
 
     Without drift the index is about (1 / n + 1 / m) times a chi-square variable with bins - 1 degrees of freedom
-    (Yurdakul 2018), which gives p. In this formula, m is the effective count (sum w)^2 / sum w^2 of the reference. Raises InputError for
-    arrays that are empty or not finite, and for weights <= 0.
+    (Yurdakul 2018), which gives p. In this formula, m is the effective count (sum w)^2 / sum w^2 of the reference.
+    Raises InputError for arrays that are empty or not finite, and for weights <= 0.
     """
     new, old = as_floats("scores", scores, len(scores)), as_floats("reference", reference, len(reference))
     if not len(new) or not len(old):
