@@ -19,7 +19,7 @@ SPREAD, PRIOR = 10, 2.0  # C and N' of the paper
 
 @CALIBRATORS.register("bbq")
 class BBQ(Steps):
-    """q = sum_M P(M | data) q_M over the binnings M of the scores into B bins of equal mass.
+    """The average q = sum_M P(M | data) q_M over the binnings M of the scores into B bins of equal mass.
 
     Naeini, Cooper & Hauskrecht, AAAI 2015. B = n^(1/3) / 10, ..., 10 n^(1/3). A bin with n_b rows and m_b positives has
     a Beta(alpha_b, beta_b) prior, alpha_b = r N' / B, beta_b = (1 - r) N' / B, N' = 2, and

@@ -15,7 +15,7 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("beta")
 class Beta(Calibrator):
-    """q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept).
+    """Beta calibration: q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept).
 
     Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The input of the paper is a probability; here p is the output
     of Platt scaling, so q = p if a = b = 1, c = 0. As a function of logit p, logit q has the slope a (1 - p) + b p.

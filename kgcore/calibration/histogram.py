@@ -14,7 +14,7 @@ BINS = 10  # Zadrozny & Elkan 2001
 
 @CALIBRATORS.register("histogram")
 class Histogram(Steps):
-    """q = weighted share of positives in the bin of the score, for ten bins of equal weight.
+    """The weighted share q of positives in the bin of the score, for ten bins of equal weight.
 
     Zadrozny & Elkan, ICML 2001. In the paper, the share can fall from one bin to the next. A calibrator must be
     non-decreasing, so here such neighbouring bins are merged (pool adjacent violators on the bins). Fewer than ten bins

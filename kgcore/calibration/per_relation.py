@@ -18,7 +18,7 @@ TAU = 0.5
 
 @CALIBRATORS.register("per_relation")
 class PerRelation(Calibrator):
-    """logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
+    """Calibration by relation: logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
 
     g is the `smoothed_isotonic` map, fitted on all relations together. a_r >= -1 and b_r minimise, over the rows of
     relation r,

@@ -16,7 +16,9 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("platt")
 class Platt(Calibrator):
-    """q = sigmoid(a f + b), a >= 0. a and b minimise the weighted log loss against Platt's smoothed targets
+    """Platt scaling: q = sigmoid(a f + b), a >= 0.
+
+    a and b minimise the weighted log loss against Platt's smoothed targets
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 

@@ -14,7 +14,9 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("temperature")
 class Temperature(Calibrator):
-    """q = sigmoid(f / T), T > 0. T minimises the weighted log loss. Guo, Pleiss, Sun & Weinberger, ICML 2017.
+    """Temperature scaling: q = sigmoid(f / T), T > 0. T minimises the weighted log loss.
+
+    Guo, Pleiss, Sun & Weinberger, ICML 2017.
 
     T = 1 gives the probabilities without calibration, so the fit never raises the log loss on the sample. The ranking
     and the decisions at 0.5 do not change. A score of 0 always has probability 1/2, whatever the base rate, so the mean

@@ -13,7 +13,7 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("venn_abers")
 class VennAbers(Calibrator):
-    """q = p1 / (1 - p0 + p1).
+    """The inductive Venn-Abers predictor: q = p1 / (1 - p0 + p1).
 
     p0 is the value of isotonic regression at the score f after the row (f, label 0) is added to the sample. p1 is the
     value after the row (f, label 1) is added instead.

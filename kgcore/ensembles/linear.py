@@ -14,7 +14,7 @@ from kgcore.registries import POOLS
 
 @POOLS.register("linear")
 class Linear(Pool):
-    """q = sum_j w_j q_j. The weights w, at least 0 and with sum 1, minimise the weighted log loss
+    """The linear pool: q = sum_j w_j q_j. The weights w, at least 0 and with sum 1, minimise the weighted log loss
 
         - sum_i u_i log sum_j w_j p_ij,  p_ij = q_ij where y_i = 1, 1 - q_ij where y_i = 0
 

@@ -14,7 +14,9 @@ from kgcore.registries import POOLS
 
 @POOLS.register("log_odds")
 class LogOdds(Pool):
-    """logit q = sum_j w_j logit q_j. The weights w >= 0 minimise the weighted log loss against the targets
+    """The log-odds pool: logit q = sum_j w_j logit q_j.
+
+    The weights w >= 0 minimise the weighted log loss against the targets
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2),  N+ and N- the numbers of positives and negatives.
 

@@ -12,7 +12,7 @@ from kgcore.registries import BASELINES
 
 @BASELINES.register("base_rate")
 class BaseRate(Calibrator):
-    """q = alpha for every triple.
+    """The constant probability q = alpha for every triple.
 
     On data with base rate alpha, the Brier score of this baseline is alpha (1 - alpha). A useful calibrator has a lower
     Brier score (paper, section 5.2).

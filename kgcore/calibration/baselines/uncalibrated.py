@@ -12,7 +12,7 @@ from kgcore.registries import BASELINES
 
 @BASELINES.register("uncalibrated")
 class Uncalibrated(Calibrator):
-    """q = 1 / (1 + exp(-f)) for a score f: the usual probability without calibration (paper, section 5)."""
+    """The usual probability without calibration, q = 1 / (1 + exp(-f)) for a score f (paper, section 5)."""
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
