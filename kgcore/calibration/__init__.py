@@ -1,7 +1,13 @@
 """Calibration: maps from scores to probabilities.
 
-Each calibrator has its own file. base.py is the contract, sample.py builds the samples that calibrators are fitted on,
-audit.py describes a sample, fit.py fits every calibrator of a score table, bound.py ties a fitted calibrator to its
-model and its graph, and shift.py moves probabilities to another base rate. baselines/ holds the maps that calibrators
-are compared with. kgcore/metrics and kgcore/evaluation measure the result.
+Each calibrator has its own file. The other files:
+
+* base.py holds the abstract class that every calibrator implements.
+* sample.py builds the samples that calibrators are fitted on, and audit.py describes such a sample.
+* fit.py fits all configured calibrators to a score table.
+* bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.
+* shift.py moves probabilities to another base rate.
+* baselines/ holds simple maps that calibrators are compared with.
+
+kgcore/metrics and kgcore/evaluation measure how well the probabilities are calibrated.
 """

@@ -1,4 +1,4 @@
-"""The contract of a calibrator."""
+"""The abstract class that every calibrator implements."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
@@ -8,9 +8,9 @@ from kgcore.calibration.sample import CalibrationSample
 
 
 class Calibrator(ABC):
-    """A map from raw scores to probabilities that is non-decreasing in the score. It never takes probabilities.
+    """A map from raw scores to probabilities, non-decreasing in the score. Its input is never a probability.
 
-    by_predicate  whether each predicate has its own map; `predict_of` then needs the predicates
+    by_predicate  whether each predicate has its own map; if True, pass the predicates to `predict_of`
     """
 
     by_predicate: ClassVar[bool] = False
@@ -27,13 +27,14 @@ class Calibrator(ABC):
     def predict_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
         """Map scores (n,) of triples to probabilities (n,) in [0, 1].
 
-        predicates  (n,) the predicates of the triples; None: unknown; every triple then gets the shared map
+        predicates  (n,) the predicates of the triples. If None, they are unknown, and the map that all predicates
+                    share is used for every triple.
         """
         return self.predict(scores)
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """The fitted parameters as JSON values: numbers, lists and dictionaries."""
+        """Return the fitted parameters as JSON values: numbers, lists and dictionaries."""
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

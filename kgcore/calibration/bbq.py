@@ -19,7 +19,7 @@ SPREAD, PRIOR = 10, 2.0  # C and N' of the paper
 
 @CALIBRATORS.register("bbq")
 class BBQ(Steps):
-    """q = sum_M P(M | data) q_M over the binnings M of the scores into B bins of equal mass.
+    """The average q = sum_M P(M | data) q_M over the binnings M of the scores into B bins of equal mass.
 
     Naeini, Cooper & Hauskrecht, AAAI 2015. B = n^(1/3) / 10, ..., 10 n^(1/3). A bin with n_b rows and m_b positives has
     a Beta(alpha_b, beta_b) prior, alpha_b = r N' / B, beta_b = (1 - r) N' / B, N' = 2, and
@@ -31,12 +31,13 @@ class BBQ(Steps):
 
     * The paper centres the prior of a bin on the input probability. A score is not a probability, so the prior is
       centred on r, the share of positives in the sample.
-    * Binnings that are equal because of ties count once.
-    * The average may fall as the score rises. It is replaced by the nearest non-decreasing step function: isotonic
-      regression of the average on the scores of the sample.
+    * Ties can make the binnings for two values of B equal. Such a binning counts once.
+    * The average over binnings may fall as the score rises. The nearest non-decreasing step function replaces it: the
+      isotonic regression of the average on the scores of the sample.
 
-    Evidence comes from rows, not from weights: a row of weight 2 is still one observation. So n_b and m_b are effective
-    counts, r is the share of positives among them, and `shift` moves the result to the base rate of the sample.
+    A row of weight 2 is still one observation, so weights must not add evidence. Therefore n_b and m_b are effective
+    counts (see `effective_weights`), and r is the share of positives among them. At the end, `shift` moves the
+    probabilities to the base rate of the sample.
     """
 
     @classmethod
@@ -63,10 +64,10 @@ class BBQ(Steps):
 
 
 def log_evidence(positives: Weights, rows: Weights, rate: float) -> float:
-    """ln P(data | M) of a binning M: a float, natural logarithm.
+    """Return ln P(data | M), the natural logarithm of the likelihood of the sample under a binning M.
 
-    positives  (b,) positives in each bin, at least 0
-    rows       (b,) rows in each bin, at least `positives`
+    positives  (b,) effective number of positives in each bin, at least 0
+    rows       (b,) effective number of rows in each bin, at least `positives`
     rate       r, the centre of the prior, in (0, 1)
     """
     alpha, beta = rate * PRIOR / len(rows), (1 - rate) * PRIOR / len(rows)

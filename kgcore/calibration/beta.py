@@ -15,16 +15,16 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("beta")
 class Beta(Calibrator):
-    """q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept).
+    """Beta calibration: q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept).
 
     Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The input of the paper is a probability; here p is the output
-    of Platt scaling, so q = p if a = b = 1, c = 0. As a function of logit p, logit q has the slope a (1 - p) + b p: a
-    for small p, b for large p.
+    of Platt scaling, so q = p if a = b = 1, c = 0. As a function of logit p, logit q has the slope a (1 - p) + b p.
+    So the slope is about a where p is small, and about b where p is large.
 
-    a, b and c minimise the weighted log loss within their bounds against the smoothed targets of `Platt`. The paper
-    uses the targets 0 and 1, for which no best curve exists if the scores separate the labels. A sample with two
-    distinct scores keeps a = b = 1, c = 0. If the scores rank positives below negatives, q is the constant base rate,
-    and a KgcalWarning is given. Raises FitError if the fit does not converge.
+    Within these bounds, a, b and c minimise the weighted log loss against Platt's smoothed targets (see
+    `smoothed_targets`). The paper uses the targets 0 and 1, but then no best curve exists if the scores separate the
+    labels. If the sample has only two distinct scores, a = b = 1 and c = 0. If the scores rank positives below
+    negatives, q is the constant base rate, and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
     def __init__(self, a: float, b: float, c: float, slope: float, intercept: float) -> None:
@@ -44,7 +44,7 @@ class Beta(Calibrator):
     def predict(self, scores: Scores) -> Probabilities:
         with np.errstate(over="ignore"):
             log_odds = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
-        design = features(log_odds.clip(-1e300, 1e300))  # finite, because 0 times infinity is not a number
+        design = features(log_odds.clip(-1e300, 1e300))  # finite: a parameter of 0 times infinity would be NaN
         q: Probabilities = expit(np.array([self.a, self.b, self.c]) @ design)
         return q
 
@@ -53,8 +53,8 @@ class Beta(Calibrator):
 
 
 def features(log_odds: Floats) -> Floats:
-    """The rows ln p, -ln(1 - p) and 1 (3, n) for p = sigmoid(log_odds), log_odds (n,).
+    """Return the features (3, n) of log-odds (n,): the rows ln p, -ln(1 - p) and 1, with p = sigmoid(log_odds).
 
-    Computed without p itself, which would round to 0 or 1.
+    They are computed from the log-odds directly, because p would round to 0 or 1 for extreme log-odds.
     """
     return np.stack([-np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds), np.ones_like(log_odds)])

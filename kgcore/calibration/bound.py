@@ -1,4 +1,4 @@
-"""A fitted calibrator with the model, the graph and the base rate it belongs to, and its file format."""
+"""A fitted calibrator, stored with the model, the graph and the base rate that it is valid for, and its file format."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -9,16 +9,16 @@ from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
-FORMAT = 3  # format 1 has no fitted_at, formats 1 and 2 have no corruptions
+FORMAT = 3  # format 1 lacks the key fitted_at, formats 1 and 2 lack the key corruptions
 
 
 @dataclass(frozen=True)
 class CorruptionSettings:
-    """How the synthetic negatives of a calibrator were drawn.
+    """The settings with which the synthetic negatives of a calibrator were drawn.
 
-    strategy  corruption strategy -> its share, each above 0
-    sides     the replaced side: subject, object, both, bernoulli or object=SHARE
-    filtered  whether known facts were excluded
+    strategy  name of a corruption strategy -> its share of the corruptions, above 0
+    sides     which side of a triple is replaced: subject, object, both, bernoulli or object=SHARE
+    filtered  whether corruptions that are known facts were excluded
     """
 
     strategy: dict[str, float]
@@ -28,17 +28,17 @@ class CorruptionSettings:
 
 @dataclass(frozen=True)
 class BoundCalibrator:
-    """A fitted calibrator that knows its model, its graph and its base rate.
+    """A fitted calibrator, stored with its model, its graph and its base rate, so that a wrong use is an error.
 
     name         registered name of the calibrator or the baseline
-    negatives    where its negatives came from: ground_truth, synthetic, or none for a baseline
-    base_rate    the share of positives that its probabilities assume, in (0, 1)
-    model        fingerprint of the model whose scores it takes
-    dataset      fingerprint of the graph it was fitted on
+    negatives    kind of negatives that it was fitted on: ground_truth or synthetic; none for a baseline
+    base_rate    the share of true triples that its probabilities assume, in (0, 1)
+    model        fingerprint of the model whose scores it maps to probabilities
+    dataset      fingerprint of the graph that it was fitted on
     calibrator   the fitted map
-    fitted_at    share of positives, by weight, in the sample it was fitted on; None: equal to base_rate
-    corruptions  how its synthetic negatives were drawn; its probabilities are valid for false triples of this kind.
-                 None for other negatives.
+    fitted_at    share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
+    corruptions  how its synthetic negatives were drawn. Its probabilities are valid for false triples of this kind.
+                 None if its negatives are not synthetic.
     """
 
     name: str
@@ -52,16 +52,16 @@ class BoundCalibrator:
 
     @property
     def label(self) -> str:
-        """The name in tables and metrics, such as `ground_truth.platt`; a baseline has no prefix: `uncalibrated`."""
+        """Return its name in tables and metrics, such as `ground_truth.platt`, or `uncalibrated` for a baseline."""
         return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].
 
         model       fingerprint of the model that gave the scores
-        predicates  (n,) the predicates of the triples; needed where each predicate has its own map
+        predicates  (n,) the predicates of the triples; required if the calibrator has a map for each predicate
 
-        Raises MismatchError if the scores come from another model, InputError if needed predicates are missing.
+        Raises MismatchError if the scores come from another model, InputError if required predicates are missing.
         """
         if model != self.model:
             raise MismatchError(
@@ -76,17 +76,18 @@ class BoundCalibrator:
         return shift(probabilities, self.fitted_at, self.base_rate)
 
     def at(self, base_rate: float) -> Self:
-        """The same calibrator for another base rate in (0, 1), without a new fit: `shift` moves its log-odds.
+        """Return the same calibrator for another base rate in (0, 1), without a new fit.
 
-        The shift always starts at the base rate of the fit, so a shift and its reverse give the same calibrator. A
-        baseline is shifted in the same way. Raises InputError for a base rate out of range.
+        `predict` then applies `shift`, which adds a constant to the log-odds. The shift always starts from the base
+        rate of the fit, so going to another base rate and back restores the calibrator exactly. A baseline is shifted
+        in the same way. Raises InputError for a base rate out of range.
         """
         check_base_rate("base_rate", base_rate)
         fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
         return replace(self, base_rate=base_rate, fitted_at=None if base_rate == fitted_at else fitted_at)
 
     def to_json(self) -> dict[str, Any]:
-        """The calibrator as plain JSON, without code."""
+        """Return the calibrator as plain JSON values, which hold no executable code."""
         return {
             "format": FORMAT,
             "calibrator": self.name,
@@ -103,7 +104,7 @@ class BoundCalibrator:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the calibrator that `to_json` wrote, in this format or an earlier one.
 
-        Raises InputError for another format and for an unknown calibrator.
+        Raises InputError for an unknown format and for an unknown calibrator.
         """
         if data.get("format") not in range(1, FORMAT + 1):
             raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads 1 to {FORMAT}")
@@ -121,5 +122,5 @@ class BoundCalibrator:
 
 
 def stored_class(name: str) -> type[Calibrator]:
-    """The class of the calibrator or baseline with this registered name. Raises InputError for an unknown name."""
+    """Return the class with this registered name, a calibrator or a baseline. Raises InputError for an unknown name."""
     return BASELINES.get(name) if name in BASELINES.names() else CALIBRATORS.get(name)

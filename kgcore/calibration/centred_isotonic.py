@@ -1,4 +1,4 @@
-"""Centred isotonic regression: isotonic regression that keeps the ranking."""
+"""Centred isotonic regression: isotonic regression that keeps different scores apart instead of making ties."""
 
 from typing import Self
 
@@ -13,22 +13,24 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("centred_isotonic")
 class CentredIsotonic(Isotonic):
-    """Each block of isotonic regression becomes one point at its weighted mean score, joined by straight lines.
+    """A curve through the centres of the blocks of isotonic regression, joined by straight lines.
 
-    Oron & Flournoy, "Centered Isotonic Regression", Statistics in Biopharmaceutical Research 2017. The curve is
-    strictly increasing between the first and the last centre.
+    The centre of a block is the point of its weighted mean score f and its level q. The curve is strictly increasing
+    between the first and the last centre. Oron & Flournoy, "Centered Isotonic Regression", Statistics in
+    Biopharmaceutical Research 2017.
 
-    Outside the centres the curve of the paper is constant, and a third of all triples or more would have tied
-    probabilities. Here the curve keeps its slope s at the centre, and approaches 0 and 1 without reaching them:
+    In the paper the curve is constant outside the centres, so a third of all triples or more would have tied
+    probabilities. Here the curve continues beyond the first and the last centre with the slope s of the nearest line,
+    and approaches 0 or 1 without reaching it:
 
         q = q1 exp(s (f - f1) / q1) below the first centre (f1, q1),
         1 - q = (1 - qm) exp(-s (f - fm) / (1 - qm)) above the last (fm, qm).
 
-    Ties remain below a first centre with q1 = 0, above a last centre with qm = 1, and when all scores are one block:
-    then q is the base rate everywhere.
+    Ties remain in three cases: below the first centre if q1 = 0, above the last centre if qm = 1, and everywhere if all
+    scores are in one block. In the last case q is the base rate.
 
-    scores         (m,) increasing: the centres of the blocks
-    probabilities  (m,) increasing, in [0, 1]: the levels of the blocks
+    scores         (m,) increasing: the weighted mean score of each block
+    probabilities  (m,) increasing, in [0, 1]: the level of each block
     """
 
     @classmethod
@@ -38,7 +40,8 @@ class CentredIsotonic(Isotonic):
         weights = np.add.reduceat(groups.weights, starts)
         centres = np.add.reduceat(groups.weights * groups.scores, starts) / weights
         lasts = np.r_[starts[1:], len(groups.scores)] - 1
-        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])  # rounding: stay inside the block
+        # rounding must not move a centre out of its block
+        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])
         return cls(centres.tolist(), positive_share(np.add.reduceat(groups.positives, starts), weights).tolist())
 
     def predict(self, scores: Scores) -> Probabilities:

@@ -7,11 +7,13 @@ from kgcore.calibration.sample import CalibrationSample
 
 
 def effective_weights(sample: CalibrationSample) -> Weights:
-    """Weights (n,), scaled so that those of each label sum to the label's effective count (sum w)^2 / sum w^2.
+    """Return the weights (n,), scaled so that the weights of each label sum to its effective count.
 
-    Kish 1965. Where all rows of a label have the same weight, as in ground-truth and in synthetic samples, each row
-    counts as 1: one observation. A prior is weighed against these counts. They do not depend on the base rate; a
-    calibrator that fits on them moves its probabilities to the sample's base rate with `shift`.
+    The effective count of a label is (sum w)^2 / sum w^2 over its rows (Kish 1965). If all rows of a label have the
+    same weight, as in ground-truth and in synthetic samples, each row counts as 1, that is, as one observation. A
+    calibrator with a prior needs such counts, because a prior also counts observations. The scaled weights do not
+    depend on the base rate. So a calibrator that is fitted with them moves its probabilities to the base rate of the
+    sample with `shift`.
     """
     w, positive = sample.weights, sample.labels == 1
     ratio = [w[rows].sum() / (w[rows] ** 2).sum() for rows in (~positive, positive)]

@@ -1,4 +1,4 @@
-"""Fit every calibrator of a score table, on labelled and on synthetic negatives."""
+"""Fit the configured calibrators to a score table, on labelled and on synthetic negatives."""
 
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.baselines.base_rate import BaseRate
@@ -11,9 +11,11 @@ from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 
 def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str, CalibrationSample]:
-    """The validation rows as calibration samples: `synthetic`, and `ground_truth` where negatives are labelled.
+    """Return the validation rows as calibration samples, by kind of negatives.
 
-    The synthetic sample is weighted to the base rate of the configuration, unless `config.weighted` is False.
+    `synthetic` holds the positives and the corruptions. It is weighted to the base rate of the configuration, unless
+    `config.weighted` is False. `ground_truth` holds the labelled triples, and exists only if some negatives are
+    labelled.
     """
     positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
     predicates = table.triples[:, 1]
@@ -31,7 +33,8 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
 def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig) -> list[BoundCalibrator]:
     """Fit the two baselines, then every calibrator of the configuration on each kind of negatives.
 
-    corrupt  the settings that the table's corruptions were drawn with; synthetic calibrators record them
+    corrupt  the settings with which the table's corruptions were drawn. A calibrator on synthetic negatives stores
+             them.
 
     The base_rate baseline predicts the base rate of the configuration. Raises FitError if a fit does not converge.
     """
@@ -49,7 +52,7 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
 
 
 def corruption_settings(corrupt: CorruptConfig, negatives: str) -> CorruptionSettings | None:
-    """The corruption settings that a calibrator on these negatives records; None unless they are synthetic."""
+    """Return the corruption settings that a calibrator stores: None unless its negatives are `synthetic`."""
     if negatives != "synthetic":
         return None
     return CorruptionSettings(

@@ -14,12 +14,12 @@ BINS = 10  # Zadrozny & Elkan 2001
 
 @CALIBRATORS.register("histogram")
 class Histogram(Steps):
-    """q = weighted share of positives in the bin of the score, for ten bins of equal weight.
+    """The weighted share q of positives in the bin of the score, for ten bins of equal weight.
 
-    Zadrozny & Elkan, ICML 2001. In the paper the shares can fall as the score rises. A calibrator must be
-    non-decreasing, so neighbouring bins whose shares fall are merged (pool adjacent violators on the bins). Fewer than
-    ten bins may remain, each with its own share of positives. Equal scores are in one bin. The probability of a bin
-    with one label only is 0 or 1, so the log loss can be infinite.
+    Zadrozny & Elkan, ICML 2001. In the paper, the share can fall from one bin to the next. A calibrator must be
+    non-decreasing, so here such neighbouring bins are merged (pool adjacent violators on the bins). Fewer than ten bins
+    may remain, and each has the share of positives among its own rows. Equal scores are always in the same bin. A bin
+    whose rows all have the same label has the probability 0 or 1, so the log loss can be infinite.
     """
 
     @classmethod

@@ -13,11 +13,11 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("isotonic")
 class Isotonic(Calibrator):
-    """q minimises sum_i w_i (q(f_i) - y_i)^2 over all non-decreasing q.
+    """The curve q that minimises sum_i w_i (q(f_i) - y_i)^2 over all non-decreasing q.
 
-    Zadrozny & Elkan, KDD 2002; paper, section 4. The solution is found by pool adjacent violators on the distinct
-    scores, after equal scores are grouped. It is flat on blocks of scores. The curve is linear between neighbouring
-    blocks, and constant below the first and above the last score of the sample.
+    Zadrozny & Elkan, KDD 2002; paper, section 4. The fit groups equal scores and then runs pool adjacent violators on
+    the distinct scores. The curve is flat on each block of scores, linear between neighbouring blocks, and constant
+    below the first and above the last score of the sample.
 
     scores         (m,) increasing: the first and the last score of each block
     probabilities  (m,) non-decreasing, in [0, 1]: the level at each of these scores
@@ -36,7 +36,12 @@ class Isotonic(Calibrator):
 
     @classmethod
     def of_blocks(cls, scores: Scores, starts: Ints, levels: Probabilities) -> Self:
-        """The curve with levels (b,) on blocks of increasing scores (m,) that begin at the indices `starts` (b,)."""
+        """Build the curve that is flat on each of b blocks of scores.
+
+        scores  (m,) the distinct scores, increasing
+        starts  (b,) index of the first score of each block; the first is 0
+        levels  (b,) the probability on each block
+        """
         lasts = np.r_[starts[1:], len(scores)] - 1
         ends, place = np.unique(np.r_[starts, lasts], return_index=True)
         return cls(scores[ends].tolist(), np.tile(levels, 2)[place].tolist())

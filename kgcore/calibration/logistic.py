@@ -11,13 +11,13 @@ MAX_STEPS, TOLERANCE = 100, 1e-10
 
 
 def smoothed_targets(labels: Labels) -> Probabilities:
-    """Platt's smoothed targets (n,) in (0, 1) for labels (n,) 0/1:
+    """Return Platt's smoothed targets (n,) in (0, 1) for labels (n,) 0/1:
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 
-    with N+ positives and N- negatives. Platt 1999. The counts are unweighted, because the smoothing represents prior
-    observations, and weights do not multiply those. With these targets the loss of a sigmoid has a minimum even if the
-    scores separate the labels.
+    t+ replaces label 1 and t- replaces label 0, for N+ positives and N- negatives (Platt 1999). The counts are
+    unweighted, because the smoothing stands for prior observations, which have no weights. With these targets the loss
+    of a sigmoid has a minimum even if the scores separate the labels.
     """
     positives, negatives = (labels == 1).sum(), (labels == 0).sum()
     targets: Probabilities = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
@@ -25,9 +25,10 @@ def smoothed_targets(labels: Labels) -> Probabilities:
 
 
 def standardise(sample: CalibrationSample) -> tuple[Floats, float, float]:
-    """Return (f - centre) / spread (n,), centre, and spread: the scores with weighted mean 0 and standard deviation 1.
+    """Scale the scores f to weighted mean 0 and weighted standard deviation 1.
 
-    If all scores are equal, spread is 0 and the standardised scores are 0.
+    Return (f - centre) / spread (n,), then centre, the weighted mean of f, and spread, its weighted standard deviation.
+    If all scores are equal, spread is 0 and the scaled scores are 0.
     """
     f, w = sample.scores, sample.weights
     if f.min() == f.max():
@@ -40,20 +41,21 @@ def standardise(sample: CalibrationSample) -> tuple[Floats, float, float]:
 def fit_logistic(
     name: str, design: Floats, targets: Probabilities, weights: Weights, start: Floats, bounded: Bools
 ) -> Floats:
-    """theta (d,) that minimises sum_i w_i [log(1 + exp(z_i)) - t_i z_i] with z = theta @ design.
+    """Return the theta (d,) that minimises sum_i w_i [log(1 + exp(z_i)) - t_i z_i] with z = theta @ design.
 
     name     name of the fit, for the error message
-    design   (d, n) features, each of order 1
+    design   (d, n) features, each scaled so that its values are not far from 1
     targets  (n,) in [0, 1]
     weights  (n,) positive, of any scale
     start    (d,) starting point, within the bounds
-    bounded  (d,) True: theta is at least 0 in this component
+    bounded  (d,) whether this component of theta must be at least 0
 
-    Newton's method with step halving and active sets (Nocedal & Wright 2006, chapter 16). A step ends at the first
-    bound it meets; that component then stays at 0 until the others are at their minimum. The loss is convex, so the
-    method converges from any start if a minimum exists. It stops when no free component of the gradient exceeds 1e-10
-    and no component at its bound would lower the loss by leaving it. If the design has a row of ones, the weighted
-    mean of the probabilities then equals that of the targets within 1e-10. Raises FitError after 100 steps.
+    The method is Newton's, with step halving and active sets (Nocedal & Wright 2006, chapter 16). A step ends at the
+    first bound that it meets. The component at that bound then stays at 0 until the free components are at their
+    minimum. The loss is convex, so the method converges from any start if a minimum exists. It stops when no free
+    component of the gradient is above 1e-10 in size, and no component at its bound would lower the loss by leaving it.
+    If the design has a row of ones, the weighted mean of the probabilities then equals the weighted mean of the targets
+    within 1e-10. Raises FitError if it does not stop within 100 steps.
     """
     weights, theta = weights / weights.sum(), start.astype(np.float64)
 
@@ -78,9 +80,9 @@ def fit_logistic(
         meets = bounded & free & (direction > 0)
         step = min(1.0, (theta[meets] / direction[meets]).min(initial=np.inf))
         if step == 0:
-            return theta  # only rounding favours leaving this bound
+            return theta  # only a rounding error suggests leaving this bound
         while (candidate := loss(theta - step * direction)) > current + 1e-12 and step > 1e-8:
-            step /= 2  # the slack covers rounding in the loss: near the optimum a full step is right
+            step /= 2  # 1e-12 allows for rounding in the loss: near the optimum a full step is right
         theta, current = theta - step * direction, candidate
         met = meets & (theta <= 1e-15)
         theta[met], free[met] = 0.0, False

@@ -6,7 +6,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 
-LEVEL_TOLERANCE = 1e-12  # levels closer than this are equal, so rounding splits no block
+LEVEL_TOLERANCE = 1e-12  # levels that differ by less count as equal, so that rounding splits no block
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ScoreGroups:
 
     @property
     def means(self) -> Probabilities:
-        """Share of positives (m,) at each score, by weight, in [0, 1]."""
+        """Return the share of positives at each score (m,), by weight, in [0, 1]."""
         return positive_share(self.positives, self.weights)
 
 
@@ -37,13 +37,15 @@ def group_by_score(scores: Scores, labels: Labels, weights: Weights) -> ScoreGro
 
 
 def block_starts(means: Probabilities, weights: Weights) -> Ints:
-    """Start indices (b,) of the blocks of isotonic regression; the first is 0.
+    """Return the index of the first score in each block of isotonic regression (b,); the first is 0.
 
-    Isotonic regression is the non-decreasing curve that minimises sum_i weights_i (curve_i - means_i)^2, for means (m,)
-    in [0, 1] in the order of the scores, and weights (m,). Neighbouring blocks are merged if their levels differ by
-    less than 1e-12.
+    means    (m,) the values to fit, such as shares of positives, in [0, 1], in increasing order of the score
+    weights  (m,) positive
+
+    Isotonic regression is the non-decreasing curve that minimises sum_i weights_i (curve_i - means_i)^2. A block is a
+    run of scores on which the curve is flat. Neighbouring blocks are merged if their levels differ by 1e-12 or less.
     """
-    from sklearn.isotonic import isotonic_regression  # slow import (one second): only when needed
+    from sklearn.isotonic import isotonic_regression  # imported here, because the import takes a second
 
     curve = isotonic_regression(means, sample_weight=weights, y_min=0.0, y_max=1.0)
     starts: Ints = np.r_[0, np.flatnonzero(np.diff(curve) > LEVEL_TOLERANCE) + 1]
@@ -51,6 +53,6 @@ def block_starts(means: Probabilities, weights: Weights) -> Ints:
 
 
 def positive_share(positives: Weights, weights: Weights) -> Probabilities:
-    """positives / weights (m,), clipped to [0, 1] against rounding."""
+    """Return positives / weights (m,), clipped to [0, 1] because rounding can leave this range."""
     shares: Floats = np.clip(positives / weights, 0.0, 1.0)
     return shares

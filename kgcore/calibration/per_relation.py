@@ -1,4 +1,4 @@
-"""Calibration by relation: a shared map, and a regularised slope and offset for each relation."""
+"""Calibration by relation: one map for all relations, which each relation adjusts by a regularised slope and offset."""
 
 from typing import Any, Self
 
@@ -18,23 +18,25 @@ TAU = 0.5
 
 @CALIBRATORS.register("per_relation")
 class PerRelation(Calibrator):
-    """logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
+    """Calibration by relation: logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
 
-    g is the `smoothed_isotonic` map of all relations together. a_r >= -1 and b_r minimise, over the rows of relation r,
+    g is the `smoothed_isotonic` map, fitted on all relations together. a_r >= -1 and b_r minimise, over the rows of
+    relation r,
 
         sum_i v_i [log(1 + exp(u_i)) - y_i u_i] + (a_r^2 + b_r^2) / (2 tau^2),   u_i = (1 + a_r) z_i + b_r + d,
 
-    where v are the effective weights, which count observations, and d = logit(share of positives under v) -
-    logit(base rate). Because of d, the number of negatives drawn does not matter. The prior with standard deviation
-    tau = 0.5 keeps a relation with few triples near g: with about sixteen triples an offset is half as large as without
-    the prior.
+    where v are the effective weights (see `effective_weights`), y are the labels, and d = logit(share of positives
+    under v) - logit(base rate). d corrects for the number of negatives that were drawn, so that number does not matter.
+    The last term is a prior with standard deviation tau = 0.5. It keeps a relation with few triples near g: with about
+    sixteen triples, the offset is half as large as it would be without the prior.
 
-    This is a hierarchical model with a fixed hyper-parameter (Gelman & Hill 2007, chapter 14), applied to calibration
-    in the large and to the calibration slope (Cox 1958). q is non-decreasing in the score within a relation, but not
-    across relations. Without a predicate, and for a relation without rows in the sample, q = g.
+    This is a hierarchical model with a fixed hyper-parameter tau (Gelman & Hill 2007, chapter 14). b_r adjusts the mean
+    probability of a relation, and a_r adjusts its calibration slope (Cox 1958). Among triples of one relation, q is
+    non-decreasing in the score. Between relations it need not be. If the predicate is unknown, or has no rows in the
+    sample, q = g(f).
 
-    scores, probabilities  (m,) of g, as in `Isotonic`
-    relations              predicate's position in the vocabulary -> (a_r, b_r)
+    scores, probabilities  (m,) points of the curve g, as in `Isotonic`
+    relations              position of the predicate in the graph's vocabulary -> (a_r, b_r)
 
     Raises FitError if a fit does not converge.
     """
@@ -78,9 +80,13 @@ class PerRelation(Calibrator):
 
 
 def _fit_relation(z: Floats, offset: float, labels: Labels, weights: Weights) -> tuple[float, float]:
-    """Fit (a_r, b_r) of one relation to its rows (n,); `offset` is d."""
+    """Fit (a_r, b_r) of one relation r.
+
+    z, labels, weights  (n,) z = logit g(f), label and effective weight v of each row of the relation
+    offset              d
+    """
     design, scale = np.stack([z, np.ones_like(z)]), 1 + float(weights.sum())
-    prior = np.array([1.0, 0.0])  # mode of the prior, for the slope 1 + a >= 0 and the offset b
+    prior = np.array([1.0, 0.0])  # the most probable (1 + a, b) under the prior
 
     def loss(theta: Floats) -> float:
         u, apart = theta @ design + offset, theta - prior

@@ -16,14 +16,16 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("platt")
 class Platt(Calibrator):
-    """q = sigmoid(a f + b), a >= 0, with the lowest weighted log loss against Platt's smoothed targets
+    """Platt scaling: q = sigmoid(a f + b), a >= 0.
+
+    a and b minimise the weighted log loss against Platt's smoothed targets
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 
-    where N+ and N- are unweighted counts (see `smoothed_targets`).
+    where N+ and N- are the unweighted numbers of positives and negatives (see `smoothed_targets`).
 
-    Platt 1999, "Probabilistic Outputs for Support Vector Machines"; paper, section 4, equations 3 and 4. The fit is
-    Newton's method in float64 on standardised scores. It ends when the gradient is 0; there the weighted mean of q
+    Platt 1999, "Probabilistic Outputs for Support Vector Machines"; paper, section 4, equations 3 and 4. The fit uses
+    Newton's method in float64 on standardised scores, until the gradient is 0 within 1e-10. Then the weighted mean of q
     equals the weighted mean of the targets. If the scores rank positives below negatives, a = 0, q is the constant base
     rate, and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
@@ -44,7 +46,7 @@ class Platt(Calibrator):
 
 
 def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
-    """Fit (a, b) of Platt scaling, a >= 0. `name` is the calibrator's name in the warning.
+    """Fit a and b of Platt scaling, a >= 0. `name` is the name of the calibrator in the warning.
 
     If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError if the fit does
     not converge.
@@ -63,10 +65,14 @@ def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
 
 
 def fit_sigmoid(x: Floats, targets: Floats, weights: Weights) -> tuple[float, float]:
-    """(a, b) that minimise sum_i w_i [log(1 + exp(z_i)) - t_i z_i], z = a x + b.
+    """Return the (a, b) that minimise sum_i w_i [log(1 + exp(z_i)) - t_i z_i], with z = a x + b.
 
-    x (n,) of order 1, targets t (n,) in (0, 1), weights w (n,) positive. Raises FitError if the weighted mean of the
-    probabilities does not reach that of the targets within 1e-10.
+    x        (n,) standardised scores
+    targets  (n,) t, in (0, 1)
+    weights  (n,) w, positive
+
+    Raises FitError if the fit does not converge, that is, if the weighted mean of the probabilities does not reach the
+    weighted mean of the targets within 1e-10.
     """
     start = np.array([0.0, logit(np.average(targets, weights=weights))])
     design, bounded = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)

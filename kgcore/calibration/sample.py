@@ -11,14 +11,14 @@ from kgcore.errors import FitError
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """The rows that a calibrator is fitted on. Both labels occur.
+    """The rows that a calibrator is fitted on, with at least one positive and one negative.
 
     scores      (n,) any finite numbers, higher = more plausible
     labels      (n,) 1 = true, 0 = false
-    weights     (n,) positive; they are scaled to mean 1
-    predicates  (n,) positions in the graph's vocabulary; None: not known
+    weights     (n,) positive, of any scale; they are stored with mean 1
+    predicates  (n,) position of each predicate in the graph's vocabulary; None: not known
 
-    Raises InputError for arrays of different lengths or with values out of range, FitError if a label is missing.
+    Raises InputError for arrays of different lengths or with values out of range, FitError if all labels are equal.
     """
 
     scores: Scores
@@ -40,19 +40,19 @@ class CalibrationSample:
 
     @property
     def base_rate(self) -> float:
-        """Share of positives, by weight."""
+        """Return the share of positives, by weight."""
         return float(np.average(self.labels, weights=self.weights))
 
     def part(self, rows: Bools) -> "CalibrationSample":
-        """The rows where the mask (n,) is True, as a sample."""
+        """Return a sample of the rows where the mask `rows` (n,) is True. Its weights are scaled to mean 1 again."""
         predicates = None if self.predicates is None else self.predicates[rows]
         return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates)
 
 
 def ground_truth_sample(scores: Scores, labels: Labels, predicates: Ints | None = None) -> CalibrationSample:
-    """A sample of labelled triples, each of weight 1 (paper, section 4, "Calibration with ground truth negatives").
+    """Build a sample of labelled triples of weight 1 (paper, section 4, "Calibration with ground truth negatives").
 
-    scores (n,), labels (n,) 0/1, predicates (n,). Raises InputError and FitError as `CalibrationSample` does.
+    scores (n,), labels (n,) 0/1, predicates (n,) or None. Raises InputError and FitError as `CalibrationSample` does.
     """
     return CalibrationSample(scores, labels, np.ones(len(scores)), predicates)
 
@@ -64,16 +64,16 @@ def synthetic_sample(
     weighted: bool = True,
     predicates: tuple[Ints, Ints] | None = None,
 ) -> CalibrationSample:
-    """A sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
+    """Build a sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
 
-    With P positives and N corruptions, w+ = N / P and w- = 1 / alpha - 1, so that
-    sum(w+) / (sum(w+) + sum(w-)) = alpha, for every eta.
+    With P positives and N corruptions, each positive has the weight w+ = N / P and each corruption the weight
+    w- = 1 / alpha - 1. So sum(w+) / (sum(w+) + sum(w-)) = alpha, for every eta, the number of corruptions per positive.
 
-    positives    (P,) scores
-    corruptions  (N,) scores; the corruptions are used as negatives
+    positives    (P,) scores of the positives
+    corruptions  (N,) scores of the corruptions, which are the negatives of the sample
     base_rate    alpha, in (0, 1)
-    weighted     False: every weight is 1 and the base rate is not used
-    predicates   (P,) of the positives and (N,) of the corruptions; None: not known
+    weighted     if False, every weight is 1 and the base rate is not used
+    predicates   (P,) predicates of the positives and (N,) predicates of the corruptions; None: not known
 
     Raises InputError for a base rate outside (0, 1), FitError if positives or corruptions are missing.
     """
@@ -84,10 +84,10 @@ def synthetic_sample(
 
 
 def base_rate_weights(labels: Labels, base_rate: float) -> Weights:
-    """Weights (n,) of labels (n,) 0/1 for which the share of positives, by weight, is the base rate.
+    """Return weights (n,) for labels (n,) 0/1 with which the positives' share of the weight is the base rate.
 
     w+ = N / P and w- = 1 / alpha - 1 for P positives, N negatives and the base rate alpha in (0, 1), scaled to mean 1.
-    Raises InputError for a base rate outside (0, 1), FitError if a label is missing.
+    Raises InputError for a base rate outside (0, 1), FitError if all labels are equal.
     """
     check_base_rate("base_rate", base_rate)
     positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())

@@ -9,12 +9,12 @@ def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) 
 
         logit q' = logit q + logit(new_base_rate) - logit(base_rate)
 
-    computed as q' = q r / (q r + (1 - q) s), r = new_base_rate / base_rate, s = (1 - new_base_rate) / (1 - base_rate),
-    which keeps 0 and 1.
+    The code computes q' = q r / (q r + (1 - q) s), r = new_base_rate / base_rate, s = (1 - new_base_rate) /
+    (1 - base_rate). In this form probabilities of 0 and 1 stay as they are.
 
-    Elkan, IJCAI 2001, theorem 2; Saerens, Latinne & Decaestecker 2002, equation 2.4. The result is exact if the
-    distribution of the positives and that of the negatives stay the same and only their shares change. Raises
-    InputError for probabilities or base rates out of range.
+    Elkan, IJCAI 2001, theorem 2; Saerens, Latinne & Decaestecker 2002, equation 2.4. The result is exact if
+    the scores of positives and the scores of negatives keep their distributions, and only the share of positives
+    changes. Raises InputError for probabilities or base rates out of range.
     """
     check_base_rate("base_rate", base_rate)
     check_base_rate("new_base_rate", new_base_rate)
@@ -26,6 +26,6 @@ def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) 
 
 
 def check_base_rate(name: str, base_rate: float) -> None:
-    """Raise InputError if the base rate is outside (0, 1). `name` is its name in the message."""
+    """Raise InputError if the base rate is outside (0, 1). The message calls it `name`."""
     if not 0 < base_rate < 1:
         raise InputError(f"{name} is {base_rate:g}: it must be above 0 and below 1")

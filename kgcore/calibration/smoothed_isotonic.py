@@ -1,4 +1,4 @@
-"""Isotonic regression without probabilities of 0 and 1."""
+"""Isotonic regression that never gives a probability of 0 or 1."""
 
 from typing import Self
 
@@ -18,13 +18,14 @@ class SmoothedIsotonic(Isotonic):
 
         q = (m + r) / (n + 1) for a block of n rows with m positives, r the share of positives in the sample.
 
-    `shift` then moves q to the base rate of the sample. With weights, n, m and r are from effective counts. If the
-    prior rows make q fall from one block to the next, these blocks are merged, together with their prior rows. The
-    curve between and outside the blocks is that of `Isotonic`.
+    `shift` then moves q to the base rate of the sample. If rows have weights, n, m and r are effective counts (see
+    `effective_weights`). If the prior rows make q fall from one block to the next, these blocks are merged, together
+    with their prior rows. Between and outside the blocks, the curve is that of `Isotonic`.
 
-    The prior is the m-estimate of Cestnik, ECAI 1990, with m = 1. Synthetic weights and the shift commute: a prior row
-    of mean weight at the weighted base rate in each block gives the same result. A weighted row is one observation:
-    weight 2 counts double against the other rows of a block, but not against the prior.
+    The prior is the m-estimate of Cestnik, ECAI 1990, with m = 1. The order of weighting and shifting does not matter
+    for synthetic weights: one prior row of mean weight in each block, whose label is the weighted base rate, would give
+    the same result. A weighted row is still one observation: a row of weight 2 counts double compared with the other
+    rows of its block, but not compared with the prior.
     """
 
     @classmethod

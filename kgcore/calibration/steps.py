@@ -1,4 +1,4 @@
-"""Step functions of the score, the base of the binning calibrators."""
+"""Step functions of the score: the base class of the calibrators that use bins."""
 
 from typing import Any, Self
 
@@ -10,21 +10,22 @@ from kgcore.calibration.pav import LEVEL_TOLERANCE
 
 
 def equal_mass(weights: Weights, bins: int) -> Ints:
-    """Start indices (b,) of bins of about equal weight, b <= bins; the first is 0.
+    """Return the index of the first score in each bin (b,), for b <= bins bins of about equal weight; the first is 0.
 
-    weights  (m,) of the distinct scores, in increasing order of the score
+    weights  (m,) total weight of the rows at each distinct score, in increasing order of the score
     bins     wanted number of bins, at least 1
 
-    A score belongs to the bin that contains the middle of its weight, so no score is split. Empty bins are dropped.
+    All rows with the same score are in one bin: the bin that contains the middle of their weight. Empty bins are
+    dropped.
     """
     middles = (np.cumsum(weights) - weights / 2) / weights.sum()
-    place = np.floor(middles * bins + 1e-9)  # rounding moves no score over an edge
+    place = np.floor(middles * bins + 1e-9)  # 1e-9: rounding must not move a score into the bin below
     starts: Ints = np.r_[0, np.flatnonzero(np.diff(place)) + 1]
     return starts
 
 
 class Steps(Calibrator):
-    """q is constant between neighbouring edges.
+    """A step function: q is constant between neighbouring edges.
 
     edges          (b - 1,) increasing; a score on an edge belongs to the bin below it
     probabilities  (b,) non-decreasing, in [0, 1]
@@ -36,7 +37,7 @@ class Steps(Calibrator):
 
     @classmethod
     def through(cls, scores: Scores, levels: Probabilities) -> Self:
-        """The step function with non-decreasing levels (m,) at increasing scores (m,).
+        """Build the step function that has the non-decreasing levels (m,) at the increasing scores (m,).
 
         An edge lies half-way between two neighbouring scores where the level rises.
         """

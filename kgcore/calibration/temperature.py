@@ -1,4 +1,4 @@
-"""Temperature scaling: the score as a log-odds, divided by one number."""
+"""Temperature scaling: the score, taken as a log-odds, is divided by one number."""
 
 from typing import Any, Self
 
@@ -14,18 +14,21 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("temperature")
 class Temperature(Calibrator):
-    """q = sigmoid(f / T), T > 0, with the lowest weighted log loss. Guo, Pleiss, Sun & Weinberger, ICML 2017.
+    """Temperature scaling: q = sigmoid(f / T), T > 0. T minimises the weighted log loss.
 
-    T = 1 is the uncalibrated score, so the log loss on the sample is never above the uncalibrated one. The ranking and
-    the decisions at 0.5 do not change. A score of 0 always has probability 1/2, whatever the base rate, so the mean
-    probability matches the base rate only by chance. If all scores of a model have one sign, as distances do, q never
-    crosses 1/2. Use it for scores that are log-odds already, and Platt scaling for others.
+    Guo, Pleiss, Sun & Weinberger, ICML 2017.
 
-    inverse  1 / T, at least 0. If no finite T has a lower loss than the constant 1/2, it is 0 and q = 1/2
+    T = 1 gives the probabilities without calibration, so the fit never raises the log loss on the sample. The ranking
+    and the decisions at 0.5 do not change. A score of 0 always has probability 1/2, whatever the base rate, so the mean
+    probability matches the base rate only by chance. If all scores of a model have one sign, as distances do, q is
+    above 1/2 for all triples or for none. Use temperature scaling for scores that are log-odds already, and Platt
+    scaling for other scores.
 
-    If the sign of the score separates the labels, the loss keeps falling as T falls to 0. T then minimises the loss
-    against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError if the fit does not
-    converge.
+    inverse  1 / T, at least 0. If no finite T has a lower loss than the constant 1/2, inverse is 0 and q = 1/2.
+
+    If all positives have scores >= 0 and all negatives have scores <= 0, the loss keeps falling as T falls to 0. T then
+    minimises the loss against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError if
+    the fit does not converge.
     """
 
     def __init__(self, inverse: float) -> None:

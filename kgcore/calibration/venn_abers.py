@@ -13,20 +13,22 @@ from kgcore.registries import CALIBRATORS
 
 @CALIBRATORS.register("venn_abers")
 class VennAbers(Calibrator):
-    """q = p1 / (1 - p0 + p1).
+    """The inductive Venn-Abers predictor: q = p1 / (1 - p0 + p1).
 
-    p0 and p1 are the values of isotonic regression at the score f after (f, 0), or (f, 1), is added to the sample.
+    p0 is the value of isotonic regression at the score f after the row (f, label 0) is added to the sample. p1 is the
+    value after the row (f, label 1) is added instead.
 
-    Vovk & Petej, UAI 2014; Vovk, Petej & Fedorova, NIPS 2015. If rows are exchangeable, one of p0 and p1 is calibrated
-    exactly, in samples of any size. q merges them by minimax under log loss, and is never 0 or 1 within the
-    sample. Both are computed once for every position in the sample, so a prediction is two binary searches.
+    Vovk & Petej, UAI 2014; Vovk, Petej & Fedorova, NIPS 2015. If the rows are exchangeable, one of p0 and p1 is exactly
+    calibrated, in samples of any size. q is the minimax choice between p0 and p1 under log loss, and is never 0 or 1
+    for a score within the range of the sample. The fit computes p0 and p1 for every position between the scores of the
+    sample, so a prediction needs only two binary searches.
 
-    Only unweighted rows are exchangeable, so the fit ignores weights, and `shift` moves p0 and p1 to the base rate
-    of the sample. This is exact if all rows of a label have the same weight, as in ground-truth and synthetic samples.
-    Other weights matter only through the base rate that they give.
+    Weighted rows are not exchangeable, so the fit ignores weights, and `shift` then moves p0 and p1 to the base rate of
+    the sample. This is exact if all rows of a label have the same weight, as in ground-truth and synthetic samples.
+    Other weights change the result only through the base rate that they give.
 
-    lower_scores, lower  (m,) p0 from a score up to the next one; 0 below the first
-    upper_scores, upper  (k,) p1 above the previous score up to this one; 1 above the last
+    lower_scores, lower  (m,) increasing scores, and p0 from each of them up to the next one; p0 is 0 below the first
+    upper_scores, upper  (k,) increasing scores, and p1 from above the previous one up to each; p1 is 1 above the last
     """
 
     def __init__(
@@ -54,9 +56,9 @@ class VennAbers(Calibrator):
         )
 
     def interval(self, scores: Scores) -> tuple[Probabilities, Probabilities]:
-        """p0 (n,) and p1 (n,) of scores (n,), 0 <= p0 <= p1 <= 1.
+        """Return p0 (n,) and p1 (n,) for scores (n,), 0 <= p0 <= p1 <= 1.
 
-        The interval is wide where one more labelled triple strongly changes the probability.
+        The interval from p0 to p1 is wide where one more labelled triple would strongly change the probability.
         """
         p0 = np.r_[0.0, self.lower][np.searchsorted(self.lower_scores, scores, side="right")]
         p1 = np.r_[self.upper, 1.0][np.searchsorted(self.upper_scores, scores, side="left")]
@@ -77,20 +79,24 @@ class VennAbers(Calibrator):
 
 
 def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:
-    """The level (k,) of isotonic regression at each of k distinct scores after one more positive there.
+    """Return, for each of k distinct scores, the level of isotonic regression there after one more positive is added
+    at this score.
 
-    The levels are non-decreasing and in (0, 1].
+    The levels (k,) are non-decreasing and in (0, 1].
 
     rows       (k,) rows at each score, in increasing order of the score
-    positives  (k,) positives among them
+    positives  (k,) positives among these rows
 
-    Isotonic regression is the slope of the greatest convex minorant of the cumulative sums (rows, positives). The new
-    positive is a step (1, 1) in this path; its level is the slope of the edge above the step. When the step moves past
-    one score, one point of the path moves, and the left end of the edge never moves back. So the work after the first
-    minorant is O(k) (Vovk, Petej & Fedorova 2015, algorithms 1 and 2). Counts are integers, so corners are exact.
+    The points (cumulative rows, cumulative positives) form a path. The level of isotonic regression is the slope of the
+    greatest convex minorant of this path. The added positive is a step (1, 1) in the path, and its level is the slope
+    of the minorant's edge at this step. When the step moves from one score to the next, one point of the path moves,
+    and the left end of the edge never moves to the left. So after the first minorant the remaining work is O(k) (Vovk,
+    Petej & Fedorova 2015, algorithms 1 and 2). Counts are integers, so corners are compared exactly.
     """
     before = [(0, 0), *zip(np.cumsum(rows).tolist(), np.cumsum(positives).tolist(), strict=True)]
-    minorant: list[tuple[int, int]] = []  # from right to left: its last entry is the left end of the edge
+    minorant: list[
+        tuple[int, int]
+    ] = []  # corners from right to left; the last entry is the left end of the edge at the step
     for x, y in reversed(before):
         _push(minorant, (x + 1, y + 1))
     _push(minorant, before[0])
@@ -105,7 +111,7 @@ def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:
 
 
 def _push(minorant: list[tuple[int, int]], point: tuple[int, int]) -> None:
-    """Add a point on the left of a convex minorant, and remove the corners that are no longer convex."""
+    """Add a point at the left end of a convex minorant, and remove the corners that are no longer convex."""
     x, y = point
     while len(minorant) > 1:
         (u, v), (right, top) = minorant[-1], minorant[-2]

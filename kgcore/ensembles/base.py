@@ -1,4 +1,4 @@
-"""The contract of an opinion pool, which combines the probabilities of several calibrated members."""
+"""The abstract class of opinion pools, which combine the probabilities of several calibrated members."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -10,10 +10,10 @@ from kgcore.errors import InputError
 
 
 class Pool(ABC):
-    """An opinion pool: a weight for each member, and the pooled log-odds.
+    """An opinion pool: it has a weight for each member, and combines their probabilities into pooled log-odds.
 
-    `fit` minimises a weighted log loss that is convex in the weights. Pooled probabilities must be calibrated again: a
-    linear pool of calibrated members is underconfident (Ranjan & Gneiting 2010).
+    `fit` minimises a weighted log loss that is convex in the weights. Pooled probabilities must be calibrated again.
+    For example, a linear pool of calibrated members is underconfident (Ranjan & Gneiting 2010).
 
     weights  (m,) at least 0. Raises InputError for an empty list and for negative weights.
     """
@@ -26,7 +26,7 @@ class Pool(ABC):
     @classmethod
     @abstractmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
-        """Fit the pool with the lowest weighted log loss.
+        """Fit the pool: choose the weights of the members that give the lowest weighted log loss.
 
         members  (n, m) probabilities above 0 and below 1
         labels   (n,) 0/1
@@ -44,12 +44,12 @@ class Pool(ABC):
 
     @property
     def shares(self) -> Floats:
-        """The weights (m,) scaled to sum 1; equal shares where all weights are 0."""
+        """Return the weights (m,) scaled to sum 1. If all weights are 0, return equal shares."""
         total = self.weights.sum()
         return self.weights / total if total > 0 else np.full(len(self.weights), 1 / len(self.weights))
 
     def parameters(self) -> dict[str, Any]:
-        """The constructor arguments of the pool, as JSON values."""
+        """Return the constructor arguments of the pool as JSON values."""
         return {"weights": self.weights.tolist()}
 
 
@@ -64,10 +64,16 @@ def as_fit_data(members: Floats, labels: Labels, weights: Weights) -> tuple[Floa
 
 
 def as_members(members: Floats) -> Floats:
-    """The values as probabilities (n, m) above 0 and below 1. Raises InputError for other shapes or values."""
+    """Check that members is an array (n, m) of probabilities above 0 and below 1, and return it as float64.
+
+    Raises InputError for other shapes or values.
+    """
     q = np.asarray(members, dtype=np.float64)
     if q.ndim != 2 or not q.size:
         raise InputError(f"members have shape {q.shape}: (n, m) is needed, one column for each member")
     if not ((q > 0) & (q < 1)).all():
-        raise InputError(f"members are {q.min():g} to {q.max():g}: a pool needs probabilities above 0 and below 1")
+        raise InputError(
+            f"the values of members range from {q.min():g} to {q.max():g}: "
+            "a pool needs probabilities above 0 and below 1"
+        )
     return q

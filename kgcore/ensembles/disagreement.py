@@ -1,4 +1,4 @@
-"""Disagreement of the members of an ensemble: the part of its uncertainty that a better model could remove."""
+"""Disagreement of the members of an ensemble: the part of the uncertainty that a better model could remove."""
 
 from dataclasses import dataclass
 
@@ -21,30 +21,34 @@ from kgcore.metrics.proper import brier
 
 
 def disagreement(members: Floats, shares: Floats) -> Floats:
-    """Mutual information (n,) between the label of a triple and the choice of a member, in nats, in [0, log 2]:
+    """Return the disagreement of the members about each triple (n,), in nats, in [0, log 2].
+
+    It is the mutual information between the label of the triple and the random choice of a member:
 
         I = H(sum_j w_j q_j) - sum_j w_j H(q_j),  H(q) = - q log q - (1 - q) log(1 - q).
 
     members  (n, m) probabilities q in [0, 1]
-    shares   (m,) w, at least 0, sum 1: the probability of choosing each member
+    shares   (m,) w, at least 0, sum 1: the probability with which each member is chosen
 
-    The first term is the total uncertainty of the mixture. The second is the uncertainty that remains when the member
-    is known. I is 0 where all members with a share above 0 agree.
+    The first term is the total uncertainty of the mixture. The second is the uncertainty that remains when the chosen
+    member is known. I is 0 for a triple if all members with a share above 0 give it the same probability.
 
-    I is the Jensen-Shannon divergence of the members (Lin 1991); Houlsby et al. 2011 (BALD); for ensembles
-    Lakshminarayanan et al. 2017. Raises InputError for values out of range.
+    I is the Jensen-Shannon divergence of the members (Lin 1991). Houlsby et al. 2011 (BALD) use it to choose training
+    data, and Lakshminarayanan et al. 2017 use it for ensembles. Raises InputError for values out of range.
     """
     q = np.asarray(members, dtype=np.float64)
     if q.ndim != 2 or q.shape[1] != len(shares):
         raise InputError(f"members have shape {q.shape}: (n, {len(shares)}) is needed, one column for each share")
     if len(q) and not (q.min() >= 0 and q.max() <= 1):
-        raise InputError(f"probabilities lie in [0, 1]: found {q.min():g} to {q.max():g}")
+        raise InputError(
+            f"the values of members range from {q.min():g} to {q.max():g}: probabilities must be in [0, 1]"
+        )
     w = as_floats("shares", shares)
     if (w < 0).any() or abs(w.sum() - 1) > 1e-9:
         raise InputError(f"shares are {w.tolist()}: each must be at least 0, and they must sum to 1")
     mixture = (q @ w).clip(0, 1)
     apart: Floats = _entropy(mixture) - _entropy(q) @ w
-    return apart.clip(0, np.log(2))  # against rounding
+    return apart.clip(0, np.log(2))  # rounding can leave this range
 
 
 def _entropy(q: Floats) -> Floats:
@@ -54,11 +58,11 @@ def _entropy(q: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Disputed:
-    """Error of an ensemble where its members agree and where they disagree.
+    """The error of an ensemble on the rows where its members agree most, and on those where they disagree most.
 
-    disagreement    weighted mean of the disagreement, in nats
-    brier_agreed    Brier score of the half of the rows, by weight, with the least disagreement
-    brier_disputed  Brier score of the other half
+    disagreement    weighted mean of the disagreement over all rows, in nats
+    brier_agreed    Brier score on the half of the rows, by weight, with the least disagreement
+    brier_disputed  Brier score on the other half
     """
 
     disagreement: float
@@ -67,15 +71,15 @@ class Disputed:
 
 
 def disputed(apart: Floats, probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Disputed:
-    """Compare the error on the half of the rows with the least disagreement and on the half with the most.
+    """Compute the error of an ensemble on the half of the rows with the least disagreement, and on the other half.
 
-    apart          (n,) disagreement, in nats
+    apart          (n,) disagreement of the members, in nats
     probabilities  (n,) of the ensemble, in [0, 1]
     labels         (n,) 0/1
     weights        (n,) positive; None: equal
 
-    If rows with equal disagreement lie on the boundary, each belongs to both halves, in the same proportion. Raises
-    InputError for values out of range.
+    If several rows with equal disagreement lie on the boundary, the weight of each is divided between the halves in the
+    same proportion. Raises InputError for values out of range.
     """
     n = same_length(disagreement=apart, probabilities=probabilities, labels=labels)
     q, y, w = as_probabilities(probabilities, n), as_labels(labels, n), as_weights(weights, n)

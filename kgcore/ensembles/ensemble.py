@@ -1,4 +1,4 @@
-"""An ensemble of calibrated models: the members, the pool, the calibrator of the pool, and the file format."""
+"""A fitted ensemble: its members, its pool, the calibrator of the pooled log-odds, and the file format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Ensemble:
-    """A pool of m calibrated members, calibrated again.
+    """A pool of m calibrated members, whose pooled log-odds are calibrated again.
 
-    members       (m) one calibrator for each model
+    members       (m) the fitted calibrator of each model
     low, high     the members' probabilities are clipped to [low, high] before pooling, 0 < low < high < 1
     name          registered name of the pool
     pool          the fitted pool
@@ -38,41 +38,42 @@ class Ensemble:
 
     @property
     def negatives(self) -> str:
-        """Where the negatives came from: ground_truth or synthetic."""
+        """Return the kind of negatives that the ensemble was fitted on: ground_truth or synthetic."""
         return self.members[0].negatives
 
     @property
     def base_rate(self) -> float:
-        """Share of positives, by weight, in the sample it was fitted on."""
+        """Return the share of positives, by weight, in the sample that the ensemble was fitted on."""
         return self.members[0].base_rate
 
     @property
     def label(self) -> str:
-        """Its name in tables and metrics: `ground_truth.linear`."""
+        """Return its name in tables and metrics, such as `ground_truth.linear`."""
         return f"{self.negatives}.{self.name}"
 
     def member_probabilities(
         self, scores: Sequence[Scores], models: Sequence[str], predicates: Ints | None = None
     ) -> Floats:
-        """The members' probabilities (n, m), in [0, 1].
+        """Return the probabilities of the members (n, m), in [0, 1].
 
         scores      for each member the scores (n,) of its model
         models      for each member the fingerprint of the model that gave these scores
-        predicates  (n,) the predicates of the triples; needed where a member has a map for each predicate
+        predicates  (n,) the predicates of the triples; required if a member has a map for each predicate
 
-        Raises MismatchError if a fingerprint is not that of the member's model, InputError if needed predicates
-        are missing.
+        Raises MismatchError if a fingerprint in `models` is not the fingerprint of the member's model, InputError if
+        required predicates are missing.
         """
         pairs = zip(self.members, scores, models, strict=True)
         return np.stack([member.predict(own, model, predicates) for member, own, model in pairs], axis=1)
 
     def predict(self, members: Floats, predicates: Ints | None = None) -> Probabilities:
-        """The ensemble's probabilities (n,), in [0, 1].
+        """Return the probabilities of the ensemble (n,), in [0, 1].
 
         members     (n, m) the members' probabilities, in [0, 1]
-        predicates  (n,) the predicates of the triples; needed where the recalibrator has a map for each predicate
+        predicates  (n,) the predicates of the triples; required if the recalibrator has a map for each
+                    predicate
 
-        Raises InputError for other shapes or values, and when needed predicates are missing.
+        Raises InputError for other shapes or values, and if required predicates are missing.
         """
         q = np.asarray(members, dtype=np.float64)
         if q.ndim != 2 or q.shape[1] != len(self.members) or not ((q >= 0) & (q <= 1)).all():
@@ -84,7 +85,7 @@ class Ensemble:
         return self.recalibrated.predict_of(self.pool.log_odds(q.clip(self.low, self.high)), predicates)
 
     def to_json(self) -> dict[str, Any]:
-        """The ensemble as plain JSON, without code."""
+        """Return the ensemble as plain JSON values, which hold no executable code."""
         return {
             "format": FORMAT,
             "members": [member.to_json() for member in self.members],
@@ -99,7 +100,7 @@ class Ensemble:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the ensemble that `to_json` wrote.
 
-        Raises InputError for another format, an unknown pool and an unknown calibrator.
+        Raises InputError for an unknown format, an unknown pool and an unknown calibrator.
         """
         if data.get("format") != FORMAT:
             raise InputError(f"the ensemble has format {data.get('format')!r}: this version reads format {FORMAT}")

@@ -1,4 +1,4 @@
-"""Fit ensembles: calibrate the members, learn the pool on cross-fitted probabilities, calibrate the pool."""
+"""Fit ensembles: calibrate the members, fit the pool to cross-fitted probabilities, and calibrate its output."""
 
 from collections.abc import Sequence
 
@@ -27,22 +27,23 @@ def fit_ensembles(
     """Fit every pool of the configuration on each kind of negatives.
 
     tables     (m) the score table of each member, all of the same rows
-    source     (c,) position of the validation positive of each validation corruption, from 0, in the order of the table
-    corrupt    the settings that the corruptions were drawn with; the members' synthetic calibrators record them
+    source     (c,) for each validation corruption, in the order of the table: the index, from 0, of the validation
+               positive that it was made from
+    corrupt    the settings with which the corruptions were drawn; a member on synthetic negatives stores them
     calibrate  the base rate, and whether corruptions are weighted to it
-    rng        draws the folds
+    rng        random generator that draws the folds
 
-    If the weights of a pool were learned on rows that the members were fitted on, members that overfit would get too
-    much weight. So the validation rows are split into folds, a positive and its corruptions in one fold, and each row's
-    probability comes from a calibrator fitted on the other folds (stacking: Wolpert 1992; van der Laan et al. 2007).
-    The weights of the pool and its calibration are learned on these probabilities. The members of the result are then
-    calibrated on all validation rows.
+    A member that overfits would get too much weight if the pool were fitted to rows that the member was calibrated on.
+    So the validation rows are split into folds, with a positive and its corruptions in the same fold. The probability
+    of each row comes from a calibrator fitted on the other folds (stacking: Wolpert 1992; van der Laan et al. 2007).
+    The pool and its calibrator are fitted to these probabilities. The members of the returned ensembles are calibrated
+    on all validation rows.
 
-    A pool cannot correct a member's probability of 0 or 1, so probabilities are clipped to Platt's smoothed targets
-    [1 / (N- + 2), (N+ + 1) / (N+ + 2)] for N+ positives and N- negatives.
+    A pool cannot correct a probability of 0 or 1. So the probabilities of the members are clipped to the range between
+    Platt's smoothed targets, [1 / (N- + 2), (N+ + 1) / (N+ + 2)] for N+ positives and N- negatives.
 
-    Raises InputError for fewer than two tables or two of one model, MismatchError if the tables or `source` do not
-    belong together, FitError if a fit does not converge.
+    Raises InputError for fewer than two tables or for two tables of the same model, MismatchError if the tables have
+    different rows or `source` does not fit them, FitError if a fit does not converge.
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
@@ -55,7 +56,7 @@ def fit_ensembles(
 
 
 def check_same_rows(tables: Sequence[ScoreTable]) -> None:
-    """Raise InputError for fewer than two tables or two of one model, MismatchError if their rows differ."""
+    """Raise InputError for fewer than two tables or two tables of one model, MismatchError if their rows differ."""
     if len(tables) < 2:
         raise InputError(f"an ensemble needs at least two members: {len(tables)} given")
     first, models = tables[0], [table.model for table in tables]
@@ -70,14 +71,16 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
         same = (np.array_equal(getattr(table, name), getattr(first, name)) for name in ("triples", "split", "origin"))
         if not all(same):
             raise MismatchError(
-                f"member {number} of the ensemble was scored on other rows than member 1: all need the same corruptions"
+                f"member {number} of the ensemble was scored on other rows than member 1: "
+                "all members need the same corruptions"
             )
 
 
 def _groups(table: ScoreTable, source: Ints) -> dict[str, Ints]:
-    """Kind of negatives -> the group (n,) of each row of its sample.
+    """Return, for each kind of negatives, the group number (n,) of each row of its sample. A group stays in one fold.
 
-    A positive and its corruptions are one group; each labelled triple is a group of its own.
+    In the synthetic sample, a positive and its corruptions are one group. In the ground-truth sample, each triple is a
+    group of its own.
     """
     positives, corruptions = (int(table.rows("valid", *kind).sum()) for kind in ((LABELLED, 1), (CORRUPTION,)))
     if len(source) != corruptions or (len(source) and not 0 <= source.min() <= source.max() < positives):
@@ -98,7 +101,11 @@ def _fit_pools(
     config: EnsembleConfig,
     rng: np.random.Generator,
 ) -> list[Ensemble]:
-    """The pools of one kind of negatives, from the sample of each member and the group (n,) of each row."""
+    """Fit every pool of the configuration on one kind of negatives.
+
+    samples  (m) the calibration sample of each member
+    groups   (n,) the group number of each row; rows of one group stay in one fold
+    """
     name = config.member_calibrator
     calibrator, labels, weights = CALIBRATORS.get(name), samples[0].labels, samples[0].weights
     fold = draw_folds(groups, labels, config.folds, rng)
@@ -126,7 +133,7 @@ def _fit_pools(
 
 
 def bounds(labels: Labels) -> tuple[float, float]:
-    """Platt's smoothed targets 1 / (N- + 2) and (N+ + 1) / (N+ + 2).
+    """Return Platt's smoothed targets 1 / (N- + 2) and (N+ + 1) / (N+ + 2).
 
     N+ and N- are the numbers of ones and zeros in the labels (n,).
     """

@@ -1,4 +1,4 @@
-"""Cross-fitting: each row's probability comes from a calibrator fitted without that row."""
+"""Cross-fitting: the probability of each row comes from a calibrator that was fitted without this row."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from kgcore.errors import InputError
 
 
 def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generator) -> Ints:
-    """Assign each row a fold (n,), 0 to folds - 1, at random.
+    """Assign each row to a fold at random. Return the fold numbers (n,), 0 to folds - 1.
 
-    groups  (n,) rows with the same number stay in one fold
-    labels  (n,) 0/1; groups with a positive and groups without are each spread evenly over the folds
-    folds   at least 2
+    groups  (n,) the group number of each row; rows of one group get the same fold
+    labels  (n,) 0/1. Groups that contain a positive are spread evenly over the folds, and so are the other groups.
+    folds   number of folds, at least 2
 
     Raises InputError for fewer than 2 folds and for arrays of different lengths.
     """
@@ -31,11 +31,11 @@ def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generato
 
 
 def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: Ints) -> Probabilities:
-    """Probabilities (n,) of the rows of a sample, each from a calibrator fitted on the other folds.
+    """Return a probability for each row of a sample (n,), from a calibrator fitted on all folds but the row's own.
 
-    fold  (n,) the fold of each row
+    fold  (n,) the fold number of each row
 
-    Raises FitError if the rows outside a fold have one label only, or a fit does not converge.
+    Raises FitError if the rows outside one fold all have the same label, or if a fit does not converge.
     """
     q = np.empty(same_length(scores=sample.scores, fold=fold))
     for number in np.unique(fold):

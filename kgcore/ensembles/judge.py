@@ -1,4 +1,4 @@
-"""Apply ensembles and their members to the test rows."""
+"""The probabilities of ensembles and of their members on the test rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,12 @@ from kgcore.score_table import ScoreTable
 
 @dataclass(frozen=True)
 class Judged:
-    """Probabilities and disagreement on the n test rows.
+    """The probabilities and the disagreement on the n test rows.
 
-    predictions   probabilities (n,) by label: `ground_truth.linear` for a pool, `ground_truth.NAME` for a member
-    disagreement  label of an ensemble -> (n,) disagreement of its members, in nats
-    disputed      label of an ensemble -> its error where the members agree and where they disagree
+    predictions   the probabilities by label: `ground_truth.linear` for an ensemble, `ground_truth.NAME` for the member
+                  called NAME
+    disagreement  label of the ensemble -> (n,) disagreement of its members, in nats
+    disputed      label of the ensemble -> its error where the members agree most, and where they disagree most
     """
 
     predictions: Predictions
@@ -36,15 +37,15 @@ def judge(
     base_rate: float,
     config: ClassifyConfig,
 ) -> Judged:
-    """Apply ensembles and their members to the test rows.
+    """Compute the probabilities of ensembles and of their members on the test rows.
 
     tables     (m) the score table of each member
-    names      (m) the name of each member in the labels
-    base_rate  alpha, in (0, 1). If the test split has no labelled negatives, its corruptions are the negatives,
-               weighted to alpha; otherwise alpha is not used
+    names      (m) the name of each member, for the labels of its probabilities
+    base_rate  in (0, 1). If the test split has no labelled negatives, its corruptions are the negatives, weighted to
+               this base rate. Otherwise it is not used.
 
-    An ensemble has probabilities but no score, so scores are NaN and there are no per-relation thresholds. Raises
-    MismatchError when a table is of another model.
+    An ensemble has probabilities but no scores. So the scores of the result are NaN, and it has no per-relation
+    thresholds. Raises MismatchError if a table holds the scores of another model than the member's.
     """
     table, test = tables[0], tables[0].measured("test")
     labels, labelled = table.labels[test], table.labelled_negatives("test")

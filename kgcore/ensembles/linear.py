@@ -1,4 +1,4 @@
-"""The linear opinion pool: a mixture of the members."""
+"""The linear opinion pool: a weighted mean of the members' probabilities."""
 
 from typing import Self
 
@@ -14,13 +14,13 @@ from kgcore.registries import POOLS
 
 @POOLS.register("linear")
 class Linear(Pool):
-    """q = sum_j w_j q_j, with the w on the simplex that minimises the weighted log loss
+    """The linear pool: q = sum_j w_j q_j. The weights w, at least 0 and with sum 1, minimise the weighted log loss
 
         - sum_i u_i log sum_j w_j p_ij,  p_ij = q_ij where y_i = 1, 1 - q_ij where y_i = 0
 
-    for sample weights u (n,) that sum to 1. Stone 1961; Genest & Zidek 1986; weights by likelihood as in Ranjan &
-    Gneiting 2010. The fit minimises the loss plus sum_j w_j over w >= 0, which has the same solution: at its minimum
-    the weights sum to 1 (Kim et al. 2020).
+    for sample weights u (n,) that sum to 1. Stone 1961; Genest & Zidek 1986; weights by maximum likelihood as in
+    Ranjan & Gneiting 2010. The fit minimises the loss plus sum_j w_j over all w >= 0. This has the same solution,
+    because the weights sum to 1 at its minimum (Kim et al. 2020).
 
     weights  (m,) at least 0, sum 1
     """

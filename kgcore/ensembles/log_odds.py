@@ -14,14 +14,17 @@ from kgcore.registries import POOLS
 
 @POOLS.register("log_odds")
 class LogOdds(Pool):
-    """logit q = sum_j w_j logit q_j, with the w >= 0 that minimises the weighted log loss against the targets
+    """The log-odds pool: logit q = sum_j w_j logit q_j.
 
-        t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2),  N+ and N- the counts of labels.
+    The weights w >= 0 minimise the weighted log loss against the targets
 
-    Platt's smoothed targets keep the weights finite where the members separate the labels. If the weights sum to more
-    than 1, the pool is more extreme than the mean of its members, which is right for independent evidence.
+        t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2),  N+ and N- the numbers of positives and negatives.
 
-    The logarithmic pool (Genest & Zidek 1986) of a binary event, with free weights as in Satopaa et al. 2014.
+    These are Platt's smoothed targets, which keep the weights finite if the members separate the labels. If the weights
+    sum to more than 1, the pooled probability is closer to 0 or 1 than the weighted mean of the members' log-odds would
+    give. This is right if the members bring independent evidence.
+
+    This is the logarithmic pool (Genest & Zidek 1986) of a binary event, with free weights as in Satopaa et al. 2014.
 
     weights  (m,) at least 0
     """

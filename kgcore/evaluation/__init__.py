@@ -1,5 +1,5 @@
 """Evaluation on the test split.
 
-predictions.py computes probabilities and decisions. evaluate.py measures them with every registered metric, and
-by_relation.py measures them for each relation.
+predictions.py computes the probabilities and the decisions. evaluate.py computes every registered metric on them.
+by_relation.py computes the reliability of each relation.
 """

@@ -1,4 +1,4 @@
-"""Reliability of each relation: probabilities can be right on average and wrong for every relation."""
+"""Reliability of each relation, because probabilities can be right on average but wrong for every single relation."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ from kgcore.metrics.reliability import wilson
 
 @dataclass(frozen=True)
 class RelationFit:
-    """How one calibrator fits one relation.
+    """The probabilities of one calibrator on one relation, compared with the labels.
 
-    predicted  weighted mean probability
-    brier      Brier score
+    predicted  weighted mean probability of the relation's triples
+    brier      Brier score on these triples
     """
 
     predicted: float
@@ -25,12 +25,12 @@ class RelationFit:
 class RelationReliability:
     """The reliability of every calibrator on one relation.
 
-    predicate    number of the relation
-    triples      number of its judged triples
-    observed     weighted share of true triples
-    low, high    its 95 % Wilson interval, with the effective count
-    calibrators  label -> fit; a predicted share outside the interval shows that the calibrator is wrong about the
-                 relation as a whole
+    predicate    position of the relation in the graph's vocabulary
+    triples      number of test triples of the relation
+    observed     weighted share of true triples among them
+    low, high    ends of the 95 % Wilson interval of `observed`, with the effective count
+    calibrators  label of the calibrator -> its fit. If `predicted` is outside the interval, the probabilities of this
+                 calibrator are too high or too low for the relation as a whole.
     """
 
     predicate: int
@@ -42,7 +42,7 @@ class RelationReliability:
 
 
 def reliability_by_relation(predictions: Predictions) -> list[RelationReliability]:
-    """The reliability of each predicate of the judged triples, in the order of their numbers."""
+    """Return the reliability of each predicate that occurs in the test triples, in increasing order of its position."""
     return [_reliability(predictions, predicate) for predicate in np.unique(predictions.triples[:, 1]).tolist()]
 
 

@@ -16,17 +16,17 @@ from kgcore.metrics.catalogue import every_metric
 from kgcore.metrics.reliability import Reliability, diagram
 from kgcore.metrics.tally import SortedRows
 
-FINEST = 4096  # resamplings merge neighbouring probabilities into at most this many groups
+FINEST = 4096  # resamplings merge neighbouring probabilities into at most 4096 groups
 
 
 @dataclass(frozen=True)
 class Measured:
     """The metrics of one calibrator on the test split, and its reliability diagram.
 
-    metrics      name -> value; a metric that is not defined on the sample, such as the area under the ROC curve without
-                 negatives, is missing
-    reliability  the diagram
-    intervals    metric -> (low, high), cut off at the ends of the metric's range; see `evaluate`
+    metrics      name -> value. A metric that is not defined on the sample is missing; for example, AUROC is not defined
+                 without negatives.
+    reliability  the reliability diagram
+    intervals    name of a metric -> (low, high), cut off at the ends of the metric's range; see `evaluate`
     """
 
     metrics: dict[str, float]
@@ -34,12 +34,12 @@ class Measured:
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def with_ends(self) -> dict[str, float]:
-        """The metrics, and the ends NAME_low and NAME_high of those whose interval MLflow shows."""
+        """Return the metrics, and the ends NAME_low and NAME_high of the intervals that MLflow shows."""
         return with_ends(self.metrics, self.intervals)
 
 
 def with_ends(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """The metrics, and the interval ends that MLflow shows, as `Measured.with_ends`."""
+    """Return the metrics and the interval ends that MLflow shows, as `Measured.with_ends` does."""
     shown = [name for name, metric in every_metric().items() if metric.with_ends and name in metrics]
     ends: dict[str, float] = {}
     for name in shown:
@@ -55,20 +55,23 @@ def evaluate(
     source: Ints | None = None,
     on_replicate: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Measured]:
-    """Calibrator label -> every metric of the registry METRICS on the test split (paper, section 5), with intervals.
+    """Compute every registered metric on the test split, with an interval, for each calibrator (paper, section 5).
+
+    Return the label of each calibrator -> its metrics.
 
     tau           decision threshold of the accuracy
-    source        (m,) the number of the positive from which each of the m negatives was made, if they are corruptions;
-                  None: unknown
-    on_replicate  function that is called with the number of finished resamplings
+    source        (m,) if the m negatives are corruptions: for each of them, the index, among the positives, of the
+                  positive that it was made from. None: each row is resampled on its own
+    on_replicate  function that is called after each resampling, with the number of resamplings done so far
 
-    Intervals are normal ones: their standard error is the standard deviation over `bootstrap_replicates` resamplings of
-    the rows, which are the same for every calibrator. A positive is drawn together with its corruptions, which keeps
-    the stated base rate. An interval shows how a metric varies, not its bias: for perfect probabilities every
-    calibration error but the debiased one is above 0, and so its interval can exclude 0.
-    For speed, resamplings keep the bins of equal mass, and merge neighbouring probabilities if there are many.
+    Each interval is a normal interval. Its standard error is the standard deviation over `bootstrap_replicates`
+    resamplings of the rows. All calibrators use the same resamplings. A positive is drawn together with its
+    corruptions, which keeps the stated base rate. An interval shows how much a metric varies, but not its bias: even
+    for perfect probabilities, every calibration error except the debiased one is above 0, so its interval can exclude
+    0. For speed, every resampling uses the bins of equal mass of the whole sample, and merges neighbouring
+    probabilities if there are more than 4096 distinct ones.
 
-    Raises MismatchError if `source` does not fit the predictions.
+    Raises MismatchError if the length of `source` is not the number of negatives, or an index is out of range.
     """
     metrics = every_metric()
     judged = {label: (q, predictions.labels, predictions.weights) for label, q in predictions.probabilities.items()}
@@ -90,7 +93,7 @@ def evaluate(
 def _measure(
     sample: Sample, metrics: Mapping[str, Metric], replicates: list[dict[str, float]], level: float
 ) -> Measured:
-    """The metrics of a sample that are defined, with the intervals that its replicates give."""
+    """Compute the metrics that are defined on a sample, and their intervals from the values on its replicates."""
     everything = sample.draw()
     values = {name: metric.value(everything) for name, metric in metrics.items()}
     intervals = {}
@@ -104,7 +107,7 @@ def _measure(
 
 
 def _clusters(predictions: Predictions, source: Ints) -> Ints:
-    """The number (n,) of each row's positive: the row itself, or the positive that its corruption was made from."""
+    """Return the cluster number of each row (n,), so that a positive and its corruptions are in one cluster."""
     positive = predictions.labels == 1
     if len(source) != (~positive).sum() or (len(source) and source.max() >= positive.sum()):
         raise MismatchError(

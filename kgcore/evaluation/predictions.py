@@ -24,12 +24,12 @@ class ThresholdResult:
 
 @dataclass(frozen=True)
 class RelationDecisions:
-    """The decisions of per-relation thresholds about one relation's test triples.
+    """The results of the two thresholds of one relation on its test triples.
 
-    predicate  number of the relation
-    triples    number of its judged triples
-    learned    the threshold with the best validation accuracy
-    median     the median validation score
+    predicate  position of the relation in the graph's vocabulary
+    triples    number of its test triples
+    learned    the result of the threshold with the best validation accuracy
+    median     the result of the threshold at the median validation score
     """
 
     predicate: int
@@ -39,20 +39,20 @@ class RelationDecisions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RelationDecisions":
-        """Read what `dataclasses.asdict` gives; other keys are ignored."""
+        """Build it from the dictionary that `dataclasses.asdict` gives. Keys that are not fields are ignored."""
         learned, median = (ThresholdResult(**data[rule]) for rule in ("learned", "median"))
         return cls(data["predicate"], data["triples"], learned, median)
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The judged test rows (n) with every calibrator's probabilities and the accuracies of the decisions.
+    """The n test rows, with the probabilities of every calibrator and the accuracy of the decisions.
 
-    weights                ones if negatives are labelled; otherwise scaled to the stated base rate
-    probabilities          calibrator label -> (n,)
-    accuracies             calibrator label -> accuracy of q > tau
-    accuracy_per_relation  learned, median -> accuracy of per-relation thresholds
-    relations              the decisions of per-relation thresholds, for each predicate of the test rows
+    weights                (n,) ones if some negatives are labelled; otherwise weights for the stated base rate
+    probabilities          label of the calibrator -> (n,)
+    accuracies             label of the calibrator -> accuracy of the decision q > tau
+    accuracy_per_relation  `learned` or `median` -> accuracy with that kind of threshold for each relation
+    relations              the results of the per-relation thresholds, one entry for each predicate of the test rows
     synthetic_negatives    whether the negatives are corruptions
     """
 
@@ -68,23 +68,24 @@ class Predictions:
 
     @property
     def base_rate(self) -> float:
-        """Share of positives, by weight."""
+        """Return the share of positives, by weight."""
         return float(np.average(self.labels, weights=self.weights))
 
     def notes(self, stated: float) -> list[str]:
-        """Notes that a reader of the results needs, given the stated base rate; one sentence each."""
+        """Return sentences that say how the results were measured. `stated` is the stated base rate, in (0, 1)."""
         positives = int(self.labels.sum())
         negatives = len(self.labels) - positives
         if self.synthetic_negatives:
             return [
                 f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
-                f"weighted to the stated base rate of {stated:g}: this data set has no labelled negatives."
+                f"weighted to the stated base rate of {stated:g}, because this data set has no labelled negatives."
             ]
         notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
         if abs(self.base_rate - stated) > 0.05:
             notes.append(
-                f"The stated base rate is {stated:g}, but {self.base_rate:.2f} of the test split is positive: "
-                "on this split, probabilities for the stated base rate (the synthetic ones) look wrong, as they should."
+                f"The stated base rate is {stated:g}, but the share of positives in the test split is "
+                f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is expected, "
+                "because their probabilities are for the stated base rate."
             )
         return notes
 
@@ -96,10 +97,11 @@ def classify(
     base_rate: float,
     config: ClassifyConfig,
 ) -> Predictions:
-    """Probabilities and decisions on the table's test rows (paper, section 5.3).
+    """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
 
-    If no negatives are labelled, filtered corruptions replace them, weighted to the base rate, both in validation and
-    in test. Raises MismatchError if a calibrator belongs to another model.
+    If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate. This holds for
+    the test rows and for the validation rows that the per-relation thresholds are learned on. Raises MismatchError
+    if a calibrator belongs to another model.
     """
     test, valid = table.measured("test"), table.measured("valid")
     labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
@@ -136,7 +138,11 @@ def _by_relation(
     rules: Mapping[str, RelationThresholds],
     decisions: Mapping[str, Bools],
 ) -> list[RelationDecisions]:
-    """The thresholds of the rules, and the accuracy of their decisions (n,), for each predicate of the test rows."""
+    """Return the threshold and the accuracy of each rule, for each predicate of the test rows.
+
+    rules      name of the rule, `learned` or `median` -> its thresholds
+    decisions  name of the rule -> its decisions on the test rows (n,)
+    """
     relations = []
     for predicate in np.unique(predicates).tolist():
         own = predicates == predicate

@@ -1,5 +1,6 @@
-"""Metrics: functions of probabilities, labels and weights; evaluation measures those that are registered.
+"""Metrics: functions of probabilities, labels and weights. An evaluation computes all registered metrics.
 
-Each file has one idea: proper scores, calibration errors, discrimination, sharpness, decisions, ranks. base.py has the
-contract of a registered metric, catalogue.py the selections of metrics that tables show.
+Each file holds one kind of metric: proper scores, calibration errors, discrimination, sharpness, accuracy, ranks.
+base.py describes what a registered metric is. catalogue.py lists the registered metrics, in order and by family, for
+the tables that show them.
 """

@@ -1,4 +1,4 @@
-"""The contract of a metric: its description, and the sample that evaluation passes to it."""
+"""The description of a metric, and the sample that an evaluation computes it on."""
 
 import math
 from collections.abc import Callable
@@ -17,13 +17,13 @@ NOT_NEGATIVE: Final = (0.0, math.inf)
 
 
 class _Shared:
-    """A cache of results computed from an object, so that metrics share computations."""
+    """A base class that caches results computed from its object, so that several metrics can share them."""
 
     def __init__(self) -> None:
         self._results: dict[Callable[..., Any], Any] = {}
 
     def once(self, compute: Callable[[Self], T]) -> T:
-        """Return compute(self). Only the first call with `compute` computes it; later calls return the same result."""
+        """Return compute(self). Later calls with the same function return the cached result."""
         if compute not in self._results:
             self._results[compute] = compute(self)
         result: T = self._results[compute]
@@ -31,9 +31,9 @@ class _Shared:
 
 
 class Sample(_Shared):
-    """The judged triples of one calibrator, and the settings: the inputs that resampling does not change.
+    """The inputs of a metric that resampling does not change: the triples of one calibrator, and the settings.
 
-    rows  the triples' probabilities, labels and weights (n,); rows.q (g,) are the distinct probabilities
+    rows  the probabilities, labels and weights (n,) of the triples; rows.q (g,) holds the distinct probabilities
     bins  number of bins of the binned calibration errors
     tau   decision threshold: a triple is called true where q > tau
     """
@@ -43,15 +43,15 @@ class Sample(_Shared):
         self.rows, self.bins, self.tau = rows, bins, tau
 
     def draw(self, counts: Floats | None = None) -> "Draw":
-        """The sample in which row i occurs counts[i] times; counts (n,), None: every row once."""
+        """Return the resampling in which row i occurs counts[i] times; counts (n,). None: every row occurs once."""
         return Draw(self, counts)
 
 
 class Draw(_Shared):
     """A resampling of a sample: the argument of every metric.
 
-    sample  the sample that is resampled
-    tally   the drawn triples by distinct probability; tally.q is sample.rows.q
+    sample  the sample that the rows are drawn from
+    tally   the drawn triples, grouped by probability; tally.q is sample.rows.q
     """
 
     def __init__(self, sample: Sample, counts: Floats | None = None) -> None:
@@ -61,20 +61,23 @@ class Draw(_Shared):
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that judges the probabilities of one calibrator.
+    """A metric that measures the probabilities of one calibrator.
 
-    title      name for people, such as "Brier score"
-    family     where it is shown: headline (the first table), calibration, discrimination, sharpness, uncertainty
-    best       which value is better: the lowest, the highest, or neither
-    figure     the value on a draw; NaN where it is not defined. It calls draw.once(f) for a result that metrics share
-               on a draw, and draw.sample.once(f) for a result that resampling does not change
-    exact      the value on all rows of a sample, if it is computed from rows; None: `figure` of the draw of all rows
+    title      the name that tables show, such as "Brier score"
+    family     the group that it is shown with: headline (the first table), calibration, discrimination, sharpness or
+               uncertainty
+    best       which values are better: lowest, highest, or neither
+    figure     function that computes the value on a draw; NaN where the metric is not defined. It calls draw.once(f)
+               for a result of the draw that other metrics also use, and draw.sample.once(f) for a result that
+               resampling does not change
+    exact      function that computes the value from the single rows of a sample. None: the value is `figure` of the
+               draw in which every row occurs once
     range      lowest and highest possible value; intervals are cut off there
-    heading    heading of its column on the report's page, if it differs from the title
-    leading    whether it represents its family in views with room for few metrics only
-    with_ends  whether MLflow shows the ends of its interval beside the value
-    order      position in artifacts; new metrics follow the older ones, in the order of their names
-    column     position among the columns of its family's table; new metrics follow in the same way
+    heading    heading of its column on the page of the report; empty: the title
+    leading    whether it represents its family in views that have room for only a few metrics
+    with_ends  whether MLflow shows the ends of its interval next to the value
+    order      position in artifacts, in increasing order; metrics with equal `order` are sorted by name
+    column     position in the table of its family, in increasing order; metrics with equal `column` are sorted by name
     """
 
     title: str
@@ -90,5 +93,5 @@ class Metric:
     column: int = LAST
 
     def value(self, draw: Draw) -> float:
-        """The value on a sample, given the draw of all its rows."""
+        """Return the value on a sample. `draw` is the draw in which every row of the sample occurs once."""
         return draw.sample.once(self.exact) if self.exact else draw.once(self.figure)

@@ -1,4 +1,4 @@
-"""The bootstrap: the variation of a metric from one sample of triples to another."""
+"""The bootstrap: it estimates how much a metric varies from one random sample of triples to another."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kgcore.arrays import Floats, Ints
 class Estimate:
     """A value with its interval.
 
-    value      measured on the sample
+    value      the value measured on the sample
     low, high  value -/+ z * standard error, where z is the normal quantile of the level
     """
 
@@ -32,25 +32,26 @@ def bootstrap(
     level: float = 0.95,
     replicates: int = 1000,
 ) -> Estimate:
-    """The value of a metric on a sample of n rows, with a two-sided interval at `level`.
+    """Return the value of a metric on a sample of n rows, with a two-sided interval at `level`.
 
-    figure  the metric of some rows, given their positions (m,) in 0..n-1. It can be the difference of two predictions
-            on the same rows, which makes the comparison paired.
+    figure      function that computes the metric on some rows, given their positions (m,) in 0..n-1. For a paired
+                comparison of two sets of predictions, it computes the difference of their metrics on the same rows.
+    replicates  number of resamplings; each draws n rows with replacement
 
-    A replicate draws n rows with replacement. The standard error is the standard deviation over replicates (Efron &
-    Tibshirani 1993, chapter 6). The interval is the normal one. Its ends are stable at the high levels that many
-    comparisons need; there are too few replicates for percentiles at these levels.
-    Rows are treated as independent; if they are corruptions that share a positive, the interval is somewhat too narrow.
+    The standard error is the standard deviation over replicates (Efron & Tibshirani 1993, chapter 6). The interval is a
+    normal interval, because many comparisons need a high level. At such a level the replicates are too few for stable
+    percentiles, but the normal interval is stable.
+    Rows are treated as independent. If rows are corruptions of the same positive, the interval is somewhat too narrow.
     """
     drawn = [figure(rng.integers(0, n, n)) for _ in range(replicates)]
     return estimate(figure(np.arange(n)), drawn, level)
 
 
 def estimate(value: float, drawn: Sequence[float], level: float = 0.95) -> Estimate:
-    """The interval at `level` about a value, given the values on the replicates.
+    """Return a value with its normal interval at `level`, given the values `drawn` on the replicates.
 
-    Replicates on which the metric is not defined (NaN), such as a share of an empty set, are left out. If fewer than
-    two are left, or the value itself is NaN, the ends are NaN.
+    Replicates on which the metric is not defined (NaN) are left out. An example is a share of an empty set. If fewer
+    than two replicates are left, or the value itself is NaN, both ends of the interval are NaN.
     """
     defined = np.array(drawn)[np.isfinite(drawn)]
     error = float(np.std(defined, ddof=1)) if len(defined) > 1 else float("nan")
@@ -59,11 +60,11 @@ def estimate(value: float, drawn: Sequence[float], level: float = 0.95) -> Estim
 
 
 def resampled(n: int, rng: np.random.Generator, replicates: int, clusters: Ints | None = None) -> Iterator[Floats]:
-    """For each replicate, how many times each of n rows is drawn (n,), with replacement.
+    """Yield, for each replicate, how many times each of n rows is drawn (n,), with replacement.
 
-    clusters  (n,) numbers from 0. Rows with the same number, such as a positive and its corruptions, are drawn
-              together, and a replicate draws as many clusters as there are (Davison & Hinkley 1997, section 3.8).
-              None: each row is a cluster.
+    clusters  (n,) the number of each row's cluster, from 0. Rows of one cluster, such as a positive and its
+              corruptions, are drawn together. If there are k clusters, a replicate draws k clusters (Davison & Hinkley
+              1997, section 3.8). None: each row is a cluster of its own.
     """
     size = n if clusters is None else int(clusters.max()) + 1
     for _ in range(replicates):

@@ -1,17 +1,17 @@
-"""The registered metrics in order, by family, and by which values are better."""
+"""Lists of the registered metrics: all in order, those of a family, and those that rank calibrators."""
 
 from kgcore.metrics.base import Family, Metric
 from kgcore.registries import METRICS
 
 
 def every_metric() -> dict[str, Metric]:
-    """Name -> metric, in the order of artifacts."""
+    """Return every registered metric by name, in the order in which artifacts list them."""
     known = [(name, METRICS.get(name)) for name in METRICS.names()]
     return dict(sorted(known, key=lambda pair: (pair[1].order, pair[0])))
 
 
 def metric_names(*families: Family) -> tuple[str, ...]:
-    """The metrics of these families: one family after the other, each in the order of its columns."""
+    """Return the names of the metrics, one family after the other, each family in the order of its columns."""
     metrics = every_metric()
     columns = [
         (families.index(metric.family), metric.column, name)
@@ -22,12 +22,15 @@ def metric_names(*families: Family) -> tuple[str, ...]:
 
 
 def ranked() -> tuple[str, ...]:
-    """The metrics whose lowest or highest value is the best, the headline first."""
+    """Return the names of the metrics that can rank calibrators, those of the headline family first.
+
+    A metric can rank calibrators if lower values, or higher values, are always better. Sharpness, for example, cannot.
+    """
     metrics = every_metric()
     names = metric_names("headline", "calibration", "discrimination", "sharpness", "uncertainty")
     return tuple(name for name in names if metrics[name].best != "neither")
 
 
 def highest_best() -> frozenset[str]:
-    """The metrics whose highest value is the best."""
+    """Return the names of the metrics for which higher values are better."""
     return frozenset(name for name, metric in every_metric().items() if metric.best == "highest")

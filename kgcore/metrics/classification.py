@@ -11,7 +11,7 @@ from kgcore.registries import METRICS
 
 
 def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -> float:
-    """Weighted share of decisions (n,) that equal the label (n,), in [0, 1].
+    """Return the weighted share of decisions (n,) that equal their label (n,), in [0, 1].
 
     Raises InputError for labels other than 0 and 1.
     """
@@ -23,13 +23,14 @@ def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -
 class RelationThresholds:
     """A threshold on the score for each predicate: a triple is called true where score > threshold.
 
-    thresholds  (R,); a predicate without validation triples has the threshold of all validation triples
+    thresholds  (R,) one for each predicate. A predicate without validation triples has the threshold that fits all
+                validation triples together.
     """
 
     thresholds: Floats
 
     def decide(self, predicates: Ints, scores: Scores) -> Bools:
-        """Predicates (n,), scores (n,) -> decisions (n,)."""
+        """Return the decisions (n,) for predicates (n,) and scores (n,): True where a triple is called true."""
         decisions: Bools = scores > self.thresholds[predicates]
         return decisions
 
@@ -37,7 +38,9 @@ class RelationThresholds:
 def learned_thresholds(
     predicates: Ints, scores: Scores, labels: Labels, num_predicates: int, weights: Weights | None = None
 ) -> RelationThresholds:
-    """For each predicate, the threshold with the best (weighted) accuracy on these validation triples (n,).
+    """Learn for each predicate the threshold with the best weighted accuracy on its validation triples.
+
+    predicates, scores, labels, weights  (n,) of the validation triples; weights None: equal
 
     Socher et al., NIPS 2013; paper, section 5.3.
     """
@@ -53,7 +56,9 @@ def learned_thresholds(
 def median_thresholds(
     predicates: Ints, scores: Scores, num_predicates: int, weights: Weights | None = None
 ) -> RelationThresholds:
-    """For each predicate, the (weighted) median of its validation scores (n,).
+    """Set the threshold of each predicate to the weighted median of its validation scores.
+
+    predicates, scores, weights  (n,) of the validation triples; weights None: equal
 
     This is the rule of the published code. It is right only if half of the triples are true.
     """
@@ -66,7 +71,10 @@ def median_thresholds(
 
 
 def weighted_median(values: Floats, weights: Weights) -> float:
-    """The value with half of the weight on either side; the midpoint of two values if the halves meet between them."""
+    """Return the value that has half of the weight on each side.
+
+    If exactly half of the weight lies up to one value, return the midpoint of this value and the next one.
+    """
     order = np.argsort(values)
     share = np.cumsum(weights[order]) / weights.sum()
     low = int(np.searchsorted(share, 0.5 - 1e-12))
@@ -75,27 +83,28 @@ def weighted_median(values: Floats, weights: Weights) -> float:
 
 
 def best_threshold(scores: Scores, labels: Labels, weights: Weights) -> float:
-    """The threshold tau that maximises the weighted accuracy of `score > tau`.
+    """Return the threshold tau that maximises the weighted accuracy of the decision `score > tau`.
 
-    Candidates are below all scores, at the midpoints of neighbouring distinct scores, and above all scores; of equally
-    good candidates the lowest is chosen. Raises InputError if there are no scores.
+    The candidates are one value below all scores, the midpoints of neighbouring distinct scores, and the highest score.
+    If several candidates are equally good, the lowest is chosen. Raises InputError if there are no scores.
     """
     if not len(scores):
         raise InputError("a threshold needs at least one score")
     distinct, place = np.unique(scores, return_inverse=True)
     gain = np.bincount(place, weights=weights * np.where(labels == 1, -1.0, 1.0))
-    correct = np.r_[0.0, np.cumsum(gain)]  # for a threshold above the first i distinct scores, up to a constant
+    # entry i: the weight of correct decisions, minus a constant, if the i lowest distinct scores are called false
+    correct = np.r_[0.0, np.cumsum(gain)]
     cuts = np.r_[distinct[0] - 1, (distinct[:-1] + distinct[1:]) / 2, distinct[-1]]
     return float(cuts[np.argmax(correct)])
 
 
 def accuracy_of(draw: Draw) -> float:
-    """Accuracy of the decision q > tau on a draw."""
+    """Return the accuracy of the decision q > tau on a draw."""
     return draw.tally.mean(*draw.sample.once(_hits))
 
 
 def _hits(sample: Sample) -> tuple[Floats, Floats]:
-    """Whether the decision is right for a true and for a false triple with each probability, two arrays (g,)."""
+    """Return whether the decision is right for a true triple (g,) and for a false one (g,), by probability."""
     called_true = (sample.rows.q > sample.tau).astype(np.float64)
     return called_true, 1 - called_true
 

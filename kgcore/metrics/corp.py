@@ -1,4 +1,4 @@
-"""The parts of a proper score: miscalibration, discrimination and uncertainty."""
+"""The CORP decomposition of a proper score into miscalibration, discrimination and uncertainty."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +15,12 @@ LeastLoss: TypeAlias = Callable[[Floats, Floats], Floats]
 
 @dataclass(frozen=True)
 class Decomposition:
-    """score = miscalibration - discrimination + uncertainty; each >= 0.
+    """The parts of a score: score = miscalibration - discrimination + uncertainty; each part >= 0.
 
+    uncertainty     the score if every triple has the same probability, the share of true triples. It depends on the
+                    triples, not on the probabilities.
+    discrimination  by how much the score after recalibration is below `uncertainty`
     miscalibration  by how much recalibration would lower the score; 0 for perfect calibration on the sample
-    discrimination  by how much the recalibrated score is below the score of the constant share of true triples
-    uncertainty     the score of that constant; it depends on the triples, not on the probabilities
     """
 
     miscalibration: float
@@ -28,18 +29,18 @@ class Decomposition:
 
     @property
     def score(self) -> float:
-        """The score that was decomposed."""
+        """Return the score that was decomposed."""
         return self.miscalibration - self.discrimination + self.uncertainty
 
 
 def decompose_brier(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Decomposition:
-    """The parts of the Brier score in the CORP approach.
+    """Decompose the Brier score with the CORP approach.
 
     CORP recalibrates by isotonic regression of the labels on the probabilities, on the same triples. It has no bins and
     no settings.
 
     Dimitriadis, Gneiting & Jordan, PNAS 2021, equations 5 and 6; Murphy 1973 for forecasts with few values.
-    On a sample, the miscalibration of perfect probabilities is above 0, too: isotonic regression fits some noise.
+    Even perfect probabilities have a miscalibration above 0 on a sample, because isotonic regression fits some noise.
     Raises InputError for values out of range.
     """
     score = brier(probabilities, labels, weights)
@@ -49,18 +50,20 @@ def decompose_brier(probabilities: Probabilities, labels: Labels, weights: Weigh
 def decompose_log_loss(
     probabilities: Probabilities, labels: Labels, weights: Weights | None = None, clip: float = CLIP
 ) -> Decomposition:
-    """The parts of the log loss, as `decompose_brier`; in nats, with probabilities clipped as `log_loss` clips them.
+    """Decompose the log loss as `decompose_brier` does; in nats, with probabilities clipped to [clip, 1 - clip].
 
-    Recalibrated probabilities need no clipping: they are 0 or 1 only where every triple is false or true.
+    Recalibrated probabilities need no clipping. They are 0 only where every triple is false, and 1 only where every
+    triple is true, so their log loss is finite.
     """
     score = log_loss(probabilities, labels, weights, clip)
     return decompose(score, entropy_loss, *recalibrated(tally(probabilities, labels, weights)))
 
 
 def recalibrated(t: Tally) -> tuple[Floats, Floats]:
-    """Weight of the true and of the false triples in each block of equal recalibrated probability (b,), increasing.
+    """Recalibrate a tally. Return the weight of the true triples (b,) and of the false triples (b,) in each block.
 
-    Pool-adjacent-violators on the distinct probabilities.
+    A block holds the triples with the same recalibrated probability. Blocks are in increasing order of it. They are
+    found by pool adjacent violators on the distinct probabilities.
     """
     from scipy.optimize import isotonic_regression
 
@@ -72,9 +75,10 @@ def recalibrated(t: Tally) -> tuple[Floats, Floats]:
 
 
 def decompose(score: float, least: LeastLoss, positive: Floats, negative: Floats) -> Decomposition:
-    """The parts of a score, given the weights of the `recalibrated` blocks (b,).
+    """Decompose a score.
 
-    least  `variance_loss` for the Brier score, `entropy_loss` for the log loss
+    positive, negative  (b,) weight of the true and of the false triples in each block, from `recalibrated`
+    least               `variance_loss` for the Brier score, `entropy_loss` for the log loss
     """
     total = positive.sum() + negative.sum()
     fitted = float(least(positive, negative).sum() / total)
@@ -83,12 +87,15 @@ def decompose(score: float, least: LeastLoss, positive: Floats, negative: Floats
 
 
 def variance_loss(positive: Floats, negative: Floats) -> Floats:
-    """Total Brier loss of blocks (b,) with these weights of true and false triples, each judged by its own share."""
+    """Return the total Brier loss of each block (b,), if the probability of its triples is its share of true triples.
+
+    positive, negative  (b,) weight of the true and of the false triples in each block
+    """
     return positive * negative / (positive + negative)
 
 
 def entropy_loss(positive: Floats, negative: Floats) -> Floats:
-    """Total log loss of blocks (b,), as `variance_loss`."""
+    """Return the total log loss of each block (b,), in nats, with the arguments of `variance_loss`."""
     from scipy.special import xlogy
 
     total = positive + negative

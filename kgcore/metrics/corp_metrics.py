@@ -1,6 +1,6 @@
 """The metrics of the CORP decompositions: three parts of the Brier score and three of the log loss.
 
-A draw is recalibrated once, and each score is decomposed once, for all metrics that need it.
+All metrics of a draw use the same recalibration. All metrics of one score use the same decomposition.
 """
 
 from kgcore.arrays import Floats
@@ -11,12 +11,12 @@ from kgcore.registries import METRICS
 
 
 def brier_parts(draw: Draw) -> Decomposition:
-    """`decompose_brier` of a draw."""
+    """Compute `decompose_brier` on a draw."""
     return decompose(draw.once(brier_of), variance_loss, *draw.once(_blocks))
 
 
 def log_loss_parts(draw: Draw) -> Decomposition:
-    """`decompose_log_loss` of a draw."""
+    """Compute `decompose_log_loss` on a draw."""
     return decompose(draw.once(log_loss_of), entropy_loss, *draw.once(_blocks))
 
 

@@ -9,16 +9,18 @@ from kgcore.registries import METRICS
 
 
 def auroc(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
-    """Area under the ROC curve, in [0, 1]: the weighted share of pairs of a true and a false triple in which the true
-    triple has the higher probability; ties count half. Hanley & McNeil 1982.
+    """Return the area under the ROC curve, in [0, 1].
 
-    NaN if one of the labels does not occur. Raises InputError for values out of range.
+    This is the weighted share of pairs of a true and a false triple in which the true triple has the higher
+    probability. A tie counts half. Hanley & McNeil 1982.
+
+    Return NaN if all labels are equal. Raises InputError for values out of range.
     """
     return auroc_of(tally(probabilities, labels, weights))
 
 
 def auroc_of(t: Tally) -> float:
-    """`auroc` of a tally."""
+    """Compute `auroc` on a tally."""
     positive, negative = t.positive.sum(), t.negative.sum()
     if not positive or not negative:
         return float("nan")
@@ -27,16 +29,17 @@ def auroc_of(t: Tally) -> float:
 
 
 def average_precision(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
-    """Weighted mean, over the true triples, of the precision at their probability, in [0, 1]: the step-wise area under
-    the precision-recall curve, sum_k (recall_k - recall_{k-1}) precision_k over falling thresholds.
+    """Return the average precision, in [0, 1]: sum_k (recall_k - recall_{k-1}) precision_k over falling thresholds k.
 
-    For a constant probability it is the base rate. NaN if no triple is true. Raises InputError for values out of range.
+    This is the step-wise area under the precision-recall curve. It equals the weighted mean, over the true triples, of
+    the precision at the probability of the triple. For a constant probability it is the base rate. Return NaN if no
+    triple is true. Raises InputError for values out of range.
     """
     return average_precision_of(tally(probabilities, labels, weights))
 
 
 def average_precision_of(t: Tally) -> float:
-    """`average_precision` of a tally."""
+    """Compute `average_precision` on a tally."""
     positive = t.positive.sum()
     if not positive:
         return float("nan")

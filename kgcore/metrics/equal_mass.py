@@ -1,4 +1,4 @@
-"""Calibration errors over bins of equal mass: each bin has about the same share of the weight."""
+"""Calibration errors over bins of equal mass, each of which holds about the same share of the total weight."""
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from kgcore.registries import METRICS
 def ece_equal_mass(
     probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
 ) -> float:
-    """Expected calibration error over weighted quantile bins, in [0, 1]: sum_b |sum_{i in b} w_i (y_i - q_i)| / sum w.
+    """Return the expected calibration error over bins of equal mass, in [0, 1].
 
-    Nguyen & O'Connor, EMNLP 2015 (as "adaptive" binning). Raises InputError for values out of range.
+    It is sum_b |sum_{i in b} w_i (y_i - q_i)| / sum w. Nguyen & O'Connor, EMNLP 2015 (there called "adaptive" binning).
+    Raises InputError for values out of range.
     """
     t = tally(probabilities, labels, weights)
     return binned_ece_of(t, equal_mass_bins(t, bins))
@@ -23,32 +24,33 @@ def ece_equal_mass(
 def debiased_rmsce(
     probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
 ) -> float:
-    """Root mean square calibration error, corrected for sampling error, in [0, 1]:
+    """Return the root mean square calibration error, corrected for sampling error, in [0, 1]:
     sqrt(max(0, sum_b (w_b / w) (r_b^2 - v_b))).
 
-    r_b  weighted mean of r_i = y_i - q_i in bin b; the bins are weighted quantile bins
+    r_b  weighted mean of r_i = y_i - q_i in bin b; w_b is the weight of the bin, and the bins have equal mass
     v_b  estimated variance of r_b: sum w_i^2 (r_i - r_b)^2 / (sum w_i)^2 * m / (m - 1), where m = (sum w)^2 / sum w^2
-         is the bin's effective count; a bin with m = 1 has no information, and its r_b^2 - v_b counts as 0
+         is the bin's effective count. A bin with m = 1 has no information about the error, so its r_b^2 - v_b
+         counts as 0
 
-    Kumar, Liang & Ma, NeurIPS 2019, section 4.2: this is their estimate if probabilities are constant in a bin and
-    weights are equal; then v_b = s_b (1 - s_b) / (m - 1), where s_b is the share of true triples. Under perfect
-    calibration the sum is near 0 on average, however many bins there are, and about half of the time the error is
-    exactly 0.
-    A weight says how much a triple represents, not how often it was observed: two equal rows have more information than
-    one row of double weight. If weights are scaled to a base rate, as those of corruptions are, the sample has one
-    degree of freedom less, and v_b is slightly too large. Raises InputError for values out of range.
+    If weights are equal and probabilities are constant in a bin, this is the estimate of Kumar, Liang & Ma, NeurIPS
+    2019, section 4.2. Then v_b = s_b (1 - s_b) / (m - 1), where s_b is the share of true triples. Under perfect
+    calibration the sum is near 0 on average, for any number of bins. About half of the time it is below 0, and then the
+    error is exactly 0.
+    A weight says how many triples a row represents, not how often the row was observed. So two rows of weight 1 have
+    more information than one row of weight 2. If weights are scaled to a base rate, as the weights of corruptions are,
+    the sample has one degree of freedom less, and v_b is slightly too large. Raises InputError for values out of range.
     """
     t = tally(probabilities, labels, weights)
     return debiased_rmsce_of(t, equal_mass_bins(t, bins))
 
 
 def debiased_rmsce_of(t: Tally, starts: Ints) -> float:
-    """`debiased_rmsce` of a tally, over the bins that start at these entries (m,)."""
+    """Compute `debiased_rmsce` on a tally. `starts` (m,) are the positions of the entries at which the bins start."""
     return float(np.sqrt(max(0.0, debiased_square(t, starts))))
 
 
 def debiased_square(t: Tally, starts: Ints) -> float:
-    """The debiased mean square calibration error, which can be below 0; `debiased_rmsce` is its root."""
+    """Return the debiased mean square calibration error. `debiased_rmsce` is its root, or 0 where it is below 0."""
 
     def sums(values: Floats) -> Floats:
         return np.add.reduceat(values, starts)[used]
@@ -67,12 +69,12 @@ def debiased_square(t: Tally, starts: Ints) -> float:
 
 
 def ece_equal_mass_of(draw: Draw) -> float:
-    """`ece_equal_mass` of a draw, over the bins of the whole sample."""
+    """Compute `ece_equal_mass` on a draw, with the bins of the sample before resampling."""
     return binned_ece_of(draw.tally, draw.sample.once(_starts))
 
 
 def debiased_rmsce_of_draw(draw: Draw) -> float:
-    """`debiased_rmsce` of a draw, over the bins of the whole sample."""
+    """Compute `debiased_rmsce` on a draw, with the bins of the sample before resampling."""
     return debiased_rmsce_of(draw.tally, draw.sample.once(_starts))
 
 

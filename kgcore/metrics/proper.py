@@ -1,4 +1,4 @@
-"""Proper scores: only the true probabilities have the lowest expected score."""
+"""Proper scores: metrics whose expected value is lowest for the true probabilities, and for no others."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ CLIP = 1e-7  # as in the published code
 
 
 def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
-    """sum_i w_i (q_i - y_i)^2 / sum_i w_i, in [0, 1]. Brier 1950; paper, section 4, equation 2.
+    """Return the Brier score sum_i w_i (q_i - y_i)^2 / sum_i w_i, in [0, 1]. Brier 1950; paper, section 4, equation 2.
 
     Raises InputError for probabilities outside [0, 1] or labels other than 0 and 1.
     """
@@ -20,9 +20,9 @@ def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None 
 
 
 def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, clip: float = CLIP) -> float:
-    """-sum_i w_i [y_i log q_i + (1 - y_i) log(1 - q_i)] / sum_i w_i, in nats, q clipped to [clip, 1 - clip].
+    """Return the log loss -sum_i w_i [y_i log q_i + (1 - y_i) log(1 - q_i)] / sum_i w_i, in nats.
 
-    Paper, section 4. Raises InputError as `brier` does.
+    q is clipped to [clip, 1 - clip] first. Paper, section 4. Raises InputError as `brier` does.
     """
     q, y, w = judged_rows(probabilities, labels, weights)
     q = q.clip(clip, 1 - clip)
@@ -30,23 +30,23 @@ def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | No
 
 
 def brier_of(draw: Draw) -> float:
-    """`brier` of a draw."""
+    """Compute `brier` on a draw."""
     return draw.tally.mean(*draw.sample.once(_squared_errors))
 
 
 def log_loss_of(draw: Draw) -> float:
-    """`log_loss` of a draw."""
+    """Compute `log_loss` on a draw."""
     return draw.tally.mean(*draw.sample.once(_logarithms))
 
 
 def _squared_errors(sample: Sample) -> tuple[Floats, Floats]:
-    """The losses of a true and of a false triple with each probability (g,)."""
+    """Return, for each distinct probability, the squared error of a true triple (g,) and of a false triple (g,)."""
     q = sample.rows.q
     return (1 - q) ** 2, q**2
 
 
 def _logarithms(sample: Sample) -> tuple[Floats, Floats]:
-    """The losses of a true and of a false triple with each probability (g,)."""
+    """Return, for each distinct probability, the log loss of a true triple (g,) and of a false triple (g,)."""
     q = sample.rows.q.clip(CLIP, 1 - CLIP)
     return -np.log(q), -np.log1p(-q)
 

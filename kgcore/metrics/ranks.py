@@ -1,4 +1,4 @@
-"""Metrics of filtered ranks."""
+"""Metrics of filtered ranks: mean rank, mean reciprocal rank and Hits@N."""
 
 import numpy as np
 
@@ -8,7 +8,9 @@ HITS = (1, 3, 10)
 
 
 def rank_metrics(ranks: Floats) -> dict[str, float]:
-    """Mean rank, mean reciprocal rank and Hits@N of ranks >= 1 of any shape, all sides together.
+    """Return the mean rank, the mean reciprocal rank and Hits@N of ranks >= 1.
+
+    ranks  array of any shape, such as one column for each replaced side; all ranks count together
 
     mr = mean(rank); mrr = mean(1 / rank), in (0, 1]; hits_at_N = share of ranks <= N. Paper, section 5.
     """

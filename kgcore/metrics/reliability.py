@@ -20,7 +20,7 @@ class Reliability:
     lower, upper  the bin's edges
     predicted     weighted mean probability in the bin
     observed      weighted share of true triples
-    low, high     95 % Wilson interval of that share, with the effective count
+    low, high     ends of the 95 % Wilson interval of `observed`, with the effective count of the bin
     count         number of triples in the bin
     weight        the bin's share of the total weight; sums to 1
     """
@@ -36,16 +36,17 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """Expected calibration error (Naeini et al. 2015): sum over bins of weight * |observed - predicted|."""
+        """Return the expected calibration error (Naeini et al. 2015): sum of weight * |observed - predicted|."""
         return float(self.weight @ np.abs(self.observed - self.predicted))
 
 
 def reliability(
     probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
 ) -> Reliability:
-    """The reliability diagram over `bins` bins of equal width, each (lower, upper]; the first includes 0.
+    """Compute the reliability diagram over `bins` bins of equal width, each (lower, upper]; the first includes 0.
 
-    Intervals use the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of range.
+    The Wilson intervals use the effective count (sum w)^2 / sum w^2 of the bin. Raises InputError for values out of
+    range.
     """
     q, y, w = judged_rows(probabilities, labels, weights)
     place = equal_width_bins(q, bins)
@@ -69,24 +70,29 @@ def reliability(
 
 
 def ece(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10) -> float:
-    """Expected calibration error over equal-width bins, in [0, 1]; see `Reliability.ece`."""
+    """Return the expected calibration error over bins of equal width, in [0, 1]; see `Reliability.ece`."""
     return reliability(probabilities, labels, weights, bins).ece
 
 
 def wilson(share: Floats, count: Floats, z: float = Z95) -> tuple[Floats, Floats]:
-    """Wilson's score interval of shares (m,) of `count` (m,) trials; counts can be fractional. Wilson 1927."""
+    """Return the lower and the upper end (m,) of Wilson's score interval of a share (Wilson 1927).
+
+    share  (m,) observed shares, in [0, 1]
+    count  (m,) numbers of trials, above 0; they can be fractional
+    z      normal quantile of the level
+    """
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
 
 
 def diagram(sample: Sample) -> Reliability:
-    """The reliability diagram of a sample."""
+    """Compute the reliability diagram of a sample."""
     return reliability(sample.rows.probabilities, sample.rows.labels, sample.rows.weights, sample.bins)
 
 
 def ece_of(draw: Draw) -> float:
-    """`ece` of a draw."""
+    """Compute `ece` on a draw."""
     return binned_ece_of(draw.tally, draw.sample.once(_starts))
 
 

@@ -1,4 +1,4 @@
-"""Judged triples: a probability, a label and a weight for each."""
+"""Checks of the rows that metrics are computed from: a probability, a label and a weight for each triple."""
 
 from kgcore.arrays import Labels, Probabilities, Weights, as_labels, as_probabilities, as_weights, same_length
 

@@ -7,17 +7,17 @@ from kgcore.registries import METRICS
 
 
 def sharpness(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
-    """Weighted variance of the probabilities, in [0, 1/4]. It does not depend on the labels (n,).
+    """Return the weighted variance of the probabilities, in [0, 1/4]. It does not depend on the labels (n,).
 
-    Murphy & Winkler 1987; Gneiting, Balabdaoui & Raftery 2007: the aim is to maximise it subject to calibration. For
-    perfectly calibrated probabilities it equals the discrimination part of the Brier score; a higher sharpness is
-    overconfidence. Raises InputError for values out of range.
+    Murphy & Winkler 1987; Gneiting, Balabdaoui & Raftery 2007: good probabilities are as sharp as calibration
+    allows. For perfectly calibrated probabilities, sharpness equals the discrimination part of the Brier score. If it
+    is higher than that part, the probabilities are overconfident. Raises InputError for values out of range.
     """
     return sharpness_of(tally(probabilities, labels, weights))
 
 
 def sharpness_of(t: Tally) -> float:
-    """`sharpness` of a tally."""
+    """Compute `sharpness` on a tally."""
     squares = (t.q - t.mean(t.q, t.q)) ** 2
     return t.mean(squares, squares)
 

@@ -1,4 +1,4 @@
-"""Smooth ECE: the calibration error with a kernel in place of bins; the data determine the kernel's width."""
+"""Smooth ECE: a calibration error that uses a kernel instead of bins. The data determine the width of the kernel."""
 
 from collections.abc import Callable
 
@@ -14,30 +14,32 @@ TOLERANCE = 1e-7
 
 
 def smooth_ece(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
-    """The sigma at which smECE_sigma = sigma, in [0, 1]. Błasiok & Nakkiran, ICLR 2024, "Smooth ECE: Principled
-    Reliability Diagrams via Kernel Smoothing", definitions 2 to 4.
+    """Return the smooth ECE, in [0, 1]: the sigma at which smECE_sigma = sigma.
+
+    Błasiok & Nakkiran, ICLR 2024, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", definitions 2 to
+    4.
 
     smECE_sigma = integral over t in [0, 1] of |sum_i w_i (y_i - q_i) K_sigma(t, q_i)| / sum_i w_i
 
     K_sigma is the Gaussian density with standard deviation sigma about q_i; its mass beyond 0 and 1 is reflected back.
-    smECE_sigma falls as sigma grows, so there is one such sigma. Unlike errors over bins, smooth ECE has no setting,
-    does not jump when probabilities change a little, and is near 0 exactly if the distance to perfect calibration is.
-    Raises InputError for values out of range.
+    smECE_sigma falls as sigma grows, so exactly one sigma satisfies smECE_sigma = sigma. Unlike errors over bins,
+    smooth ECE has no setting and does not jump when probabilities change a little. It is near 0 if, and only if, the
+    probabilities are near perfect calibration. Raises InputError for values out of range.
     """
     return smooth_ece_of(tally(probabilities, labels, weights))
 
 
 def smooth_ece_of(t: Tally) -> float:
-    """`smooth_ece` of a tally."""
+    """Compute `smooth_ece` on a tally."""
     return _fixed_point(smoothed_error(t))
 
 
 def smoothed_error(t: Tally) -> Callable[[float], float]:
-    """sigma -> smECE_sigma of a tally.
+    """Return the function sigma -> smECE_sigma of a tally.
 
-    Residuals are split between the two nearest centres of CELLS equal cells. The reflected kernel is diagonal in the
-    cosines cos(pi k t), with eigenvalues exp(-(pi k sigma)^2 / 2), so a smoothing is a cosine transform, a product, and
-    the inverse transform.
+    The interval [0, 1] is divided into CELLS equal cells, and each residual is split between the two nearest cell
+    centres. The reflected kernel is diagonal in the cosines cos(pi k t), with eigenvalues exp(-(pi k sigma)^2 / 2). So
+    the smoothing is a cosine transform, a product with the eigenvalues, and the inverse transform.
     """
     from scipy.fft import dct, idct
 
@@ -51,7 +53,10 @@ def smoothed_error(t: Tally) -> Callable[[float], float]:
 
 
 def _on_grid(t: Tally) -> Floats:
-    """The sum of the residuals at each centre (CELLS,); those beyond the outermost centres are reflected onto them."""
+    """Return the sum of the residuals at each cell centre (CELLS,).
+
+    A residual between an end of [0, 1] and the nearest centre is added to this centre in full.
+    """
     position = t.q * CELLS - 0.5
     below = np.floor(position).astype(np.int64)
     above, residual = position - below, t.residual
@@ -62,9 +67,10 @@ def _on_grid(t: Tally) -> Floats:
 
 
 def _fixed_point(error: Callable[[float], float]) -> float:
-    """The x with error(x) = x, for a decreasing error(x). The solution lies between x and error(x), for every x.
+    """Return the x with error(x) = x, for a decreasing function `error`.
 
-    Secant steps, and a bisection where a secant step leaves the bracket.
+    For every x, the solution lies between x and error(x), which gives a bracket. The method takes secant steps, and
+    bisects the bracket where a secant step would leave it.
     """
     low, high, x = 0.0, 1.0, 0.05
     last = None

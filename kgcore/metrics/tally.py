@@ -1,4 +1,4 @@
-"""Judged triples grouped by probability: the input of every metric of a weighted or resampled set of triples."""
+"""Triples grouped by probability: the input of every metric on a weighted or resampled set of triples."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,14 +11,14 @@ from kgcore.metrics.rows import judged_rows
 
 @dataclass(frozen=True)
 class Tally:
-    """One entry per distinct probability; arrays (g,).
+    """Triples grouped by probability, with one entry for each distinct probability; arrays (g,).
 
     q                                   the probabilities, increasing
     positive, negative                  total weight of the true and of the false triples with this probability, >= 0
-    positive_squares, negative_squares  sums of their squared weights
+    positive_squares, negative_squares  sums of the squared weights of these triples
 
-    Equal probabilities share one entry, so a metric of a tally does not depend on the order of ties. Resampling can
-    leave entries without weight; they do not change any metric.
+    Equal probabilities share one entry, so a metric of a tally does not depend on the order of ties. After resampling,
+    some entries can have no weight. Such entries do not change any metric.
     """
 
     q: Probabilities
@@ -29,26 +29,30 @@ class Tally:
 
     @cached_property
     def weight(self) -> Floats:
-        """Total weight of the triples with each probability (g,)."""
+        """Return the total weight of the triples with each probability (g,)."""
         return self.positive + self.negative
 
     @cached_property
     def residual(self) -> Floats:
-        """Sum of w_i (y_i - q_i) over the triples with each probability (g,)."""
+        """Return the sum of w_i (y_i - q_i) over the triples with each probability (g,)."""
         return self.positive * (1 - self.q) - self.negative * self.q
 
     def mean(self, if_true: Floats, if_false: Floats) -> float:
-        """Weighted mean over triples of a value: if_true (g,) for true triples, if_false (g,) for false ones."""
+        """Return the weighted mean over triples of a value that depends only on the probability and the label.
+
+        if_true, if_false  (g,) the value of a true and of a false triple with each probability
+        """
         total = self.positive @ if_true + self.negative @ if_false
         return float(total / self.weight.sum())
 
 
 class SortedRows:
-    """Probabilities, labels and weights (n,), sorted once, so that many resamplings of the rows are tallied fast.
+    """Probabilities, labels and weights (n,), sorted once, so that tallies of many resamplings are fast.
 
-    most  the largest number of distinct probabilities that are kept apart. If there are more, neighbours are merged
-          into about `most` groups of equally many rows, each at its weighted mean. That is much faster and hardly
-          changes how a metric varies.
+    most  the largest number of distinct probabilities to keep. If there are more, neighbouring probabilities are merged
+          into at most `most` groups with about equal numbers of rows, and each group gets its weighted mean. This is
+          much faster, and it hardly changes how a metric varies. None: keep all.
+
     Raises InputError for values out of range.
     """
 
@@ -66,7 +70,7 @@ class SortedRows:
         self._sides = [(rows, place[rows], w[rows], w[rows] ** 2) for rows in map(np.flatnonzero, (y == 1, y == 0))]
 
     def tally(self, counts: Floats | None = None) -> Tally:
-        """The tally in which row i occurs counts[i] times; counts (n,), None: every row once."""
+        """Return the tally in which row i occurs counts[i] times; counts (n,). None: every row occurs once."""
         sums: list[Floats] = []
         squares: list[Floats] = []
         for rows, place, w, squared in self._sides:
@@ -77,5 +81,5 @@ class SortedRows:
 
 
 def tally(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Tally:
-    """Tally probabilities (n,) in [0, 1] with their labels and weights. Raises InputError for values out of range."""
+    """Group probabilities, labels and weights (n,) by probability. Raises InputError for values out of range."""
     return SortedRows(probabilities, labels, weights).tally()

@@ -1,5 +1,5 @@
 """Monitoring of a calibrated model after it is chosen.
 
-gate.py decides whether a challenger replaces the champion. drift.py measures a model on newly labelled triples, with
-the population stability index of stability.py and the tests of calibration of significance.py.
+gate.py tests whether a challenger may replace the champion. drift.py measures a model on newly labelled triples. It
+uses the population stability index in stability.py and the significance tests of calibration in significance.py.
 """

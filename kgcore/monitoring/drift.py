@@ -1,4 +1,4 @@
-"""Drift: a calibrated model on newly labelled triples, against the test rows that it was measured on."""
+"""Drift: it measures a calibrated model on newly labelled triples, and compares their scores with the test scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +18,13 @@ from kgcore.monitoring.stability import Stability, stability
 
 @dataclass(frozen=True)
 class Look:
-    """The figures of a calibrated model on newly labelled triples.
+    """The measurements of a calibrated model on newly labelled triples.
 
     triples                         number of triples
     base_rate                       share of positives, in [0, 1]
-    brier, log_loss, ece, accuracy  with 95 % intervals
-    calibration_p                   p-value of calibration: twice the smaller p of two tests (Bonferroni), at most 1
+    brier, log_loss, ece, accuracy  metrics with 95 % intervals
+    calibration_p                   p-value of the hypothesis that the model is calibrated: twice the smaller p-value of
+                                    two tests (Bonferroni), at most 1
     psi, psi_p                      population stability index of the scores, and its p-value
     findings                        one sentence about each problem; empty if there is no problem
     """
@@ -40,7 +41,7 @@ class Look:
     findings: tuple[str, ...]
 
     def metrics(self) -> dict[str, float]:
-        """The figures by name; an interval ends at NAME_low and NAME_high."""
+        """Return the measurements by name. The ends of an interval are called NAME_low and NAME_high."""
         plain: dict[str, float] = {name: getattr(self, name) for name in ("triples", "base_rate", "calibration_p")}
         plain |= {"psi": self.psi, "psi_p": self.psi_p}
         for name in ("brier", "log_loss", "ece", "accuracy"):
@@ -61,17 +62,21 @@ def look(
 
     probabilities, scores         (n,) of the model on the new triples
     labels                        (n,) 0/1
-    reference, reference_weights  (m,) scores and weights of the test rows that the model was measured on
+    reference, reference_weights  (m,) scores and weights of the test rows that the model was evaluated on
 
-    There are two possible findings: the calibration error is above `config.ece` and a test of calibration has p below
-    `config.alpha`; the stability index is above `config.psi` and has p below `config.alpha`. So a finding is large
-    enough to matter and larger than sampling explains. Raises InputError for fewer than `config.at_least` triples, too
-    few for the tests.
+    There are two possible findings:
+
+    * The probabilities are miscalibrated: the calibration error is above `config.ece`, and `calibration_p` is below
+      `config.alpha`.
+    * The scores have drifted: the stability index is above `config.psi`, and its p-value is below `config.alpha`.
+
+    So a finding is large enough to matter, and too large to come from sampling alone. Raises InputError for fewer than
+    `config.at_least` triples, because the tests need more.
     """
     if len(labels) < config.at_least:
         raise InputError(
             f"{len(labels):,} new triples have labels and known names: at least {config.at_least:,} are needed; "
-            "a triple is new if train, valid and test do not have it"
+            "a triple is new if it is not in train, valid or test"
         )
     measured = _measure(probabilities, labels)
     tests = (spiegelhalter(probabilities, labels), calibration_in_the_large(probabilities, labels))
@@ -92,7 +97,7 @@ def look(
 
 
 def _measure(q: Probabilities, y: Labels) -> dict[str, Estimate]:
-    """The figures with bootstrap intervals, by name."""
+    """Compute the four metrics with bootstrap intervals, by name."""
     rng = np.random.default_rng(0)
     figures: dict[str, Callable[[Ints], float]] = {
         "brier": lambda i: brier(q[i], y[i]),

@@ -1,4 +1,4 @@
-"""The gate: a test whether a challenger may replace the champion."""
+"""The test of whether a challenger may replace the champion. It is called the gate."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,9 @@ from kgcore.metrics.reliability import ece
 class Verdict:
     """The comparison of a challenger and the champion on the same triples.
 
-    brier    champion's Brier score minus the challenger's: above 0, the challenger is better
-    ece      challenger's calibration error minus the champion's: above 0, the challenger is worse; None: no champion
+    brier    Brier score of the champion minus that of the challenger. If it is above 0, the challenger is better.
+    ece      calibration error of the challenger minus that of the champion. If it is above 0, the challenger is worse.
+             None if there is no champion.
     triples  number of triples
     """
 
@@ -26,21 +27,21 @@ class Verdict:
 
     @property
     def better(self) -> bool:
-        """Whether the Brier score of the challenger is significantly lower: the interval of `brier` is above 0."""
+        """Return whether the challenger's Brier score is significantly lower: the interval of `brier` is above 0."""
         return self.brier.low > 0
 
     @property
     def worse_calibrated(self) -> bool:
-        """Whether the calibration error of the challenger is significantly higher: the interval of `ece` is above 0."""
+        """Return whether its calibration error is significantly higher: the interval of `ece` is above 0."""
         return self.ece is not None and self.ece.low > 0
 
     @property
     def passed(self) -> bool:
-        """Whether the challenger becomes the champion."""
+        """Return whether the challenger may become the champion: it is better and not worse calibrated."""
         return self.better and not self.worse_calibrated
 
     def reason(self) -> str:
-        """The comparison as a clause: `on 2,000 triples its Brier score is significantly lower (...)`."""
+        """Return the comparison as a clause: `on 2,000 triples its Brier score is significantly lower (...)`."""
         better, worse = "" if self.better else "not ", "" if self.worse_calibrated else "not "
         text = f"on {self.triples:,} triples its Brier score is {better}significantly lower (gain {self.brier})"
         if self.ece is None:
@@ -59,17 +60,17 @@ def gate(
     """Compare two calibrated models on the same n triples.
 
     challenger  (n,) probabilities in [0, 1]
-    champion    (n,) probabilities in [0, 1]; None: there is no champion. The challenger must then have a lower Brier
-                score than the constant share of positives; calibration is not compared, because a constant has a
-                calibration error of 0 without being useful
+    champion    (n,) probabilities in [0, 1]. If None, there is no champion, and the challenger is compared with a
+                constant probability, the share of positives. Then only Brier scores are compared, because this
+                constant has a calibration error of 0 without being useful
     labels      (n,) 0/1
     weights     (n,) positive
-    candidates  number of models that the challenger was chosen from as the best. The interval of the Brier difference
-                has the level 1 - (1 - level) / candidates (Bonferroni), so a model that is best only by chance does not
-                pass
+    candidates  number of models among which the challenger is the best. The interval of the Brier difference has the
+                level 1 - (1 - level) / candidates (Bonferroni). So a model that is the best only by chance is unlikely
+                to pass
 
-    Both intervals are paired bootstraps over triples. Raises InputError for arrays of different lengths and for values
-    out of range.
+    Both intervals come from a paired bootstrap over triples. Raises InputError for arrays of different lengths and for
+    values out of range.
     """
     q, y, w = challenger, labels, weights
     r = np.full(len(q), np.average(y, weights=w)) if champion is None else champion

@@ -1,4 +1,4 @@
-"""The population stability index: how far the distribution of scores has moved."""
+"""The population stability index: it measures how much the distribution of scores has changed."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Stability:
     """The population stability index and its p-value.
 
     index  at least 0; 0: both samples have the same shares in every bin
-    p      probability of an index at least as large if nothing has drifted, in [0, 1]
+    p      probability of an index of at least this size if the distribution has not changed, in [0, 1]
     """
 
     index: float
@@ -24,21 +24,21 @@ class Stability:
 
 
 def stability(reference: Scores, scores: Scores, weights: Weights | None = None, bins: int = BINS) -> Stability:
-    """Population stability index of scores against reference scores:
+    """Compute the population stability index of scores, compared with reference scores:
 
         sum_b (a_b - e_b) ln(a_b / e_b)
 
-    over `bins` bins that hold equal shares of the reference. e_b and a_b are the shares of the reference and of the
-    scores in bin b, after 1/2 is added to each count, so that no share is 0.
+    over `bins` bins that hold equal shares of the reference scores. e_b is the share of the reference scores in bin b,
+    and a_b is the share of the new scores in it. 1/2 is added to each count first, so that no share is 0.
 
-    reference  (m,) finite
-    scores     (n,) finite
-    weights    (m,) of the reference, positive; None: equal
+    reference  (m,) reference scores, finite
+    scores     (n,) new scores, finite
+    weights    (m,) weights of the reference scores, positive; None: equal
     bins       at least 2
 
     Without drift the index is about (1 / n + 1 / m) times a chi-square variable with bins - 1 degrees of freedom
-    (Yurdakul 2018), which gives p; m is the effective count (sum w)^2 / sum w^2 of the reference. Raises InputError for
-    arrays that are empty or not finite, and for weights <= 0.
+    (Yurdakul 2018), which gives p. In this formula, m is the effective count (sum w)^2 / sum w^2 of the reference.
+    Raises InputError for arrays that are empty or not finite, and for weights <= 0.
     """
     new, old = as_floats("scores", scores, len(scores)), as_floats("reference", reference, len(reference))
     if not len(new) or not len(old):

@@ -71,7 +71,7 @@ def test_shares_and_members_out_of_range_are_refused() -> None:
     members = np.array([[0.2, 0.4], [0.6, 0.9]])
     with pytest.raises(InputError, match=r"shares are \[0.5, 0.6\]: each must be at least 0, and they must sum to 1"):
         disagreement(members, np.array([0.5, 0.6]))
-    with pytest.raises(InputError, match=r"lie in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"probabilities must be in \[0, 1\]"):
         disagreement(members + 0.5, np.array([0.5, 0.5]))
     with pytest.raises(InputError, match=r"\(n, 3\) is needed, one column for each share"):
         disagreement(members, np.array([0.2, 0.3, 0.5]))

@@ -1,4 +1,4 @@
-"""Baselines: maps from scores to probabilities that learn nothing from labels, for comparison.
+"""Baselines: maps from scores to probabilities that fit no curve to the labels. Calibrators are compared with them.
 
-They follow the contract of a calibrator but have their own registry, so a setting cannot choose them as calibrators.
+They implement the class `Calibrator`, but have their own registry. So no setting can choose one as a calibrator.
 """

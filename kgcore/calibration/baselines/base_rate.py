@@ -12,10 +12,10 @@ from kgcore.registries import BASELINES
 
 @BASELINES.register("base_rate")
 class BaseRate(Calibrator):
-    """q = alpha for every triple.
+    """The constant probability q = alpha for every triple.
 
-    On data with base rate alpha its Brier score is alpha (1 - alpha), which a useful calibrator beats (paper, section
-    5.2).
+    On data with base rate alpha, the Brier score of this baseline is alpha (1 - alpha). A useful calibrator has a lower
+    Brier score (paper, section 5.2).
 
     alpha  base rate, in (0, 1)
     """

@@ -1,4 +1,4 @@
-"""The baseline without calibration: the score is read as a log-odds."""
+"""The baseline without calibration: it treats the score as a log-odds."""
 
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from kgcore.registries import BASELINES
 
 @BASELINES.register("uncalibrated")
 class Uncalibrated(Calibrator):
-    """q = 1 / (1 + exp(-f)) for a score f, the usual reading of a score without calibration (paper, section 5)."""
+    """The usual probability without calibration, q = 1 / (1 + exp(-f)) for a score f (paper, section 5)."""
 
     @classmethod
     def fit(cls, sample: CalibrationSample) -> Self:
