@@ -99,7 +99,7 @@ def publish_look(seen: WatchResult) -> None:
     text = [f"* {finding}" for finding in seen.findings] or [f"No drift of {seen.model} was found."]
     text += [f"* recalibrated: run `{seen.recalibrated}`"] if seen.recalibrated else []
     table = [{"figure": name, "value": round(value, 6)} for name, value in seen.metrics.items()]
-    _publish(f"Look {seen.number} at {seen.dataset}", "\n".join(text), table, seen.run)
+    _publish(f"Check {seen.number} of {seen.dataset}", "\n".join(text), table, seen.run)
 
 
 def publish_tuning(found: TuningResult) -> None:

@@ -67,14 +67,18 @@ class TrainConfig(Config):
         ge=0,
         le=1,
     )
-    cohort_size: int = setting(500, "largest number of objects in the cohort of a predicate", ge=1)
+    cohort_size: int = setting(
+        500, "largest number of objects in the cohort of a predicate, by which its scores are normalised", ge=1
+    )
     cohort_temperature: float = setting(
         0.5,
         "cohort temperature: near 0, the cohort level is the maximum of the cohort's scores; for large values it is "
         "their mean",
         gt=0,
     )
-    seed: int = setting(0, "seed of training: initial embeddings, order, corruptions and cohorts", ge=0)
+    seed: int = setting(
+        0, "seed of training, for the initial embeddings, the order of the triples, corruptions and cohorts", ge=0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,7 +10,7 @@ TITLES = {
     "rows": "rows",
     "with_unseen": "rows with unknown names",
     "duplicates": "duplicate rows",
-    "not_held_out": "rows that are in train or test",
+    "not_held_out": "rows that are also in train or test",
     "used": "rows used",
     "known": "rows that valid has with the same label",
 }

@@ -22,7 +22,7 @@ from kgcore.training.state import TrainingState
 class Training:
     """The result of a training.
 
-    losses      mean loss of a positive in each epoch
+    losses      mean loss per positive, for each epoch
     resumed_at  number of epochs already trained in the checkpoint that the training continued; 0 without a checkpoint
     """
 

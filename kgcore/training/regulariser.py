@@ -17,8 +17,9 @@ def lp(embeddings: Tensor, power: float) -> Tensor:
 def dropout(embeddings: Tensor, share: float, rng: np.random.Generator) -> Tensor:
     """Apply dropout: x_ij -> x_ij b_ij / (1 - share). b_ij is 0 with probability `share` in [0, 1), otherwise 1.
 
-    The expected value of the result equals the embeddings. Each row is one distinct entity of a step. Therefore the
-    same numbers of an entity are 0 wherever the step uses it, in positives and in corruptions.
+    The expected value of the result equals the embeddings. Each row is the embedding of
+    one distinct entity of a step. Therefore an entity has the same components set to 0 everywhere in the step, in
+    positives and in corruptions.
 
     Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR 2014.
     """

@@ -63,7 +63,7 @@ class TrainingState:
         self.step = Step(self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape)
 
     def run_epoch(self, epoch: int) -> float:
-        """Train on each positive once, in a new order. Return the mean loss of a positive. `epoch` counts from 1."""
+        """Train on each positive once, in a new order. Return the mean loss per positive. `epoch` counts from 1."""
         if self._strategy.by_model:
             self._strategy.see(self.trained(folds=False))
         lost = torch.zeros((), device=self._device)

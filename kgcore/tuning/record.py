@@ -12,7 +12,7 @@ class Record:
     attributes: Mapping[str, str] = {}
 
     def epoch(self, epoch: int, loss: float) -> None:
-        """Receive the mean loss of a positive. The search calls this after every epoch; `epoch` counts from 1."""
+        """Receive the mean loss per positive. The search calls this after every epoch; `epoch` counts from 1."""
 
     def measured(self, epoch: int, figures: Mapping[str, float]) -> None:
         """Receive the metrics that the objective measured after an epoch: name -> value."""

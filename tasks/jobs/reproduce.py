@@ -139,8 +139,8 @@ def finish_reproduction(
 def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, "Figure"]:
     """Return title -> reliability diagram, two for each data set.
 
-    One diagram has the uncalibrated probabilities of every loss. The other has every calibrator of the loss with the
-    best Brier score. Below each diagram is the share of triples per bin.
+    One diagram shows the uncalibrated probabilities of every loss. The other shows every calibrator of one loss: the
+    loss with the lowest Brier score of all calibrated results. Below each diagram is the share of triples per bin.
     """
     figures = {}
     for dataset in dict.fromkeys(cell.dataset for cell in results):

@@ -127,7 +127,7 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
 
 def markdown(found: WatchResult) -> str:
     """Return the result of a look as Markdown: the findings and a table of metrics."""
-    lines = [f"Look {found.number} at {found.model}: " + ("; ".join(found.findings) or "it fits."), ""]
+    lines = [f"Check {found.number} of {found.model}: " + ("; ".join(found.findings) or "it fits."), ""]
     lines += ["| | |", "|---|---|"]
     return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])
 

@@ -78,7 +78,9 @@ class Stage(Generic[C]):
         expected = [self.inputs[name].name for name in used]
         if [ref.stage for ref in refs] != expected:
             found = ", ".join(map(str, refs)) or "none"
-            raise ValueError(f"the upstream runs of {self.name} are {found}: they must be of {', '.join(expected)}")
+            raise ValueError(
+                f"the upstream runs of {self.name} are {found}: they must be runs of {', '.join(expected)}"
+            )
         body = functools.partial(self._body, config=config)
         recorded = self.normalise(config)
         return run_stage(self.name, recorded, refs, self.code(config), body, context, self.identity(config))

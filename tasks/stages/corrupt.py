@@ -40,7 +40,7 @@ def _body(run: StageRun, config: CorruptConfig) -> None:
 
 CORRUPT = Stage(
     name="corrupt",
-    summary="Corrupt the validation positives, and the test positives where no negatives are labelled.",
+    summary="Corrupt the validation positives, and also the test positives if the data set has no labelled negatives.",
     title="corrupt {data}",
     config=CorruptConfig,
     body=_body,

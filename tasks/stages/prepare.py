@@ -49,7 +49,7 @@ def _normalise(config: PrepareConfig) -> PrepareConfig:
 
 PREPARE = Stage(
     name="prepare",
-    summary="Fetch, verify, validate and number a data set.",
+    summary="Fetch a data set, check its files and triples, and number its entities and predicates.",
     title="prepare {config.dataset}",
     config=PrepareConfig,
     body=_body,

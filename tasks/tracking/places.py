@@ -27,7 +27,7 @@ def check_database(uri: str, what: str) -> None:
 
     what  how the error message calls the database, for example `the MLflow store`
 
-    Without this check, MLflow would try to connect for an hour, and Prefect would report only that it stopped.
+    Without this check, MLflow would try to connect for an hour, and Prefect would report only that its server stopped.
 
     Raises InputError if the database cannot be opened. The message does not contain the password.
     """

@@ -46,8 +46,9 @@ def find_device(name: str) -> "torch.device":
 def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
     """Wait for a free slot of Prefect's concurrency limit GPU_LIMIT, hold it during the block, and yield the device.
 
-    No slot is taken for a CPU, outside a flow run, and with the temporary Prefect server of a single command, which no
-    other process uses. If the server stops to answer and the slot cannot be renewed, the block continues.
+    In three cases no slot is taken: the device is a CPU; the code runs outside a flow run; or the Prefect server is the
+    temporary one of a single command, which no other process uses. If the server stops answering and the slot cannot be
+    renewed, the block continues.
 
     Raises InputError if the server does not have the limit.
     """
@@ -57,7 +58,7 @@ def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
                 slot.enter_context(concurrency(GPU_LIMIT, strict=True, raise_on_lease_renewal_failure=False))
             except ConcurrencySlotAcquisitionError as error:
                 raise InputError(
-                    f"the Prefect server gives no slot for the GPU, {first_line(error)}: create the limit with "
+                    f"the Prefect server gave no slot for the GPU, {first_line(error)}: create the limit with "
                     f"`prefect gcl create {GPU_LIMIT} --limit 1`"
                 ) from error
         yield device

@@ -281,7 +281,7 @@ def test_flow_runs_take_turns_on_the_gpu() -> None:
             assert device.type == "cpu"  # a CPU needs no slot
         hold("one", 0)
 
-    with pytest.raises(InputError, match=r"gives no slot for the GPU, .*'gpu'.*`prefect gcl create gpu --limit 1`"):
+    with pytest.raises(InputError, match=r"gave no slot for the GPU, .*'gpu'.*`prefect gcl create gpu --limit 1`"):
         one()
     with get_client(sync_client=True) as client:
         client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name="gpu", limit=1))

@@ -86,7 +86,7 @@ def test_a_look_finds_drift_and_the_same_labels_make_no_second_look(champion: Ch
     assert any("the probabilities are miscalibrated" in finding for finding in seen.findings)
     assert champion.look() == seen
     note = tags_of(champion.client.get_run(seen.run)).note or ""
-    assert note.startswith("Look 1 at models:/kgcal-family/1: ")
+    assert note.startswith("Check 1 of models:/kgcal-family/1: ")
 
 
 def test_other_settings_make_a_second_look_in_the_same_run(champion: Champion) -> None:

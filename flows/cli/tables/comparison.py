@@ -42,7 +42,7 @@ SHORT_RUN = 8  # characters of a shortened run id
 
 
 def show_comparison(console: Console, frame: pd.DataFrame, metric: str, top: int) -> None:
-    """Print one table per test sample of the frame that `tasks.jobs.compare.comparison` returns.
+    """Print one table for each set of test triples in the frame that `tasks.jobs.compare.comparison` returns.
 
     top  number of rows in each table, the best ones; 0 = all
     """

@@ -9,7 +9,7 @@ from tasks.jobs.watch import WatchResult
 def show_look(console: Console, seen: WatchResult) -> None:
     """Print the metrics and findings of one look at a champion."""
     figures = seen.metrics
-    console.print(f"look {seen.number} at {seen.model}: {figures['triples']:,.0f} newly labelled triples")
+    console.print(f"check {seen.number} of {seen.model}: {figures['triples']:,.0f} newly labelled triples")
     for name in (name for name in headline() if name in figures):
         low, high = figures[f"{name}_low"], figures[f"{name}_high"]
         console.print(f"{name.replace('_', ' '):<10} {figures[name]:.4f}  [{low:.4f}, {high:.4f}]")
