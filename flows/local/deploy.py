@@ -4,11 +4,13 @@ import hashlib
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 
+from flows.deployment.deployments import DEPLOYMENTS
 from flows.local.prefect_server import server_environment
 from kgcore.errors import InputError
 
@@ -23,7 +25,7 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
     If the sources have not changed, the deployments stay as they are, because a user may have edited schedules in the
     dashboard. Raises InputError if `prefect deploy` fails.
     """
-    current = _sources_digest()
+    current = sources_digest()
     known = client.read_variable_by_name(VARIABLE)
     if known is not None and known.value == current:
         return
@@ -44,14 +46,16 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
         client.update_variable(VariableUpdate(name=VARIABLE, value=current))
 
 
-def _sources_digest() -> str:
-    """Return a digest of everything that deployments are made from.
+def sources_digest() -> str:
+    """Return a digest of everything that the server stores about deployments.
 
-    These are the path of the checkout, prefect.yaml, the flows and their settings.
+    These are the path of the checkout, prefect.yaml, and the form of each flow: its parameters with descriptions,
+    ranges and choices. A new model or corruption strategy is a new choice, so it changes the digest.
     """
     digest = hashlib.sha256(str(CHECKOUT).encode())
-    sources = [CHECKOUT / "prefect.yaml", *sorted((CHECKOUT / "flows").rglob("*.py"))]
-    sources += sorted((CHECKOUT / "kgcore" / "config").glob("*.py"))
-    for path in sources:
-        digest.update(path.read_bytes())
+    digest.update((CHECKOUT / "prefect.yaml").read_bytes())
+    for deployment in DEPLOYMENTS:
+        file, _, name = deployment.entrypoint.partition(":")
+        flow = getattr(import_module(file.removesuffix(".py").replace("/", ".")), name)
+        digest.update(flow.parameters.model_dump_json().encode())
     return digest.hexdigest()

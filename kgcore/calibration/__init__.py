@@ -5,6 +5,8 @@ Each calibrator has its own file. The other files:
 * base.py holds the abstract class that every calibrator implements.
 * sample.py builds the samples that calibrators are fitted on, and audit.py describes such a sample.
 * fit.py fits all configured calibrators to a score table.
+* pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share.
+* band.py computes confidence limits of a probability, and support.py stores them with the counts per predicate.
 * bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.
 * shift.py moves probabilities to another base rate.
 * baselines/ holds simple maps that calibrators are compared with.

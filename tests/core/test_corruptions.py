@@ -194,7 +194,7 @@ def test_a_strategy_that_draws_by_a_model_needs_one(small_graph: KnowledgeGraph,
     for name in STRATEGIES.names():
         strategy = STRATEGIES.get(name)(small_graph)
         if strategy.by_model:
-            with pytest.raises(ValueError, match="this strategy draws with a model"):
+            with pytest.raises(ValueError, match="this corruption strategy has no model"):
                 strategy.draw(small_graph.valid.positives, OBJECT, 1, rng)
 
 

@@ -5,6 +5,7 @@ The files are in tests/pipeline/extensions. A new stage is a file and an entry i
 
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, ST
 from kgcore.registry import Registry
 from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH, MEASURED
 from tasks.tracking.store import Store, open_store
-from tests.pipeline.conftest import CHECKOUT
+from tests.pipeline.conftest import CHECKOUT, copy_of_the_code
 
 EXTENSIONS = CHECKOUT / "tests" / "pipeline" / "extensions"
 
@@ -177,3 +178,19 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
     metrics = extended.summary["metrics"]
     assert fitted == {negatives: metrics[negatives]["mean_split"]["spread"] for negatives in fitted}
     assert set(fitted) == {"ground_truth", "synthetic"}
+
+
+def test_a_new_component_is_deployed_again_because_it_is_a_new_choice_of_the_forms(tmp_path: Path) -> None:
+    code = copy_of_the_code(tmp_path)
+    shutil.copy(CHECKOUT / "prefect.yaml", code)
+    command = [sys.executable, "-c", "from flows.local.deploy import sources_digest; print(sources_digest())"]
+
+    def digest() -> str:
+        return subprocess.run(command, cwd=code, capture_output=True, text=True, check=True).stdout
+
+    before = digest()
+    with (code / "kgcore" / "ranking.py").open("a") as source:
+        source.write("\n# a change of code that no form shows\n")
+    assert digest() == before
+    shutil.copy(EXTENSIONS / "corruptions" / "neighbour.py", code / "kgcore" / "corruptions")
+    assert digest() != before
