@@ -1,15 +1,19 @@
 """A fitted calibrator, stored with the model, the graph and the base rate that it is valid for, and its file format."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
+
+import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.shift import check_base_rate, shift
+from kgcore.calibration.support import Support
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
-FORMAT = 3  # format 1 lacks the key fitted_at, formats 1 and 2 lack the key corruptions
+FORMAT = 4  # format 1 lacks the key fitted_at, formats 1 and 2 lack corruptions, formats 1 to 3 lack support
+WITHOUT_SUPPORT = 3  # the format of a calibrator without support
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class BoundCalibrator:
     fitted_at    share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
     corruptions  how its synthetic negatives were drawn. Its probabilities are valid for false triples of this kind.
                  None if its negatives are not synthetic.
+    support      confidence limits and counts from the sample that it was fitted on; None for a baseline, and for a
+                 calibrator of format 1 to 3
     """
 
     name: str
@@ -49,6 +55,7 @@ class BoundCalibrator:
     calibrator: Calibrator
     fitted_at: float | None = None
     corruptions: CorruptionSettings | None = None
+    support: Support | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -70,7 +77,26 @@ class BoundCalibrator:
             )
         if predicates is None and self.calibrator.by_predicate:
             raise InputError(f"the calibrator {self.label} has a map for each predicate: pass the predicates, too")
-        probabilities = self.calibrator.predict_of(scores, predicates)
+        return self._shifted(self.calibrator.predict_of(scores, predicates))
+
+    def interval(
+        self, scores: Scores, probabilities: Probabilities, predicates: Ints | None = None
+    ) -> tuple[Probabilities, Probabilities]:
+        """Return the lower and the upper end (n,) of the 95 % confidence interval of probabilities, in [0, 1].
+
+        scores, probabilities  (n,) and their probabilities by `predict`
+        predicates             as in `predict`
+
+        The interval says where the share of true triples with this score lies, given that the calibration sample is
+        finite: kgcore/calibration/band.py. If the probability is outside these limits, the interval is widened to
+        contain it. Without `support` both ends are NaN.
+        """
+        if self.support is None:
+            return np.full(len(scores), np.nan), np.full(len(scores), np.nan)
+        low, high = (self._shifted(limits) for limits in self.support.limits(scores, predicates))
+        return np.minimum(low, probabilities), np.maximum(high, probabilities)
+
+    def _shifted(self, probabilities: Probabilities) -> Probabilities:
         if self.fitted_at is None:
             return probabilities
         return shift(probabilities, self.fitted_at, self.base_rate)
@@ -88,8 +114,9 @@ class BoundCalibrator:
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
+        support = {} if self.support is None else {"support": self.support.to_json()}
         return {
-            "format": FORMAT,
+            "format": FORMAT if support else WITHOUT_SUPPORT,
             "calibrator": self.name,
             "negatives": self.negatives,
             "base_rate": self.base_rate,
@@ -98,6 +125,7 @@ class BoundCalibrator:
             "model": self.model,
             "dataset": self.dataset,
             "parameters": self.calibrator.parameters(),
+            **support,
         }
 
     @classmethod
@@ -118,6 +146,7 @@ class BoundCalibrator:
             calibrator=stored_class(data["calibrator"]).from_parameters(data["parameters"]),
             fitted_at=data.get("fitted_at"),
             corruptions=None if corruptions is None else CorruptionSettings(**corruptions),
+            support=Support.from_json(data["support"]) if "support" in data else None,
         )
 
 

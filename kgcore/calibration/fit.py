@@ -5,6 +5,7 @@ from kgcore.calibration.baselines.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
@@ -39,15 +40,21 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
     The base_rate baseline predicts the base rate of the configuration. Raises FitError if a fit does not converge.
     """
 
-    def bind(name: str, negatives: str, base_rate: float, fitted: Calibrator) -> BoundCalibrator:
+    def bind(
+        name: str, negatives: str, base_rate: float, fitted: Calibrator, support: Support | None = None
+    ) -> BoundCalibrator:
         corruptions = corruption_settings(corrupt, negatives)
-        return BoundCalibrator(name, negatives, base_rate, table.model, table.dataset, fitted, corruptions=corruptions)
+        belongs_to = (base_rate, table.model, table.dataset)
+        return BoundCalibrator(name, negatives, *belongs_to, fitted, corruptions=corruptions, support=support)
 
     alpha = config.base_rate
     bound = [bind("uncalibrated", "none", alpha, Uncalibrated()), bind("base_rate", "none", alpha, BaseRate(alpha))]
     for negatives, sample in sorted(calibration_samples(table, config).items()):
         fitted = {name: CALIBRATORS.get(name).fit(sample) for name in config.calibrators}
-        bound += [bind(name, negatives, sample.base_rate, calibrator) for name, calibrator in fitted.items()]
+        support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
+        bound += [
+            bind(name, negatives, sample.base_rate, one, support[one.by_predicate]) for name, one in fitted.items()
+        ]
     return bound
 
 

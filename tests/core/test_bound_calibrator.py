@@ -1,6 +1,7 @@
 """A bound calibrator: its model, its file format, and the files of earlier formats."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from scipy.special import expit
 
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.shift import shift
+from kgcore.calibration.support import Support
 from kgcore.errors import InputError, MismatchError
 from tests.core.calibrator_samples import drawn
 
@@ -70,6 +73,66 @@ def test_format_3_is_read_and_written_again_unchanged() -> None:
     assert read.to_json() == json.loads(FORMAT_3)
 
 
+def fitted_with_support(by_predicate: bool = False) -> BoundCalibrator:
+    scores, labels = drawn(7)
+    predicates = np.where(np.arange(len(scores)) % 4 == 0, 3, 1)
+    sample = CalibrationSample(scores, labels, np.ones(len(scores)), predicates)
+    return replace(bound(), calibrator=Platt.fit(sample), support=Support.fit(sample, by_predicate))
+
+
+def test_an_interval_contains_the_probability_and_moves_with_the_base_rate() -> None:
+    fitted = fitted_with_support()
+    probabilities = fitted.predict(SCORES, "a" * 64)
+    low, high = fitted.interval(SCORES, probabilities)
+    assert (low <= probabilities).all()
+    assert (probabilities <= high).all()
+    assert ((high - low)[8:25] < 0.6).all()
+    moved = fitted.at(0.01)
+    shifted = moved.interval(SCORES, moved.predict(SCORES, "a" * 64))
+    np.testing.assert_allclose(shifted[0], shift(low, 0.5, 0.01), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(shifted[1], shift(high, 0.5, 0.01), rtol=1e-9, atol=1e-15)
+
+
+def test_a_predicate_with_few_rows_has_a_wider_interval_than_all_rows_together() -> None:
+    fitted, alone = fitted_with_support(), fitted_with_support(by_predicate=True)
+    probabilities, rare = fitted.predict(SCORES, "a" * 64), np.full(len(SCORES), 3)
+    (low, high), (own_low, own_high) = (one.interval(SCORES, probabilities, rare) for one in (fitted, alone))
+    assert (own_high - own_low).mean() > (high - low).mean()
+    unknown = alone.interval(SCORES, probabilities, np.full(len(SCORES), 9))
+    np.testing.assert_array_equal(unknown[0], np.zeros(len(SCORES)))
+    np.testing.assert_array_equal(unknown[1], np.ones(len(SCORES)))
+
+
+def test_support_counts_the_rows_of_each_predicate() -> None:
+    labels, predicates = np.array([1.0, 1, 0, 1, 0, 0, 0]), np.array([0, 0, 0, 2, 2, 2, 2])
+    support = Support.fit(CalibrationSample(np.arange(7.0), labels, np.ones(7), predicates), by_predicate=True)
+    np.testing.assert_array_equal(support.fewest(np.array([2, 0, 1, 5])), [1, 1, 0, 0])
+    assert support.rows == {0: (2, 1), 2: (1, 3)}
+
+
+@pytest.mark.parametrize("by_predicate", [False, True])
+def test_support_survives_json(by_predicate: bool) -> None:
+    fitted, predicates = fitted_with_support(by_predicate), np.tile([1, 3, 4], 11)
+    data = json.loads(json.dumps(fitted.to_json()))
+    assert data["format"] == 4
+    again = BoundCalibrator.from_json(data)
+    probabilities = fitted.predict(SCORES, "a" * 64)
+    for mine, other in zip(
+        fitted.interval(SCORES, probabilities, predicates),
+        again.interval(SCORES, probabilities, predicates),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, other)
+    assert again.support is not None
+    assert fitted.support is not None
+    assert again.support.rows == fitted.support.rows
+
+
+def test_without_support_there_is_no_interval() -> None:
+    for end in bound().interval(SCORES, np.full(len(SCORES), 0.5)):
+        assert np.isnan(end).all()
+
+
 @pytest.mark.parametrize("earlier", [{"format": 1}, {"format": 2, "fitted_at": 0.5}, {"format": 3, "fitted_at": None}])
 @pytest.mark.parametrize(
     ("name", "parameters", "expected"),
@@ -83,9 +146,9 @@ def test_baselines_of_every_format_are_read(earlier: dict, name: str, parameters
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 3"):
+    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 4"):
         BoundCalibrator.from_json(bound().to_json() | {"format": 99})
-    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 3"):
+    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 4"):
         BoundCalibrator.from_json({})
 
 

@@ -91,7 +91,11 @@ def test_a_stage_refuses_references_of_other_stages(prepared: StageRef) -> None:
     score = StageRef("score", prepared.run_id)
     for stage, upstream, message in (
         (TRAIN, (score,), r"the upstream runs of train are score:.*: they must be runs of prepare"),
-        (SCORE, (prepared, prepared), r"the upstream runs of score are prepare:.*: they must be runs of train, corrupt"),
+        (
+            SCORE,
+            (prepared, prepared),
+            r"the upstream runs of score are prepare:.*: they must be runs of train, corrupt",
+        ),
         (SCORE, (None, None), "the upstream runs of score are none: they must be runs of train, corrupt"),
         (CORRUPT, (None, prepared), "the upstream runs of corrupt are none: they must be runs of prepare"),
         (RANK, (), "argument 2 is shorter"),
