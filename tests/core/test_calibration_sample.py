@@ -35,7 +35,7 @@ def test_samples_that_cannot_be_fitted_are_refused() -> None:
         ground_truth_sample(np.array([1.0, np.nan]), np.array([0.0, 1]))
     with pytest.raises(InputError, match="labels hold -1: every label must be 0"):
         ground_truth_sample(np.array([1.0, 2]), np.array([-1.0, 1]))
-    with pytest.raises(InputError, match="of one length"):
+    with pytest.raises(InputError, match="lengths must be equal"):
         ground_truth_sample(np.arange(3.0), np.ones(2))
     with pytest.raises(InputError, match="weights hold 0: every weight must be above 0"):
         CalibrationSample(np.arange(2.0), np.array([0.0, 1]), np.array([1.0, 0]))

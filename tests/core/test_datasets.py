@@ -252,7 +252,7 @@ def test_a_bad_archive_is_refused_and_leaves_nothing(tmp_path: Path, spoil, mess
 
 def test_a_mirror_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     spec, _ = archived(tmp_path)
-    with pytest.raises(InputError, match="the mirror /no/such is not there"):
+    with pytest.raises(InputError, match="the mirror /no/such does not exist"):
         fetch(spec, tmp_path / "root", "/no/such")
     with pytest.raises(
         InputError, match="the mirror is gopher://x: KGCAL_MIRROR must be a folder, or a file:// or http"

@@ -20,7 +20,7 @@ def test_a_counterpart_has_the_settings_of_its_config_and_gives_none(kind: type[
 def test_the_description_says_what_applies_if_a_setting_is_not_given(kind: type[Given]) -> None:
     for item, own in zip(fields(kind), fields(kind.config), strict=True):
         text = item.metadata["description"]
-        assert text.startswith(f"{own.metadata['description']}. Not given: ")
+        assert text.startswith(f"{own.metadata['description']}. If not given: ")
         assert ("the preset's value, or else" in text) == (item.name in BY_PRESET)
 
 

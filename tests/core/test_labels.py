@@ -89,7 +89,7 @@ def test_a_fact_with_a_new_false_label_is_no_longer_known(small_graph: Knowledge
 
 def test_a_validation_split_without_positives_is_refused(small_graph: KnowledgeGraph) -> None:
     frame = labelled(small_graph, unused_triples(small_graph, 3), [0, 0, 0])
-    with pytest.raises(InputError, match="none is true"):
+    with pytest.raises(InputError, match="none of them is true"):
         with_labels(small_graph, frame, instead=True)
 
 

@@ -223,7 +223,7 @@ def test_all_faults_of_files_of_ids_are_reported_at_once(tmp_path: Path) -> None
     }
     mirror = write_plain(tmp_path / "mirror", texts)
     message = (
-        r"line 1: '1' must be.*line 2: subject 7.*line 3: subject 8.*line 3: predicate 9.*negative\.txt, line 2: 2 col"
+        r"line 1: '1': it must be.*line 2: subject 7.*line 3: subject 8.*line 3: predicate 9.*negative\.txt, line 2: 2 col"
     )
     refused(tmp_path, message, "yago39k", mirror, small("yago39k", texts))
 

@@ -58,7 +58,7 @@ def folder(place: Path, **texts: str) -> str:
         ),
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
-        (("run", "--dataset", "wn11"), "the mirror /no/such/mirror is not there"),
+        (("run", "--dataset", "wn11"), "the mirror /no/such/mirror does not exist"),
         (("calibrate", "--scores", "abc"), "the run 'abc' does not exist"),
         (("calibrate",), "`latest` needs a finished pipeline run, and the store has none"),
         (("compare",), "there is no finished evaluation in sqlite:///"),
