@@ -21,7 +21,7 @@ def test_the_description_says_what_applies_if_a_setting_is_not_given(kind: type[
     for item, own in zip(fields(kind), fields(kind.config), strict=True):
         text = item.metadata["description"]
         assert text.startswith(f"{own.metadata['description']}. If not given: ")
-        assert ("the preset's value, or else" in text) == (item.name in BY_PRESET)
+        assert ("the preset's value, otherwise" in text) == (item.name in BY_PRESET)
 
 
 def test_a_default_that_is_given_is_given() -> None:
