@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from kgcore.arrays import Floats
 from kgcore.models.base import Model
@@ -64,7 +65,9 @@ class CapsE(Model):
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         first, weights = feature_maps(self.shared, subjects, predicates, objects), self.shared["votes"]
-        capsule = first.flatten(-2) @ weights.flatten(0, 1) / self.k  # the mean of the votes, without storing them
+        # The mean of the votes, without storing them. Columns beyond a multiple of 16 would be added in another order.
+        columns = pad(weights.flatten(0, 1), (0, -self.capsule % 16))
+        capsule = (first.flatten(-2) @ columns)[..., : self.capsule] / self.k
         if self.routings > 1:
             votes = torch.einsum("...fi,fid->...id", first, weights)
             agreement = torch.zeros_like(votes[..., :1])

@@ -9,6 +9,9 @@ import torch
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
+from kgcore.models.blocks import MULTIPLE, block_rows, fixed_blocks
+
+COHORT_ROWS = 256  # subjects per block
 
 
 @dataclass(frozen=True)
@@ -45,20 +48,22 @@ class Cohort:
         found = np.empty(len(pairs))
         first = np.searchsorted(pairs[:, 0], np.arange(len(self.starts)))
         for predicate in np.unique(pairs[:, 0]).tolist():
-            cohort = self._rows(tables, self.members[self.starts[predicate] : self.starts[predicate + 1]])
-            at_once = max(1, LARGEST_BLOCK // (len(cohort) * model.pair_width))
-            for start in range(first[predicate], first[predicate + 1], at_once):
-                rows = slice(start, min(start + at_once, first[predicate + 1]))
-                subjects = self._rows(tables, pairs[rows, 1])
-                p = tables.predicates[predicate].expand(len(subjects), -1)
-                scores = model.score_objects(subjects, p, cohort).double() / self.temperature
-                levels = (scores.logsumexp(1) - np.log(len(cohort))) * self.temperature
-                found[rows] = levels.cpu().numpy()
+            members = self.members[self.starts[predicate] : self.starts[predicate + 1]]
+            size = len(members)
+            cohort = tables.entities[_ids(np.resize(members, size + -size % MULTIPLE), tables)]
+            rows = block_rows(COHORT_ROWS, LARGEST_BLOCK // (len(cohort) * model.pair_width))
+            p, own = tables.predicates[predicate].expand(rows, -1), slice(first[predicate], first[predicate + 1])
+            levels = []
+            for block, count in fixed_blocks(_ids(pairs[own, 1], tables), rows):
+                scores = model.score_objects(tables.entities[block], p, cohort)[:count, :size].double()
+                level = (scores / self.temperature).logsumexp(1) - np.log(size)
+                levels.append(level * self.temperature)
+            found[own] = torch.cat(levels).cpu().numpy()
         return found[place.ravel()]
 
-    @staticmethod
-    def _rows(tables: Embeddings, entities: Ints) -> torch.Tensor:
-        return tables.entities[torch.from_numpy(np.ascontiguousarray(entities)).to(tables.entities.device)]
+
+def _ids(entities: Ints, tables: Embeddings) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(entities)).to(tables.entities.device)
 
 
 def draw_cohort(

@@ -9,6 +9,7 @@ import torch
 
 from kgcore.arrays import Scores, Triples
 from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
+from kgcore.models.blocks import SCORE_ROWS, block_rows, fixed_blocks
 from kgcore.models.cohort import Cohort
 from kgcore.models.inverse import BothWays
 from kgcore.registries import MODELS
@@ -63,14 +64,16 @@ class TrainedModel:
     def score(self, triples: Triples, rows: int | None = None) -> Scores:
         """Return the scores (n,) float64 of triples (n, 3): f, or the normalised f' if there is a cohort. Ranks use f.
 
-        rows  triples per block; None = as many as fit in LARGEST_BLOCK numbers
+        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers
+
+        On one machine, a triple has the same score, to the last bit, whichever triples are scored with it.
         """
         model, tables = self.model, self.embeddings
-        rows = rows or max(1, min(65_536, LARGEST_BLOCK // model.pair_width))
+        rows = rows or block_rows(SCORE_ROWS, LARGEST_BLOCK // model.pair_width)
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
         blocks = [
-            model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])
-            for b in torch.split(ids, rows)
+            model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])[:count]
+            for b, count in fixed_blocks(ids, rows)
         ]
         scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
         if self.cohort is None:
