@@ -26,6 +26,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("ensemble", config.EnsembleConfig),
         ("promote", config.GateConfig),
         ("watch", config.WatchConfig),
+        ("predict", config.PredictConfig),
     ),
 }
 HEAD = """\

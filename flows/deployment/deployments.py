@@ -68,6 +68,11 @@ JOBS = (
         cron="43 4 * * 1",
     ),
     Deployment(
+        "predict",
+        "flows/predict.py:predict",
+        "Give candidate triples a score, a probability with an interval, and a decision.",
+    ),
+    Deployment(
         "promote",
         "flows/promote.py:promote",
         "Compare the best calibrated model of each data set with the champion every day.",

@@ -18,6 +18,7 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.predict import Prediction
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
 from tasks.jobs.tuning_result import TuningResult
@@ -100,6 +101,18 @@ def publish_look(seen: WatchResult) -> None:
     text += [f"* recalibrated: run `{seen.recalibrated}`"] if seen.recalibrated else []
     table = [{"figure": name, "value": round(value, 6)} for name, value in seen.metrics.items()]
     _publish(f"Check {seen.number} of {seen.dataset}", "\n".join(text), table, seen.run)
+
+
+def publish_prediction(made: Prediction) -> None:
+    """Publish the counts of a prediction. The table has its first answers."""
+    text = [
+        f"{made.rows:,} candidates of {made.dataset}: {made.answered:,} answered, {made.accepted:,} with a probability "
+        f"above {made.threshold:g}, {made.known:,} known facts.",
+        f"Expected number of true triples: {made.expected:,.1f}, for a base rate of {made.base_rate:g}.",
+        *(f"* no answer: {reason} ({number:,})" for reason, number in made.reasons.items()),
+    ]
+    text += [f"The answers: `{made.output}`"] if made.output else []
+    _publish(f"Prediction by {made.model}", "\n\n".join(text), made.examples, made.run)
 
 
 def publish_tuning(found: TuningResult) -> None:

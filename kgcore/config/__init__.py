@@ -23,7 +23,7 @@ from kgcore.config.given import (
     PrepareGiven,
     TrainGiven,
 )
-from kgcore.config.jobs import EnsembleConfig, GateConfig, TuneConfig, WatchConfig
+from kgcore.config.jobs import EnsembleConfig, GateConfig, PredictConfig, TuneConfig, WatchConfig
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
@@ -53,6 +53,7 @@ __all__ = [
     "Given",
     "PipelineConfigs",
     "PipelineGiven",
+    "PredictConfig",
     "PrepareConfig",
     "PrepareGiven",
     "RankConfig",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import FEWEST_EPOCHS, OBJECTIVES, SEARCHABLE, SEARCHED
+from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS
 
 
@@ -29,6 +30,40 @@ class WatchConfig(Config):
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
     on_drift: str = setting("warn", "what to do on drift", choices=("warn", "recalibrate"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictConfig(Config):
+    """The decisions about candidate triples."""
+
+    threshold: float = setting(
+        0.5, "decision threshold: a triple with a probability above it counts as true", ge=0, le=1
+    )
+    cost_false_positive: float = setting(
+        1.0, "cost of accepting a false triple; unequal costs set the threshold to the one of least expected cost", gt=0
+    )
+    cost_false_negative: float = setting(1.0, "cost of rejecting a true triple", gt=0)
+    at_least: int = setting(
+        5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.threshold != 0.5 and self.cost_false_positive != self.cost_false_negative:
+            raise InputError(
+                f"threshold is {self.threshold:g}, and the costs also set a threshold: give a threshold or costs"
+            )
+
+    @property
+    def decides_at(self) -> float:
+        """The decision threshold: the given one, or c_FP / (c_FP + c_FN) for unequal costs.
+
+        A triple of probability q costs (1 - q) c_FP in expectation if it counts as true, and q c_FN if it counts as
+        false (Elkan, IJCAI 2001, section 2).
+        """
+        if self.cost_false_positive == self.cost_false_negative:
+            return self.threshold
+        return self.cost_false_positive / (self.cost_false_positive + self.cost_false_negative)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,13 +41,18 @@ def resolve(stage: str, text: str) -> StageRef:
 def _named_run(store: Store, text: str) -> str:
     """Return the id of the run that `text` names. It may be a run of any stage."""
     if text == LATEST:
-        newest = store.find(RunTags(stage="pipeline"))
-        if not newest:
-            raise InputError(
-                "`latest` needs a finished pipeline run, and the store has none: run `kgcal run` first, or name a run "
-                "id" + hint(store.uri)
-            )
-        return newest[0].run_id
+        return newest_pipeline(store)
     if text.startswith("models:/"):
         return run_of_model(store, text)
     return text.removeprefix("runs:/").split("/")[0]
+
+
+def newest_pipeline(store: Store) -> str:
+    """Return the id of the newest finished pipeline run. Raises InputError if the store has none."""
+    newest = store.find(RunTags(stage="pipeline"))
+    if not newest:
+        raise InputError(
+            "`latest` needs a finished pipeline run, and the store has none: run `kgcal run` first, or name a run id"
+            + hint(store.uri)
+        )
+    return newest[0].run_id

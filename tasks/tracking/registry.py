@@ -139,3 +139,19 @@ def run_of_model(store: Store, uri: str) -> str:
     if not made:
         raise InputError(f"the model {uri} belongs to no run: use a model that a kgcal run has logged")
     return str(made)
+
+
+def model_of_uri(store: Store, uri: str) -> str:
+    """Return the id of the LoggedModel that a URI names, as `run_of_model` finds its run.
+
+    Raises InputError if the model does not exist, or if `kgcal promote` did not register the version.
+    """
+    run_of_model(store, uri)
+    name, _, number = uri.removeprefix("models:/").partition("/")
+    if not number and "@" not in name:
+        return name
+    client = store.client
+    found = client.get_model_version(name, number) if number else client.get_model_version_by_alias(*name.split("@", 1))
+    if _MODEL not in found.tags:
+        raise InputError(f"the model {uri} was not registered by `kgcal promote`: use a version that was")
+    return str(found.tags[_MODEL])

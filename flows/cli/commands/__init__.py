@@ -5,6 +5,7 @@ import typer
 from flows.cli.commands.entry_point import add_entry_point
 from flows.cli.commands.overviews import add_overviews
 from flows.cli.commands.pipelines import add_pipelines
+from flows.cli.commands.predictions import add_predictions
 from flows.cli.commands.reproduction import add_reproduction
 from flows.cli.commands.searches import add_searches
 from flows.cli.commands.services import add_services
@@ -15,6 +16,7 @@ from flows.cli.terminal import new_app
 app: typer.Typer = new_app()
 for add in (
     add_pipelines,
+    add_predictions,
     add_stages,
     add_upkeep,
     add_searches,

@@ -1,0 +1,23 @@
+"""`kgcal predict`."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from flows.cli.commands.flow_command import add_flow_command, start
+from flows.cli.tables.prediction import show_prediction
+from flows.cli.terminal import check_target, console
+from flows.predict import predict
+
+
+def run_predict(**arguments: Any) -> None:
+    """Answer the candidates, and print the answers or a summary of them."""
+    if arguments["output"]:
+        check_target(Path(arguments["output"]), "--output")
+    show_prediction(console, start(predict, **arguments))
+
+
+def add_predictions(app: typer.Typer) -> None:
+    """Add `predict`."""
+    add_flow_command(app, predict, run_predict)

@@ -1,0 +1,61 @@
+"""The terminal output of `kgcal predict`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tasks.jobs.predict import Prediction
+
+
+def show_prediction(console: Console, made: Prediction) -> None:
+    """Print the answer for a single triple, a table of a few answers without a file, or counts; then the model."""
+    if made.rows == 1:
+        [row] = made.examples
+        console.print(f"{row['subject']} {row['predicate']} {row['object']}", soft_wrap=True)
+        console.print(_answer(row, made.threshold), soft_wrap=True)
+    elif not made.output and len(made.examples) == made.rows:
+        console.print(_answers(made))
+    else:
+        console.print(
+            f"{made.rows:,} triples: {made.answered:,} answered, {made.accepted:,} with a probability above "
+            f"{made.threshold:g}, {made.known:,} known facts, {made.expected:,.1f} expected to be true"
+        )
+    if made.rows > 1:
+        for reason, number in made.reasons.items():
+            console.print(f"no answer: {reason} ({number:,} triples)")
+    console.print(f"model: {made.model} ({made.calibrator}), base rate {made.base_rate:g}")
+    if made.output:
+        console.print(f"answers: {made.output}", soft_wrap=True)
+
+
+def _answer(row: Mapping[str, Any], threshold: float) -> str:
+    if row["reason"]:
+        return f"no answer: {row['reason']}"
+    interval = "" if row["low"] is None else f" (95 % interval: {row['low']:.4f} to {row['high']:.4f})"
+    accepted = "above" if row["decision"] else "not above"
+    known = "; a known fact" if row["known"] else ""
+    return f"probability {row['probability']:.4f}{interval}, {accepted} the threshold {threshold:g}{known}"
+
+
+def _answers(made: Prediction) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("triple", "probability", "95 % interval", f"above {made.threshold:g}", "known"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("probability", "95 % interval") else "left")
+    for row in made.examples:
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    triple = f"{row['subject']} {row['predicate']} {row['object']}"
+    if row["reason"]:
+        return [triple, "", "", "", str(row["reason"])]
+    interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
+    return [triple, f"{row['probability']:.4f}", interval, _word(row["decision"]), _word(row["known"])]
+
+
+def _word(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,115 @@
+"""Answers for candidate triples: score, probability, interval, decision, and the reason where there is no answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgcore.arrays import Bools, Ints, Triples
+from kgcore.calibrated import CalibratedModel
+from kgcore.errors import InputError
+from kgcore.prediction.candidates import COLUMNS
+
+TOO_LITTLE = "too little calibration data for the predicate"
+_UNKNOWN = ("subject", "predicate", "object")
+# The reasons by the bits of a code: 1 unknown subject, 2 unknown predicate, 4 unknown object; 8 is TOO_LITTLE.
+REASONS = (
+    None,
+    *("unknown " + " and ".join(name for bit, name in enumerate(_UNKNOWN) if code >> bit & 1) for code in range(1, 8)),
+    TOO_LITTLE,
+)
+ANSWERS = ("score", "probability", "low", "high", "decision", "known", "reason")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers candidate triples with a calibrated model.
+
+    model      the model. Its calibrator states the base rate of the probabilities
+    threshold  a triple with a probability above it counts as true, in [0, 1]
+    at_least   fewest calibration triples of a predicate, true and false each, for which its triples are answered
+    """
+
+    model: CalibratedModel
+    threshold: float
+    at_least: int
+
+    def table(self, names: pa.Table) -> pa.Table:
+        """Return the rows of `names` with the columns of ANSWERS added.
+
+        names  the columns subject, predicate and object as strings, and any other columns
+
+        score        f(s, p, o), any real number; missing if a name is unknown
+        probability  calibrated, in [0, 1]; missing, as low, high and decision, if there is a reason for no answer
+        low, high    the 95 % confidence interval of the probability, in [0, 1]; missing if the calibrator has none
+        decision     whether the probability is above the threshold
+        known        whether the triple is a known fact: a true triple of any split
+        reason       why there is no answer: one of REASONS; missing if there is an answer
+
+        Raises InputError if `names` has a column of ANSWERS, MismatchError if the calibrator was fitted to another
+        model.
+        """
+        taken = [name for name in ANSWERS if name in names.column_names]
+        if taken:
+            raise InputError(
+                f"the candidates already have the columns {', '.join(taken)} of the answers: leave them out"
+            )
+        triples, code = self._numbers(names)
+        named = code == 0
+        if self.at_least and self.model.calibrator.support is not None and named.any():
+            few = self.model.calibrator.support.fewest(triples[named, 1]) < self.at_least
+            code[np.flatnonzero(named)[few]] = 8
+        n = len(triples)
+        score, probability, low, high = (np.full(n, np.nan) for _ in range(4))
+        score[named] = self.model.trained.score(triples[named])
+        answered = code == 0
+        of, predicates, calibrator = score[answered], triples[answered, 1], self.model.calibrator
+        probability[answered] = calibrator.predict(of, self._fingerprint, predicates)
+        low[answered], high[answered] = calibrator.interval(of, probability[answered], predicates)
+        known = np.zeros(n, dtype=bool)
+        known[named] = self.model.graph.all_known.contains(triples[named])
+        columns = {
+            "score": pa.array(score, mask=~named),
+            "probability": pa.array(probability, mask=~answered),
+            "low": pa.array(low, mask=np.isnan(low)),
+            "high": pa.array(high, mask=np.isnan(high)),
+            "decision": pa.array(probability > self.threshold, mask=~answered),
+            "known": pa.array(known, mask=~named),
+            "reason": pa.DictionaryArray.from_arrays(pa.array(code, mask=answered), list(REASONS)).cast(pa.string()),
+        }
+        for name, column in columns.items():
+            names = names.append_column(name, column)
+        return names
+
+    def _numbers(self, names: pa.Table) -> tuple[Triples, Ints]:
+        """Return the numbers (n, 3) of the names, -1 if unknown, and the code (n,) of the reason: the bits 1, 2, 4."""
+        columns = [_positions(names[name], known) for name, known in zip(COLUMNS, self._vocabularies, strict=True)]
+        triples = np.stack(columns, axis=1)
+        unknown: Bools = triples < 0
+        return triples, (unknown @ np.array([1, 2, 4])).astype(np.int64)
+
+    @cached_property
+    def _vocabularies(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        graph = self.model.graph
+        entities, predicates = (
+            pa.array(list(all_names), pa.string()) for all_names in (graph.entities, graph.predicates)
+        )
+        return entities, predicates, entities
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.model.trained.fingerprint()
+
+
+def _positions(names: pa.ChunkedArray, vocabulary: pa.Array) -> Ints:
+    """Return the position (n,) of each name in the vocabulary, -1 if it is not there."""
+    found: Ints = pc.fill_null(pc.index_in(names, value_set=vocabulary), -1).to_numpy().astype(np.int64)
+    return found
+
+
+def table_of(triples: Sequence[Sequence[str]]) -> pa.Table:
+    """Return triples of names as a table that `Answers.table` accepts."""
+    return pa.table({name: pa.array([row[i] for row in triples], pa.string()) for i, name in enumerate(COLUMNS)})

@@ -1,0 +1,134 @@
+"""Writes a table to a Parquet, CSV or TSV file, block by block. The file appears complete or not at all."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from kgcore.errors import InputError
+
+ENDINGS = (".parquet", ".csv", ".tsv")
+
+
+def check_ending(path: Path) -> None:
+    """Raise InputError if the name of an output file does not end in .parquet, .csv or .tsv."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"{path} is of an unknown kind: its name must end in {', '.join(ENDINGS)}")
+
+
+@contextmanager
+def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
+    """Yield a function that appends a table to the file. All tables must have the same columns.
+
+    The rows go to a hidden file in the folder of the target, which gets the name of the target at the end of the block.
+    If the block raises an error, the hidden file is removed, and an earlier file at the path stays as it was.
+
+    .parquet  typed columns, compressed with zstd
+    .csv      a header, commas, quotes where they are needed; a missing value is empty
+    .tsv      a header, tabs, no quotes; a missing value is empty
+
+    Raises InputError for another ending, for a value with a tab or a line break in a .tsv file, and if the file cannot
+    be written.
+    """
+    check_ending(path)
+    kinds: dict[str, Callable[[BinaryIO], _Format]] = {".parquet": _Parquet, ".csv": _Csv, ".tsv": _Tsv}
+    kind = kinds[path.suffix.lower()]
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        with partial.open("wb") as file:
+            writer = kind(file)
+            try:
+                yield writer.write
+            finally:
+                writer.close()
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class _Format(Protocol):
+    """Appends tables to an open file."""
+
+    def write(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Parquet:
+    """Appends tables to a Parquet file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._writer: pa.parquet.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = pa.parquet.ParquetWriter(self._file, table.schema, compression="zstd")
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _Csv:
+    """Appends tables to a CSV file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._writer: pa.csv.CSVWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = pa.csv.CSVWriter(self._file, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _Tsv:
+    """Appends tables to a text file with tabs. pyarrow's own writer refuses quotes in names."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._head_is_written = False
+
+    def write(self, table: pa.Table) -> None:
+        if not self._head_is_written:
+            self._file.write(("\t".join(table.column_names) + "\n").encode())
+            self._head_is_written = True
+        texts = [_text(name, table[name]) for name in table.column_names]
+        texts[-1] = pc.binary_join_element_wise(texts[-1], _word("\n"), _word(""))
+        self._file.write(_bytes(pc.binary_join_element_wise(*texts, _word("\t"))))
+
+    def close(self) -> None:
+        """Do nothing: every row has been written."""
+
+
+def _text(name: str, column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as text, with the shortest digits that give the same number again. A missing value is empty."""
+    named = pc.match_substring_regex(column, r"[\t\r\n]") if pa.types.is_string(column.type) else None
+    if named is not None and pc.any(named).as_py():
+        raise InputError(f"a value of the column {name} has a tab or a line break: write .csv or .parquet instead")
+    return pc.fill_null(column.cast(pa.large_string()), "").combine_chunks()
+
+
+def _word(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _bytes(texts: pa.Array) -> memoryview:
+    """Return the texts of an array, one after the other, without a copy."""
+    _, offsets, data = texts.buffers()
+    ends = memoryview(offsets).cast("q")
+    return memoryview(data)[ends[texts.offset] : ends[texts.offset + len(texts)]]

@@ -1,0 +1,110 @@
+"""Finds the calibrated model that a user asks: the champion of a data set, or one that the user names."""
+
+import logging
+from dataclasses import dataclass
+
+from kgcore.calibrated import CalibratedModel
+from kgcore.errors import InputError
+from tasks.jobs.compare import dataset_name
+from tasks.jobs.manifest import newest_pipeline, resolve
+from tasks.tracking.artifacts import MANIFEST
+from tasks.tracking.record import RunTags
+from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
+from tasks.tracking.store import Store, open_store
+
+log = logging.getLogger("kgcal")
+
+
+@dataclass(frozen=True)
+class FoundModel:
+    """A calibrated model, and its names.
+
+    dataset   name of the data set that it was trained on
+    uri       URI of the champion's version or of the calibrator's LoggedModel
+    model_id  id of the calibrator's LoggedModel
+    label     label of the calibrator, such as `synthetic.isotonic`
+    model     the model itself
+    """
+
+    dataset: str
+    uri: str
+    model_id: str
+    label: str
+    model: CalibratedModel
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The model that a user asks.
+
+    model       a run id or `latest`, or the URI of a calibrator or of a version of a registered model; '': the champion
+                of the data set or, if it has none, the calibrators of its newest calibrate run
+    dataset     name of the data set, or the folder of the user's files; '': the data set of the newest pipeline
+    calibrator  label of one of the calibrators of a run, such as `synthetic.isotonic`; '': the first calibrator of the
+                run's settings, fitted on labelled negatives if there are any
+    """
+
+    model: str = ""
+    dataset: str = ""
+    calibrator: str = ""
+
+
+def find_calibrated_model(ask: Ask) -> FoundModel:
+    """Return the calibrated model that a user asks.
+
+    Raises InputError if there is no such model, or if `ask.calibrator` is given although the model already is a
+    calibrator.
+    """
+    store, model, calibrator = open_store(), ask.model, ask.calibrator
+    if not model:
+        name = dataset_name(ask.dataset) if ask.dataset else _newest_dataset(store)
+        champion = aliased(store, name, CHAMPION)
+        if champion is not None and not calibrator:
+            return _found(store, champion.model_id, champion.uri)
+        model = _newest_calibration(store, name)
+        if not calibrator:
+            log.info("%s has no champion: the newest calibrators answer, run %s", name, model)
+    if model.startswith("models:/"):
+        if calibrator:
+            raise InputError(f"the model {model} already is a calibrator: leave out --calibrator {calibrator}")
+        return _found(store, model_of_uri(store, model), model)
+    model_id = _calibrator_of(store, resolve("calibrate", model).run_id, calibrator)
+    return _found(store, model_id, f"models:/{model_id}")
+
+
+def _found(store: Store, model_id: str, uri: str) -> FoundModel:
+    record = store.model(model_id)
+    if not record.label:
+        raise InputError(f"the model {uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
+    return FoundModel(record.params["dataset"], uri, model_id, record.label, load_calibrated(store, model_id))
+
+
+def _calibrator_of(store: Store, run_id: str, label: str) -> str:
+    """Return the id of a calibrator's LoggedModel in a calibrate run."""
+    labels = {store.model(model_id).label: model_id for model_id in store.get(run_id).model_ids}
+    if label:
+        if label not in labels:
+            raise InputError(f"calibrate run {run_id} has no calibrator {label!r}: it has {', '.join(labels)}")
+        return labels[label]
+    for negatives in ("ground_truth", "synthetic"):
+        for name, model_id in labels.items():
+            if name.startswith(f"{negatives}."):
+                return model_id
+    raise InputError(f"calibrate run {run_id} has no calibrator: run `kgcal calibrate`")
+
+
+def _newest_dataset(store: Store) -> str:
+    """Return the name of the data set of the newest finished pipeline."""
+    prepared = store.load(newest_pipeline(store), MANIFEST)["prepare"]
+    return store.get(prepared).dataset.name
+
+
+def _newest_calibration(store: Store, dataset: str) -> str:
+    """Return the id of the newest finished calibrate run on a data set."""
+    prepared = store.find_all(RunTags(stage="prepare", dataset=dataset))
+    runs = [run for one in prepared for run in store.find(RunTags(stage="calibrate", inputs={"prepare": one.run_id}))]
+    if not runs:
+        raise InputError(
+            f"{dataset} has neither a champion nor a finished run: run `kgcal run --dataset {dataset}` first"
+        )
+    return max(runs, key=lambda run: run.started).run_id
