@@ -79,10 +79,10 @@ class VennAbers(Calibrator):
 
 
 def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:
-    """Return, for each of k distinct scores, the level of isotonic regression there after one more positive is added
-    at this score.
+    """Add one positive at each of k distinct scores in turn, and return the values of isotonic regression there.
 
-    The levels (k,) are non-decreasing and in (0, 1].
+    The i-th value is the one at the i-th score, after one positive was added at this score only. The values (k,) are
+    called levels; they are non-decreasing and in (0, 1].
 
     rows       (k,) rows at each score, in increasing order of the score
     positives  (k,) positives among these rows

@@ -91,7 +91,7 @@ class EnsembleConfig(Config):
     recalibrator: str = setting("platt", "calibrator of the pooled log-odds", choices=CALIBRATORS)
     folds: int = setting(
         10,
-        "number of folds of the validation triples: members that predict a fold are calibrated on the other folds",
+        "number of folds of the validation triples; for a fold, members are calibrated on the other folds",
         ge=2,
     )
     fold_seed: int = setting(0, "seed of the folds", ge=0)

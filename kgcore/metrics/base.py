@@ -17,7 +17,7 @@ NOT_NEGATIVE: Final = (0.0, math.inf)
 
 
 class _Shared:
-    """A base class that caches results computed from its object, so that several metrics can share them."""
+    """The base class of objects that cache what is computed from them, so that several metrics can share it."""
 
     def __init__(self) -> None:
         self._results: dict[Callable[..., Any], Any] = {}

@@ -113,7 +113,7 @@ def _calibration_finding(error: float, p: float, q: Probabilities, y: Labels, co
         return []
     return [
         f"the probabilities are miscalibrated: the calibration error is {error:.3f}, above {config.ece:g}; "
-        f"{y.mean():.3f} of the triples are true, the mean probability is {q.mean():.3f} (p = {p:.2g})"
+        f"{y.mean():.3f} of the triples are true, the mean probability is {q.mean():.3f} (p-value {p:.2g})"
     ]
 
 

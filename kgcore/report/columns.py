@@ -30,11 +30,14 @@ def overview() -> tuple[str, ...]:
 
 def further_tables() -> dict[str, tuple[str, ...]]:
     """Return the tables that follow the first table of a report: the sentence above a table -> its metrics."""
+    calibration = "Calibration: are the probabilities right? Lower is better."
+    discrimination = (
+        "Discrimination: do true triples have higher probabilities than false ones? A higher value is better; "
+        "sharpness alone is neither good nor bad."
+    )
     return {
-        "Calibration: are the probabilities right? Lower is better.": metric_names("calibration"),
-        "Discrimination: do true triples have higher probabilities? Higher is better, except for sharpness.": (
-            metric_names("discrimination", "sharpness")
-        ),
+        calibration: metric_names("calibration"),
+        discrimination: metric_names("discrimination", "sharpness"),
     }
 
 

@@ -29,7 +29,7 @@ def row_title(summary: EnsembleSummary, name: str) -> str:
 
 
 def weight_cells(summary: EnsembleSummary, negatives: str, name: str) -> list[str]:
-    """Return the weight of a member in each pool, as text. For an ensemble, the texts are empty."""
+    """Return the weight of a model in each pool, as text: empty if the model is not a member, as an ensemble is not."""
     weights = [summary.pooled(negatives, pool).weights for pool in summary.pools]
     return [f"{own[name]:.3f}" if name in own else "" for own in weights]
 

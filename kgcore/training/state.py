@@ -32,7 +32,8 @@ class TrainingState:
     """The tables, the generator, the corruption strategy and the losses so far.
 
     graph     the triples to train on; they include the inverse predicates if the settings ask for these
-    compiled  whether to compile the objective. None: compile from COMPILE_FROM_STEPS steps
+    compiled  whether to compile the objective. None: compile if the training has at least
+              COMPILE_FROM_STEPS steps
     """
 
     def __init__(

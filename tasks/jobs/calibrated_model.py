@@ -1,4 +1,4 @@
-"""Finds the calibrated model that a user asks: the champion of a data set, or one that the user names."""
+"""Finds the calibrated model that answers: the champion of a data set, or a model that the user names."""
 
 import logging
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class FoundModel:
 
 @dataclass(frozen=True)
 class Ask:
-    """The model that a user asks.
+    """The choice of the calibrated model that answers.
 
     model       a run id or `latest`, or the URI of a calibrator or of a version of a registered model; '': the champion
                 of the data set or, if it has none, the calibrators of its newest calibrate run
@@ -50,7 +50,7 @@ class Ask:
 
 
 def find_calibrated_model(ask: Ask) -> FoundModel:
-    """Return the calibrated model that a user asks.
+    """Return the calibrated model that a choice names.
 
     Raises InputError if there is no such model, or if `ask.calibrator` is given although the model already is a
     calibrator.

@@ -119,7 +119,7 @@ def setting_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def dataset_name(text: str) -> str:
-    """Return the data set name that runs record for `--dataset TEXT`: a registered name, or a folder's last part."""
+    """Return the name under which runs record the data set of `--dataset TEXT`: TEXT, or the last part of a folder."""
     return text if text in DATASETS.names() else Path(text).expanduser().resolve().name
 
 

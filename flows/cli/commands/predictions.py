@@ -12,7 +12,7 @@ from flows.predict import predict
 
 
 def run_predict(**arguments: Any) -> None:
-    """Answer the candidates, and print the answers or a summary of them."""
+    """Predict the candidate triples, and print the answers or a summary of them."""
     if arguments["output"]:
         check_target(Path(arguments["output"]), "--output")
     show_prediction(console, start(predict, **arguments))

@@ -1,0 +1,144 @@
+"""`kgcal predict`: the answers of a run, a calibrator or the champion, from the command line to MLflow."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kgcore.storage import read_graph
+from tests.conftest import tiny_options
+from tests.pipeline.conftest import Kgcal, client_of, runs_of
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A home with a finished pipeline on a small graph with labelled negatives.
+
+    runs  stage -> run id
+    test  its file of labelled test triples
+    """
+
+    kgcal: Kgcal
+    runs: dict[str, str]
+    test: Path
+
+    def answers(self, *options: str, file: Path | None = None) -> pd.DataFrame:
+        """Predict a file, the labelled test triples if none is given, and return the answers."""
+        target = self.kgcal.home.parent / "answers.parquet"
+        done = self.kgcal("predict", str(file or self.test), "-o", str(target), *options)
+        assert done.returncode == 0, done.stderr
+        return pd.read_parquet(target)
+
+    def evaluated(self) -> pd.DataFrame:
+        """Return the test predictions that the classify run logged."""
+        folder = client_of(self.kgcal).download_artifacts(self.runs["classify"], "predictions.parquet")
+        return pd.read_parquet(folder)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    kgcal = Kgcal(tmp_path_factory.mktemp("predict"))
+    runs = kgcal.results(*tiny_options())["runs"]
+    [test] = (kgcal.home / "datasets").glob("*/test.txt")
+    return Trained(kgcal, runs, test)
+
+
+@pytest.mark.parametrize("label", ["ground_truth.platt", "synthetic.isotonic"])
+def test_the_test_file_has_the_probabilities_that_were_evaluated_to_the_bit(trained: Trained, label: str) -> None:
+    answers, evaluated = trained.answers("--calibrator", label, "--at-least", "0"), trained.evaluated()
+    graph = read_graph(Path(client_of(trained.kgcal).download_artifacts(trained.runs["prepare"], "graph")))
+    numbers, known = graph.number(answers)
+    found = {tuple(row): answers.loc[i, ["score", "probability"]].tolist() for i, row in enumerate(numbers)}
+    assert known.sum() >= len(evaluated) > 500
+    for row in evaluated.to_dict("records"):
+        assert found[row["s"], row["p"], row["o"]] == [row["score"], row[f"q.{label}"]]
+
+
+def test_a_triple_is_answered_in_two_lines(trained: Trained) -> None:
+    subject, predicate, object_ = trained.test.read_text().splitlines()[0].split("\t")[:3]
+    done = trained.kgcal("predict", subject, predicate, object_)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    [row] = trained.answers().head(1).to_dict("records")
+    assert lines[0] == f"{subject} {predicate} {object_}"
+    assert lines[1].startswith(f"probability {row['probability']:.4f} (95 % interval: {row['low']:.4f} to ")
+    assert "family has no champion: the newest calibrators answer" in done.stderr
+
+
+def test_an_unknown_name_has_no_answer_and_a_reason(trained: Trained, tmp_path: Path) -> None:
+    file = tmp_path / "candidates.csv"
+    first = trained.test.read_text().splitlines()[0].split("\t")
+    file.write_text(f"object,subject,predicate\n{first[2]},{first[0]},{first[1]}\nnobody,{first[0]},{first[1]}\n")
+    answers = trained.answers(file=file)
+    assert answers["reason"].isna().tolist() == [True, False]
+    assert answers["reason"][1] == "unknown object"
+    assert answers["probability"].notna().tolist() == [True, False]
+
+
+def test_a_base_rate_and_costs_change_the_answers_without_a_fit(trained: Trained) -> None:
+    before = trained.answers("--calibrator", "synthetic.platt")
+    after = trained.answers("--calibrator", "synthetic.platt", "--base-rate", "0.1", "--cost-false-positive", "4")
+    answered = before["probability"].notna()
+    odds = [frame["probability"][answered] / (1 - frame["probability"][answered]) for frame in (before, after)]
+    np.testing.assert_allclose(odds[0] / odds[1], 9, rtol=1e-9)  # from 1/2 to 1/10
+    assert after["decision"][answered].tolist() == (after["probability"][answered] > 0.8).tolist()
+
+
+def test_mlflow_has_what_was_asked_and_what_came_out(trained: Trained) -> None:
+    trained.answers("--model", trained.runs["calibrate"], "--threshold", "0.7")
+    run = runs_of(trained.kgcal, "predict")[-1]
+    assert run.data.params["threshold"] == "0.7"
+    assert run.data.params["candidates"] == "test.txt"
+    metrics, rows = run.data.metrics, len(trained.test.read_text().splitlines())
+    assert metrics["rows"] == rows
+    without = sum(value for name, value in metrics.items() if name.startswith("no_answer."))
+    assert metrics["answered"] + without == rows
+    assert 0 < metrics["accepted"] < metrics["answered"]
+    assert 0 < metrics["known"] < rows
+    assert 0 < metrics["expected"] < rows
+    client_of(trained.kgcal).download_artifacts(run.info.run_id, "prediction.json")
+
+
+def test_the_champion_answers_if_there_is_one(trained: Trained) -> None:
+    assert trained.kgcal("promote", "--dataset", "family").returncode == 0
+    done = trained.kgcal("predict", str(trained.test), "--dataset", "family")
+    assert done.returncode == 0, done.stderr
+    assert "model: models:/kgcal-family/1 (" in done.stdout
+    again = trained.kgcal("predict", str(trained.test), "--model", "models:/kgcal-family@champion")
+    assert again.stdout.splitlines()[0] == done.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a", "b"), "2 candidates are given: give a file, or a subject, a predicate and an object"),
+        (("none.tsv",), "none.tsv cannot be read: No such file or directory"),
+        (("TEST", "-o", "out.json"), "out.json is of an unknown kind: its name must end in .parquet, .csv, .tsv"),
+        (("TEST", "-o", "no/out.csv"), "--output no/out.csv: there is no folder"),
+        (("TEST", "--model", "f" * 32), f"the run '{'f' * 32}' does not exist"),
+        (("TEST", "--calibrator", "platt"), "has no calibrator 'platt': it has uncalibrated, base_rate, ground_truth"),
+        (("TEST", "--base-rate", "1"), "base_rate is 1: it must be above 0 and below 1"),
+        (("TEST", "--threshold", "0.6", "--cost-false-positive", "2"), "give a threshold or costs"),
+        (("TEST", "--dataset", "wn11"), "wn11 has neither a champion nor a finished run"),
+    ],
+)
+def test_a_mistake_is_reported_in_one_sentence(trained: Trained, arguments: tuple[str, ...], message: str) -> None:
+    words = [str(trained.test) if word == "TEST" else word for word in arguments]
+    done = trained.kgcal("predict", *words)
+    assert done.returncode == 2
+    [sentence] = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
+    assert message in sentence
+    assert "Traceback" not in done.stderr
+    assert not list(trained.kgcal.home.parent.glob("*out*.csv"))
+
+
+def test_a_fault_in_a_file_leaves_no_output(trained: Trained, tmp_path: Path) -> None:
+    file = tmp_path / "candidates.tsv"
+    file.write_text(trained.test.read_text() + "a\tb\n")
+    line = len(file.read_text().splitlines())
+    done = trained.kgcal("predict", str(file), "-o", str(tmp_path / "out.csv"))
+    assert done.returncode == 2
+    assert f"kgcal: {file}, line {line}: 2 columns: it must have 4" in done.stderr
+    assert not (tmp_path / "out.csv").exists()
