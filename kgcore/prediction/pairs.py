@@ -7,14 +7,14 @@ import numpy as np
 import torch
 
 from kgcore.arrays import Floats, Ints, Triples
+from kgcore.config.choices import PER
 from kgcore.graph import TripleIndex
 from kgcore.models.base import LARGEST_BLOCK
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.best import Best, best_of, margin, nth_highest
 
 SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
-ALL, SUBJECT, OBJECT = "all", "subject", "object"
-PER = (ALL, SUBJECT, OBJECT)
+ALL, SUBJECT, OBJECT = PER
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class PairSearch:
     per                whether `top` counts `all` pairs, those of each `subject` or those of each `object`
     lowest             the lowest score to keep; -inf = all
     leave_out          facts that are left out; None = none
+    reflexive          whether an entity is paired with itself, if it is a subject and an object
     """
 
     subjects: Ints
@@ -36,6 +37,7 @@ class PairSearch:
     per: str = ALL
     lowest: float = -np.inf
     leave_out: TripleIndex | None = None
+    reflexive: bool = True
 
     def triples(self, pairs: Ints) -> Triples:
         """Return pairs (n, 2) as triples (n, 3)."""
@@ -116,7 +118,9 @@ def _tiles(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Iterato
 
 
 def _leave_out(tile: Floats, search: PairSearch, subjects: Ints, columns: slice) -> None:
-    """Set the scores of the facts that are left out to -inf."""
+    """Set the scores of the facts and of the reflexive pairs that are left out to -inf."""
+    if not search.reflexive:
+        tile[subjects[:, None] == search.objects[columns][None, :]] = -np.inf
     if search.leave_out is None:
         return
     rows, facts = search.leave_out.objects(subjects, np.full(len(subjects), search.predicate))

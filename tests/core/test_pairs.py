@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
+from kgcore.config.choices import PER
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction import pairs
 from kgcore.prediction.best import Best, best_of
-from kgcore.prediction.pairs import PER, PairSearch, best_pairs, search_pairs
+from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
 from kgcore.training.loop import train
 
 MODELS = ("transe", "distmult", "complex", "rotate", "conve", "capse")
@@ -37,6 +38,8 @@ def every_pair(trained: TrainedModel, search: PairSearch) -> list[tuple[int, int
     ]
     if search.leave_out is not None:
         rows = [row for row in rows if not search.leave_out.contains(np.array([row[2]]))[0]]
+    if not search.reflexive:
+        rows = [row for row in rows if row[2][0] != row[2][2]]
     kept, counts = [], dict.fromkeys(range(40), 0)
     for group, _, triple in sorted(rows):
         counts[group] += 1
@@ -59,7 +62,7 @@ def test_the_best_pairs_are_those_of_all_pairs(
     monkeypatch.setattr(pairs, "SUBJECTS_AT_ONCE", size[0])
     monkeypatch.setattr(pairs, "OBJECTS_AT_ONCE", size[1])
     trained = model_of(small_graph, "transe", with_cohort=True)
-    search = PairSearch(SUBJECTS, OBJECTS, 1, top, per, leave_out=small_graph.all_known)
+    search = PairSearch(SUBJECTS, OBJECTS, 1, top, per, leave_out=small_graph.all_known, reflexive=top == 7)
     assert found(trained, search) == every_pair(trained, search)
 
 
