@@ -1,4 +1,4 @@
-"""The settings of the jobs outside a pipeline: promote, watch, tune and ensemble."""
+"""The settings of the jobs outside a pipeline: promote, watch, predict, explain, tune and ensemble."""
 
 from dataclasses import dataclass
 
@@ -64,6 +64,21 @@ class PredictConfig(Config):
         if self.cost_false_positive == self.cost_false_negative:
             return self.threshold
         return self.cost_false_positive / (self.cost_false_positive + self.cost_false_negative)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainConfig(Config):
+    """What the explanation of a probability shows."""
+
+    alternatives: int = setting(5, "largest number of other subjects and of other objects to show", ge=0, le=100)
+    facts: int = setting(
+        5, "largest number of known facts to show with the same subject, with the same object, and with neither", ge=0
+    )
+    at_least: int = setting(
+        PredictConfig.at_least,
+        "fewest calibration triples of a predicate, true and false each, for which its triples have a probability",
+        ge=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,93 @@
+"""The rank of a triple among its alternatives: other objects for (s, p, ?), other subjects for (?, p, o)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgcore.arrays import Floats, Ints, Triples
+from kgcore.graph import TripleIndex
+from kgcore.prediction.estimate import Estimate, numbers
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
+
+SHORTLIST = 128  # entities with the highest f that are compared by probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative(Estimate):
+    """Another entity in the place of the subject or the object. It makes no known fact.
+
+    name   the entity
+    score  score of the triple with this entity, any real number
+    """
+
+    name: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """The rank of an entity among the entities that could stand in its place.
+
+    rank   1 + #{higher f} + #{equal f} / 2 among the entities that make no known fact: see kgcore/ranking.py
+    among  number of ranked entities: all that make no known fact, and the entity itself
+    known  number of the other entities, which make known facts
+    best   the alternatives with the highest scores, in descending order. With a cohort, whose level depends on the
+           subject, the best subjects are those of the SHORTLIST subjects with the highest f
+    """
+
+    rank: float
+    among: int
+    known: int
+    best: tuple[Alternative, ...]
+
+    @property
+    def rank_text(self) -> str:
+        """The rank with all its digits, such as `1,204` or `1,204.5`."""
+        return f"{self.rank:,.1f}".removesuffix(".0")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The rank of an entity, and the entities with the highest f that make no known fact: at most SHORTLIST."""
+
+    rank: float
+    among: int
+    known: int
+    shortlist: Ints
+
+    def alternatives(self, names: Sequence[str], scores: Floats, probabilities: Floats, most: int) -> Alternatives:
+        """Return the rank with the best alternatives.
+
+        scores         (n,) of the shortlist
+        probabilities  (n, 3) its probabilities, and their lower and upper ends; NaN: none
+        most           largest number of alternatives
+        """
+        order = np.argsort(-scores, kind="stable")[:most]
+        best = (
+            Alternative(name=names[self.shortlist[i]], score=float(scores[i]), **numbers(probabilities[i]))
+            for i in order
+        )
+        return Alternatives(self.rank, self.among, self.known, tuple(best))
+
+
+def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex) -> tuple[Ranked, Ranked]:
+    """Rank the subject and the object of a triple (1, 3).
+
+    known  facts that do not count as alternatives
+    """
+    from kgcore.ranking import candidate_scores, ranks_of  # loads torch, which takes more than a second
+
+    sides = []
+    facts = known.subjects(triple[:, 1], triple[:, 2]), known.objects(triple[:, 0], triple[:, 1])
+    both = candidate_scores(trained.model, trained.embeddings, triple, 1)
+    for scores, column, fact in zip(both, (0, 2), facts, strict=True):
+        rank = float(ranks_of(scores, triple[:, column], fact))
+        others = int((fact[1] != triple[0, column]).sum())
+        among = scores.shape[1] - others
+        shortlist = scores[0].topk(min(SHORTLIST, among - 1)).indices
+        sides.append(Ranked(rank, among, others, shortlist.cpu().numpy()))
+    return sides[0], sides[1]
