@@ -23,7 +23,15 @@ from kgcore.config.given import (
     PrepareGiven,
     TrainGiven,
 )
-from kgcore.config.jobs import EnsembleConfig, ExplainConfig, GateConfig, PredictConfig, TuneConfig, WatchConfig
+from kgcore.config.jobs import (
+    EnsembleConfig,
+    ExplainConfig,
+    GateConfig,
+    PairsConfig,
+    PredictConfig,
+    TuneConfig,
+    WatchConfig,
+)
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
@@ -52,6 +60,7 @@ __all__ = [
     "ExplainConfig",
     "GateConfig",
     "Given",
+    "PairsConfig",
     "PipelineConfigs",
     "PipelineGiven",
     "PredictConfig",

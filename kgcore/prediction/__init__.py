@@ -3,6 +3,8 @@
 candidates.py  reads files of candidate triples, in blocks
 answers.py     answers the triples of a block
 sink.py        writes the answers to a file, in blocks
+pairs.py       searches all pairs of subjects and objects of a predicate for the best ones
+best.py        keeps the best of a stream of scored pairs
 
 explanation.py    explains the probability of one triple, with
 evidence.py       the calibration triples behind it

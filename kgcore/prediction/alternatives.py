@@ -35,7 +35,8 @@ class Alternatives:
     rank   1 + #{higher f} + #{equal f} / 2 among the entities that make no known fact: see kgcore/ranking.py
     among  number of ranked entities: all that make no known fact, and the entity itself
     known  number of the other entities, which make known facts
-    best   the alternatives with the highest scores, in descending order. With a cohort, whose level depends on the
+    best   the alternatives with the highest scores, in descending order. An entity is paired with itself only if a
+           training fact of the predicate does so. With a cohort, whose level depends on the
            subject, the best subjects are those of the SHORTLIST subjects with the highest f
     """
 
@@ -74,12 +75,15 @@ class Ranked:
         return Alternatives(self.rank, self.among, self.known, tuple(best))
 
 
-def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex) -> tuple[Ranked, Ranked]:
+def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex, reflexive: bool) -> tuple[Ranked, Ranked]:
     """Rank the subject and the object of a triple (1, 3).
 
-    known  facts that do not count as alternatives
+    known      facts that do not count as alternatives
+    reflexive  whether a shortlist may pair an entity with itself. In a rank such pairs always count
     """
-    from kgcore.ranking import candidate_scores, ranks_of  # loads torch, which takes more than a second
+    import torch  # takes more than a second to load
+
+    from kgcore.ranking import candidate_scores, ranks_of
 
     sides = []
     facts = known.subjects(triple[:, 1], triple[:, 2]), known.objects(triple[:, 0], triple[:, 1])
@@ -88,6 +92,8 @@ def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex) -> tupl
         rank = float(ranks_of(scores, triple[:, column], fact))
         others = int((fact[1] != triple[0, column]).sum())
         among = scores.shape[1] - others
-        shortlist = scores[0].topk(min(SHORTLIST, among - 1)).indices
-        sides.append(Ranked(rank, among, others, shortlist.cpu().numpy()))
+        if not reflexive:
+            scores = scores.index_fill(1, torch.tensor([triple[0, 2 - column]], device=scores.device), -torch.inf)
+        best, shortlist = scores[0].topk(min(SHORTLIST, scores.shape[1]))
+        sides.append(Ranked(rank, among, others, shortlist[best > -torch.inf].cpu().numpy()))
     return sides[0], sides[1]

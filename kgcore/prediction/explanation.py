@@ -102,7 +102,7 @@ class Explainer:
         graph, bound = self.model.graph, self.model.calibrator
         s, p, o = positions_of(graph, (subject, predicate, object_))
         triple = np.array([[s, p, o]])
-        as_subject, as_object = ranked(self.model.trained, triple, graph.all_known)
+        as_subject, as_object = ranked(self.model.trained, triple, graph.all_known, p in self._reflexive)
         first, second = len(as_subject.shortlist), len(as_object.shortlist)
         rows = triple.repeat(1 + first + second, axis=0)
         rows[1 : 1 + first, 0], rows[1 + first :, 2] = as_subject.shortlist, as_object.shortlist
@@ -160,6 +160,12 @@ class Explainer:
     @cached_property
     def _facts(self) -> NearestFacts:
         return NearestFacts(self.model.trained, self.model.graph)
+
+    @cached_property
+    def _reflexive(self) -> frozenset[int]:
+        """The predicates that have a training fact with the same subject and object."""
+        facts = self.model.graph.train.positives
+        return frozenset(facts[facts[:, 0] == facts[:, 2], 1].tolist())
 
     @cached_property
     def _false(self) -> TripleIndex:

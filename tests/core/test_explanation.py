@@ -11,7 +11,7 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.shift import shift
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer, Explanation
@@ -67,10 +67,23 @@ def test_alternatives_are_the_best_entities_that_make_no_known_fact(small_graph:
     every = np.repeat(triple[None], 40, axis=0)
     every[:, 2] = np.arange(40)
     free = ~small_graph.all_known.contains(every)
-    order = np.argsort(-model.trained.score(every[free]))
-    assert [one.name for one in made.objects.best] == [f"e{i}" for i in np.flatnonzero(free)[order][:7]]
     assert made.objects.among == free.sum() + 1
     assert made.objects.known == 40 - free.sum() - 1
+    free[triple[0]] = False  # no training fact has the same subject and object
+    order = np.argsort(-model.trained.score(every[free]))
+    assert [one.name for one in made.objects.best] == [f"e{i}" for i in np.flatnonzero(free)[order][:7]]
+
+
+def test_an_entity_is_its_own_alternative_only_if_training_has_such_facts(small_graph: KnowledgeGraph) -> None:
+    model, _ = calibrated(small_graph)
+    loops = np.array([[7, 1, 7]])
+    train = Split(np.concatenate([small_graph.train.triples, loops]), np.ones(len(small_graph.train) + 1))
+    both = model, replace(model, graph=replace(small_graph, train=train))
+    alone, with_loops = (Explainer(one, None, ExplainConfig(alternatives=40)).explain("e1", "p1", "e2") for one in both)
+    names = [{one.name for one in side.best} for side in (alone.objects, with_loops.objects)]
+    assert names[1] - names[0] == {"e1"}
+    assert len(names[0]) == alone.objects.among - 2
+    assert with_loops.objects.rank == alone.objects.rank
 
 
 def test_with_a_cohort_the_best_subjects_have_the_highest_normalised_scores(small_graph: KnowledgeGraph) -> None:
@@ -82,6 +95,7 @@ def test_with_a_cohort_the_best_subjects_have_the_highest_normalised_scores(smal
     every = np.repeat(triple[None], 40, axis=0)
     every[:, 0] = np.arange(40)
     free = ~small_graph.all_known.contains(every)
+    free[triple[2]] = False
     order = np.argsort(-trained.score(every[free]))
     assert [one.name for one in made.subjects.best] == [f"e{i}" for i in np.flatnonzero(free)[order][:7]]
     [subject_rank, _] = filtered_ranks(trained, triple[None], small_graph.all_known)[0]

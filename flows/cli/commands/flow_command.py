@@ -29,7 +29,7 @@ PLAIN: Mapping[str, Any] = {
     "instead": Annotated[bool, typer.Option("--instead")],
     "runs": Annotated[list[str], typer.Argument(metavar="RUN")],
     "base_rate": Annotated[float | None, typer.Option()],
-    "predict.candidates": Annotated[list[str], typer.Argument(metavar="FILE | SUBJECT PREDICATE OBJECT")],
+    "predict.candidates": Annotated[list[str], typer.Argument(metavar="[FILE | SUBJECT PREDICATE OBJECT]")],
     "predict.output": Annotated[str, typer.Option("--output", "-o")],
     "explain.triple": Annotated[list[str], typer.Argument(metavar="SUBJECT PREDICATE OBJECT")],
     "explain.output": Annotated[str, typer.Option("--output", "-o")],
