@@ -35,6 +35,7 @@ class Alternatives:
     rank   1 + #{higher f} + #{equal f} / 2 among the entities that make no known fact: see kgcore/ranking.py
     among  number of ranked entities: all that make no known fact, and the entity itself
     known  number of the other entities, which make known facts
+    itself whether the pair of an entity with itself has a higher f and, though it is ranked, is none of `best`
     best   the alternatives with the highest scores, in descending order. An entity is paired with itself only if a
            training fact of the predicate does so. With a cohort, whose level depends on the
            subject, the best subjects are those of the SHORTLIST subjects with the highest f
@@ -43,6 +44,7 @@ class Alternatives:
     rank: float
     among: int
     known: int
+    itself: bool
     best: tuple[Alternative, ...]
 
     @property
@@ -58,6 +60,7 @@ class Ranked:
     rank: float
     among: int
     known: int
+    itself: bool
     shortlist: Ints
 
     def alternatives(self, names: Sequence[str], scores: Floats, probabilities: Floats, most: int) -> Alternatives:
@@ -72,7 +75,7 @@ class Ranked:
             Alternative(name=names[self.shortlist[i]], score=float(scores[i]), **numbers(probabilities[i]))
             for i in order
         )
-        return Alternatives(self.rank, self.among, self.known, tuple(best))
+        return Alternatives(self.rank, self.among, self.known, self.itself, tuple(best))
 
 
 def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex, reflexive: bool) -> tuple[Ranked, Ranked]:
@@ -89,11 +92,13 @@ def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex, reflexi
     facts = known.subjects(triple[:, 1], triple[:, 2]), known.objects(triple[:, 0], triple[:, 1])
     both = candidate_scores(trained.model, trained.embeddings, triple, 1)
     for scores, column, fact in zip(both, (0, 2), facts, strict=True):
+        own, partner = scores[0, triple[0, column]].item(), int(triple[0, 2 - column])
         rank = float(ranks_of(scores, triple[:, column], fact))
         others = int((fact[1] != triple[0, column]).sum())
         among = scores.shape[1] - others
+        itself = not reflexive and scores[0, partner].item() > own
         if not reflexive:
-            scores = scores.index_fill(1, torch.tensor([triple[0, 2 - column]], device=scores.device), -torch.inf)
+            scores = scores.index_fill(1, torch.tensor([partner], device=scores.device), -torch.inf)
         best, shortlist = scores[0].topk(min(SHORTLIST, scores.shape[1]))
-        sides.append(Ranked(rank, among, others, shortlist[best > -torch.inf].cpu().numpy()))
+        sides.append(Ranked(rank, among, others, itself, shortlist[best > -torch.inf].cpu().numpy()))
     return sides[0], sides[1]

@@ -20,6 +20,7 @@ from kgcore.prediction.nearest_facts import NearestFacts, Support
 from kgcore.prediction.wording import sentences
 
 BASE_RATES = (0.5, 0.1, 0.01, 0.001)
+NEARLY_EQUAL = 0.02  # a rate of BASE_RATES within 2 % of the stated base rate is not shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +151,8 @@ class Explainer:
         return np.stack([q, *bound.interval(scores, q, triples[:, 1])], axis=1)
 
     def _at_base_rates(self, score: Scores, triple: Triples) -> tuple[Shifted, ...]:
-        rates = sorted({*BASE_RATES, self.model.calibrator.base_rate}, reverse=True)
+        own = self.model.calibrator.base_rate
+        rates = sorted([own, *(rate for rate in BASE_RATES if abs(rate / own - 1) > NEARLY_EQUAL)], reverse=True)
         return tuple(Shifted(base_rate=rate, **numbers(self._probabilities(score, triple, rate)[0])) for rate in rates)
 
     @cached_property

@@ -29,8 +29,8 @@ def sentences(made: "Explanation") -> Iterator[str]:
         yield from _evidence(made, made.evidence)
     elif not made.reason:
         yield "The calibration triples of this predicate are not known."
-    yield _rank("object", f"{made.subject} {made.predicate} ?", made.object, made.objects)
-    yield _rank("subject", f"? {made.predicate} {made.object}", made.subject, made.subjects)
+    yield _rank("object", f"{made.subject} {made.predicate} ?", made.object, made.subject, made.objects)
+    yield _rank("subject", f"? {made.predicate} {made.object}", made.subject, made.object, made.subjects)
     if made.normalised:
         yield "Ranks compare the scores before cohort normalisation, as `kgcal rank` does."
     yield _support(made)
@@ -63,10 +63,11 @@ def _evidence(made: "Explanation", found: Evidence) -> Iterator[str]:
         yield f"The probability is {side} the interval of this share: for this predicate, it may be {fault}{hint}."
 
 
-def _rank(side: str, query: str, name: str, found: Alternatives) -> str:
+def _rank(side: str, query: str, name: str, partner: str, found: Alternatives) -> str:
     facts = "1 other known fact is" if found.known == 1 else f"{found.known:,} other known facts are"
     known = f"; {facts} left out" if found.known else ""
-    return f"For ({query}), the {side} {name} has rank {found.rank_text} of {found.among:,}{known}."
+    itself = f"; {partner} itself ranks higher" if found.itself else ""
+    return f"For ({query}), the {side} {name} has rank {found.rank_text} of {found.among:,}{itself}{known}."
 
 
 def _support(made: "Explanation") -> str:

@@ -84,6 +84,9 @@ def test_an_entity_is_its_own_alternative_only_if_training_has_such_facts(small_
     assert names[1] - names[0] == {"e1"}
     assert len(names[0]) == alone.objects.among - 2
     assert with_loops.objects.rank == alone.objects.rank
+    own = next(one.score for one in with_loops.objects.best if one.name == "e1")
+    assert (alone.objects.itself, with_loops.objects.itself) == (own > alone.score, False)
+    assert any("; e1 itself ranks higher" in sentence for sentence in alone.sentences) == alone.objects.itself
 
 
 def test_with_a_cohort_the_best_subjects_have_the_highest_normalised_scores(small_graph: KnowledgeGraph) -> None:
@@ -154,6 +157,8 @@ def test_other_base_rates_shift_the_probability_and_its_interval(small_graph: Kn
     assert [row.base_rate for row in made.at_base_rates] == [0.5, 0.2, 0.1, 0.01, 0.001]
     own = made.at_base_rates[1]
     assert (own.probability, own.low, own.high) == (made.probability, made.low, made.high)
+    model = replace(model, calibrator=model.calibrator.at(0.0999))
+    assert len(Explainer(model, sample, SMALL).explain(made.subject, made.predicate, made.object).at_base_rates) == 4
     for row in made.at_base_rates:
         expected = shift(np.array([made.probability, made.low, made.high]), 0.2, row.base_rate)
         np.testing.assert_allclose([row.probability, row.low, row.high], expected, rtol=1e-6, atol=1e-12)
