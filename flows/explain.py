@@ -19,7 +19,7 @@ def explain(
     device: Device = "auto",
     config: ExplainConfig = ExplainConfig(),
 ) -> Explained:
-    """Explain the probability of a triple: calibration data, other base rates, alternatives, near known facts.
+    """Explain the probability of a triple by calibration data, other base rates, alternatives and near known facts.
 
     Without --model the champion of the data set answers or, if there is none, the newest finished run.
 

@@ -75,7 +75,7 @@ JOBS = (
     Deployment(
         "explain",
         "flows/explain.py:explain",
-        "Explain the probability of a triple: calibration data, other base rates, alternatives, near known facts.",
+        "Explain the probability of a triple by calibration data, alternatives and near known facts.",
     ),
     Deployment(
         "promote",
