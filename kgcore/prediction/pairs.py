@@ -95,9 +95,7 @@ def _levels(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Floats
     if trained.cohort is None:
         return np.zeros(len(subjects))
     triples = search.triples(np.stack([subjects, subjects], axis=1))
-    levels = trained.cohort.levels(trained.model, trained.embeddings, triples)
-    weighted: Floats = trained.cohort.weight * levels
-    return weighted
+    return trained.cohort.weight * trained.levels(triples)
 
 
 def _tiles(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
