@@ -28,6 +28,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("watch", config.WatchConfig),
         ("predict", config.PredictConfig),
         ("predict, all pairs", config.PairsConfig),
+        ("explain", config.ExplainConfig),
     ),
 }
 HEAD = """\

@@ -73,6 +73,11 @@ JOBS = (
         "Give candidate triples a score, a probability with an interval, and a decision.",
     ),
     Deployment(
+        "explain",
+        "flows/explain.py:explain",
+        "Explain the probability of a triple by calibration data, alternatives and near known facts.",
+    ),
+    Deployment(
         "promote",
         "flows/promote.py:promote",
         "Compare the best calibrated model of each data set with the champion every day.",

@@ -18,6 +18,7 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.explain import Explained
 from tasks.jobs.prediction import Prediction
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
@@ -113,6 +114,14 @@ def publish_prediction(made: Prediction) -> None:
     ]
     text += [f"The answers: `{made.output}`"] if made.output else []
     _publish(f"Prediction by {made.model}", "\n\n".join(text), made.examples, made.run)
+
+
+def publish_explanation(shown: Explained) -> None:
+    """Publish the sentences of an explanation. The table has the probability at several base rates."""
+    made = shown.explanation
+    text = [f"* {sentence}" for sentence in made.sentences]
+    table = [asdict(row) for row in made.at_base_rates]
+    _publish(f"{made.subject} {made.predicate} {made.object}", "\n".join(text), table, shown.run)
 
 
 def publish_tuning(found: TuningResult) -> None:

@@ -1,4 +1,4 @@
-"""The settings of the jobs outside a pipeline: promote, watch, tune and ensemble."""
+"""The settings of the jobs outside a pipeline: promote, watch, predict, explain, tune and ensemble."""
 
 from dataclasses import dataclass
 
@@ -74,6 +74,21 @@ class PairsConfig(Config):
     per: str = setting("all", "count `top` over all pairs, or for each subject or object", choices=PER)
     above: float = setting(0.0, "keep pairs with a probability above this; 0 = all pairs", ge=0, lt=1)
     known_facts: str = setting("leave_out", "what to do with pairs that are known facts", choices=("leave_out", "mark"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainConfig(Config):
+    """What the explanation of a probability shows."""
+
+    alternatives: int = setting(5, "largest number of other subjects and of other objects to show", ge=0, le=100)
+    facts: int = setting(
+        5, "largest number of known facts to show with the same subject, with the same object, and with neither", ge=0
+    )
+    at_least: int = setting(
+        PredictConfig.at_least,
+        "fewest calibration triples of a predicate, true and false each, for which its triples have a probability",
+        ge=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

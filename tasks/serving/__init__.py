@@ -8,5 +8,5 @@ server.py    runs the server
 names.py     the completion of names
 page.html    the page at `/`
 
-The answers come from kgcore/prediction. The command is in flows/cli/commands/predictions.py.
+The answers come from kgcore/prediction. The command is in flows/cli/commands/serving.py.
 """

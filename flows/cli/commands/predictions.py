@@ -1,17 +1,16 @@
-"""`kgcal predict` and `kgcal serve`."""
+"""`kgcal predict` and `kgcal explain`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from flows.cli.commands.flow_command import add_flow_command, start
+from flows.cli.tables.explanation import show_explanation
 from flows.cli.tables.prediction import show_prediction
-from flows.cli.terminal import check_target, console, guarded, port_option
+from flows.cli.terminal import check_target, console
+from flows.explain import explain
 from flows.predict import predict
-from tasks.jobs.calibrated_model import Ask
-
-PORT = 8080
 
 
 def run_predict(**arguments: Any) -> None:
@@ -21,26 +20,14 @@ def run_predict(**arguments: Any) -> None:
     show_prediction(console, start(predict, **arguments))
 
 
-@guarded
-def serve(
-    dataset: Annotated[
-        str, typer.Option(help="data set whose champion answers; if empty, that of the newest run")
-    ] = "",
-    model: Annotated[str, typer.Option(help="run id, latest, or model URI that answers instead")] = "",
-    calibrator: Annotated[str, typer.Option(help="label of one of the calibrators of a run")] = "",
-    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
-    port: Annotated[int, port_option(PORT)] = PORT,
-) -> None:
-    """Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.
-
-    A new champion answers within ten seconds, without a lost request.
-    """
-    from tasks.serving.server import serve as run  # only this command loads a web framework
-
-    run(Ask(model, dataset, calibrator), host, port)
+def run_explain(**arguments: Any) -> None:
+    """Explain the probability of a triple, and print the explanation."""
+    if arguments["output"]:
+        check_target(Path(arguments["output"]), "--output")
+    show_explanation(console, start(explain, **arguments))
 
 
 def add_predictions(app: typer.Typer) -> None:
-    """Add `predict` and `serve`."""
+    """Add `predict` and `explain`."""
     add_flow_command(app, predict, run_predict)
-    app.command("serve")(serve)
+    add_flow_command(app, explain, run_explain)
