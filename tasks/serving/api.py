@@ -20,7 +20,7 @@ from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
 from kgcore.prediction.sink import sink
 from tasks.serving.limits import LimitedBody
 from tasks.serving.model import Answerer, Served
-from tasks.serving.requests import AnswersQuery, FileQuery, NamesQuery, PredictRequest, sentence
+from tasks.serving.requests import AnswersQuery, ExplainQuery, FileQuery, NamesQuery, PredictRequest, sentence
 
 PAGE = Path(__file__).with_name("page.html")
 
@@ -50,6 +50,11 @@ def create_app(served: Served) -> FastAPI:
         now = served.current
         conditions = now.answers.under(query.base_rate, query.threshold, query.at_least)
         return _response(now, conditions, conditions.table(ranked(conditions, query)))
+
+    @app.get("/explain")
+    def explain(query: Annotated[ExplainQuery, Query()]) -> dict[str, Any]:
+        """Explain the probability of a triple: `sentences` in words, and the numbers behind them."""
+        return served.current.explainer(query.base_rate).explain(query.subject, query.predicate, query.object).to_json()
 
     @app.get("/names")
     def names(query: Annotated[NamesQuery, Query()]) -> dict[str, list[str]]:

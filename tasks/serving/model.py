@@ -3,14 +3,19 @@
 import logging
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 
-from kgcore.config import PredictConfig
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.config import ExplainConfig, PredictConfig
 from kgcore.errors import KgcalError, first_line
 from kgcore.prediction.answers import Answers, table_of
+from kgcore.prediction.explanation import Explainer
 from tasks.jobs.calibrated_model import Ask, FoundModel, load, locate
+from tasks.jobs.explain import calibration_sample
 from tasks.serving.names import Names
 
 SECONDS = 5.0  # between two looks at the store
+MOST_EXPLAINERS = 8  # that are kept at a time, one for each base rate
 log = logging.getLogger("kgcal")
 
 
@@ -18,16 +23,36 @@ log = logging.getLogger("kgcal")
 class Answerer:
     """A loaded model, and what answers questions with it.
 
-    found     the model, as it is stored
-    answers   the model at the base rate of its calibrator, with the default decisions
-    entities  the completion of entity names
+    found       the model, as it is stored
+    answers     the model at the base rate of its calibrator, with the default decisions
+    sample      the sample that the calibrator was fitted on; None if its runs no longer exist
+    entities    the completion of entity names
     predicates  the completion of predicate names
     """
 
     found: FoundModel
     answers: Answers
+    sample: CalibrationSample | None
     entities: Names
     predicates: Names
+
+    def explainer(self, base_rate: float | None) -> Explainer:
+        """Return what explains probabilities at a base rate; None: that of the calibrator.
+
+        The last few are kept, because the first explanation of each makes tables.
+        """
+        kept = self._explainers.get(base_rate)
+        if kept is None:
+            model = self.found.model if base_rate is None else self.found.model.at(base_rate)
+            kept = Explainer(model, self.sample, ExplainConfig())
+            if len(self._explainers) >= MOST_EXPLAINERS:
+                self._explainers.clear()
+            self._explainers[base_rate] = kept
+        return kept
+
+    @cached_property
+    def _explainers(self) -> dict[float | None, Explainer]:
+        return {}
 
 
 class Served:
@@ -69,7 +94,12 @@ class Served:
         found, config = load(locate(self._ask)), PredictConfig()
         graph, answers = found.model.graph, Answers(found.model, config.decides_at, config.at_least)
         answers.table(table_of([(graph.entities[0], graph.predicates[0], graph.entities[0])]))  # fills its caches
-        return Answerer(found, answers, Names(graph.entities), Names(graph.predicates))
+        try:
+            sample = calibration_sample(found)
+        except KgcalError as error:
+            log.warning("explanations have no calibration triples: %s", first_line(error))
+            sample = None
+        return Answerer(found, answers, sample, Names(graph.entities), Names(graph.predicates))
 
     def _watch(self) -> None:
         while not self._ended.wait(SECONDS):

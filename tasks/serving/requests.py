@@ -54,6 +54,16 @@ class AnswersQuery(Conditions):
     top: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] = 10
 
 
+class ExplainQuery(BaseModel):
+    """A triple whose probability is explained."""
+
+    model_config = ConfigDict(extra="forbid")
+    subject: str
+    predicate: str
+    object: str
+    base_rate: BaseRate = None
+
+
 class NamesQuery(BaseModel):
     """A question for names that contain a text."""
 

@@ -69,6 +69,21 @@ def test_answers_of_a_query_are_ranked_and_known_facts_marked(client: TestClient
         assert first == answers[:1]
 
 
+def test_a_probability_is_explained(client: TestClient, served: Served) -> None:
+    [row] = triples(served, 1)
+    done = client.get("/explain", params=row | {"base_rate": 0.2})
+    assert done.status_code == 200
+    found = done.json()
+    answer = client.post("/predict", json={"triples": [row], "base_rate": 0.2}).json()["answers"][0]
+    assert [found[name] for name in ("score", "probability", "low", "high")] == [
+        answer[name] for name in ("score", "probability", "low", "high")
+    ]
+    assert len(found["sentences"]) > 3
+    unknown = client.get("/explain", params=row | {"subject": "nobody"})
+    assert unknown.status_code == 422
+    assert "nobody" in unknown.json()["error"]
+
+
 def test_names_are_completed(client: TestClient) -> None:
     found = client.get("/names", params={"kind": "entity", "text": "PERSON_1", "limit": 3}).json()["names"]
     assert found == ["person_1", "person_10", "person_100"]
