@@ -1,7 +1,7 @@
 """Answers for candidate triples: score, probability, interval, decision, and the reason where there is no answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -52,11 +52,7 @@ class Answers:
         Raises InputError if `names` has a column of ANSWERS, MismatchError if the calibrator was fitted to another
         model.
         """
-        taken = [name for name in ANSWERS if name in names.column_names]
-        if taken:
-            raise InputError(
-                f"the candidates already have the columns {', '.join(taken)} of the answers: leave them out"
-            )
+        check_free(names.column_names)
         triples, code = self._numbers(names)
         named = code == 0
         if self.at_least and self.model.calibrator.support is not None and named.any():
@@ -84,6 +80,19 @@ class Answers:
             names = names.append_column(name, column)
         return names
 
+    def under(self, base_rate: float | None, threshold: float, at_least: int) -> "Answers":
+        """Return the answers of the same model under other conditions. They share the look-up tables of names.
+
+        base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the calibrator
+
+        Raises InputError if the base rate is out of range.
+        """
+        calibrator = self.model.calibrator
+        calibrator = calibrator if base_rate is None else calibrator.at(base_rate)
+        other = Answers(replace(self.model, calibrator=calibrator), threshold, at_least)
+        vars(other).update(_vocabularies=self._vocabularies, _fingerprint=self._fingerprint)  # fills the caches
+        return other
+
     def _numbers(self, names: pa.Table) -> tuple[Triples, Ints]:
         """Return the numbers (n, 3) of the names, -1 if unknown, and the code (n,) of the reason: the bits 1, 2, 4."""
         columns = [_positions(names[name], known) for name, known in zip(COLUMNS, self._vocabularies, strict=True)]
@@ -102,6 +111,13 @@ class Answers:
     @cached_property
     def _fingerprint(self) -> str:
         return self.model.trained.fingerprint()
+
+
+def check_free(columns: Sequence[str]) -> None:
+    """Raise InputError if candidates with these columns already have a column of ANSWERS."""
+    taken = [name for name in ANSWERS if name in columns]
+    if taken:
+        raise InputError(f"the candidates already have the columns {', '.join(taken)} of the answers: leave them out")
 
 
 def _positions(names: pa.ChunkedArray, vocabulary: pa.Array) -> Ints:
