@@ -123,7 +123,7 @@ def _text(name: str, column: "pd.Series[str]") -> pa.Array:
     row, value = next((i, value) for i, value in enumerate(column.to_numpy(dtype=object)) if not _is_name(value))
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and np.isnan(value)):
         raise InputError(f"row {row + 1:,} has no {name}: every triple needs a subject, a predicate and an object")
-    raise InputError(f"row {row + 1:,} has the {name} {value!r}, a {type(value).__name__}: names must be text")
+    raise InputError(f"row {row + 1:,} has the {name} {value!r} ({type(value).__name__}): names must be UTF-8 text")
 
 
 def _is_name(value: object) -> bool:
