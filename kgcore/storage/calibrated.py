@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.errors import InputError, MismatchError, first_line
+from kgcore.errors import InputError, KgcalError, MismatchError, first_line
 from kgcore.storage.graph import read_graph, write_graph
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.model import read_model, write_model
@@ -54,9 +56,9 @@ def read_calibrated(folder: Path, model: Path | None = None, graph: Path | None 
         calibrator = read_calibrator(folder)
         trained = read_model(model or folder / MODEL_FOLDER)
         known = read_graph(graph or folder / GRAPH_FOLDER)
-    except (OSError, KeyError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
+    except KgcalError:
+        raise
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise InputError(f"the calibrated model in {folder} cannot be read: {first_line(error)}") from error
     found = {"model": trained.fingerprint(), "graph": known.fingerprint()}
     for what, fitted_to in (("model", calibrator.model), ("graph", calibrator.dataset)):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.errors import InputError
+from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import newest_pipeline, resolve
 from tasks.tracking.artifacts import MANIFEST
@@ -70,6 +71,16 @@ def find_calibrated_model(ask: Ask) -> FoundModel:
         return _found(store, model_of_uri(store, model), model)
     model_id = _calibrator_of(store, resolve("calibrate", model).run_id, calibrator)
     return _found(store, model_id, f"models:/{model_id}")
+
+
+def load(model: str = "", dataset: str = "", calibrator: str = "") -> LoadedModel:
+    """Return a calibrated model of the store, which answers as one from `kgcore.load` does.
+
+    model, dataset, calibrator  as in `Ask`; `model` may be the URI models:/kgcal-NAME@champion
+
+    Raises InputError as `find_calibrated_model` does.
+    """
+    return LoadedModel(find_calibrated_model(Ask(model, dataset, calibrator)).model)
 
 
 def _found(store: Store, model_id: str, uri: str) -> FoundModel:
