@@ -78,7 +78,9 @@ class ModelCard:
         held = ", ".join(f"{split} {true:,} true and {false:,} false" for split, (true, false) in splits.items())
         made = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
         settings = _settings({name: value for name, value in made.items() if name != "dataset"})
-        return f"{names}. Triples: {held}. Fingerprint `{self.digest}`." + (f" Generated: {settings}." if settings else "")
+        return f"{names}. Triples: {held}. Fingerprint `{self.digest}`." + (
+            f" Generated: {settings}." if settings else ""
+        )
 
     def _model(self) -> str:
         train = self.settings["train"]

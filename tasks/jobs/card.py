@@ -17,12 +17,13 @@ def model_card(store: Store, version: Version, evaluate: str) -> ModelCard:
     runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
     records = {stage: store.get(run_id) for stage, run_id in runs.items()}
     prepared = records["prepare"]
+    counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
     return ModelCard(
         uri=version.uri,
         dataset=prepared.dataset.name,
         digest=prepared.dataset.digest,
-        counts=store.load(prepared.run_id, COUNTS),
-        predicates=store.load(prepared.run_id, PREDICATES),
+        counts=counts,
+        predicates=predicates,
         settings={stage: dict(record.tags.config or {}) for stage, record in records.items()},
         calibrator=store.load_model(version.model_id, CALIBRATOR),
         summary=store.load(evaluate, SUMMARY),

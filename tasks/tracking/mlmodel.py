@@ -43,7 +43,9 @@ def log_pyfunc(store: Store, model_id: str, bound: BoundCalibrator, examples: Se
     [base] = store.get(inputs["train"]).model_ids
     places = {MODEL_FOLDER: f"models:/{base}", GRAPH_FOLDER: f"runs:/{inputs['prepare']}/{GRAPH.path}"}
     example = pd.DataFrame(examples, columns=list(COLUMNS))
-    store.add_model_files(model_id, lambda folder: _write(folder, model_id, inputs["calibrate"], bound, places, example))
+    store.add_model_files(
+        model_id, lambda folder: _write(folder, model_id, inputs["calibrate"], bound, places, example)
+    )
 
 
 def complete_model(store: Store, model_id: str) -> None:

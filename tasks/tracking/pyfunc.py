@@ -7,15 +7,15 @@ cannot be loaded.
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import mlflow.artifacts
-import numpy as np
 import pandas as pd
 from mlflow.exceptions import MlflowException
 
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.loaded import LoadedModel
-from kgcore.storage import CALIBRATOR_FILE, missing_parts, read_calibrated
+from kgcore.storage import missing_parts, read_calibrated
 
 
 class Answering:
@@ -43,13 +43,13 @@ class Answering:
         return self._model
 
 
-def _plain(column: "pd.Series[float]") -> "pd.Series[float]":
+def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Return a column without NaN and NA: JSON has no NaN, and MLflow's server cannot write NA."""
     missing = column.isna().to_numpy()
     if not missing.any():
         return column.astype(bool) if column.dtype == "boolean" else column
-    values = column.to_numpy(dtype=object, na_value=None)
-    return pd.Series(np.where(missing, None, values), column.index, dtype=object)
+    values = [None if gone else value for gone, value in zip(missing, column.astype("object"), strict=True)]
+    return pd.Series(values, column.index, dtype="object")
 
 
 def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> Answering:

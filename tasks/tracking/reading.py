@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import mlflow.artifacts
 from mlflow.entities import FileInfo, Run, ViewType
@@ -100,7 +100,8 @@ class Reader(Connection):
         """Copy a file of a LoggedModel into a folder, or all of its files if the path is ''."""
         # MLflow 3.17 takes the id in `models:/ID/PATH` for the name of a registered model
         with input_error(f"the files of the model {model_id} cannot be read"):
-            get_artifact_repository(f"models:/{model_id}").download_artifacts(path, dst_path=str(target))
+            files: Any = get_artifact_repository(f"models:/{model_id}")
+            files.download_artifacts(path, dst_path=str(target))
 
     def model(self, model_id: str) -> LoggedModel:
         """Return the record of a LoggedModel. Raises InputError if it does not exist."""
