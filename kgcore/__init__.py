@@ -2,5 +2,18 @@
 
 The library is pure and typed: no prefect, no mlflow, no environment variables, no global state. Read it in the order of
 the pipeline: graph, datasets, models, losses, corruptions, training, score_table, ranking, calibration, metrics,
-evaluation, report.
+evaluation, prediction, report. `kgcore.load(folder)` loads a calibrated model that answers.
 """
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kgcore.loaded import LoadedModel
+
+
+def load(folder: "str | PathLike[str]") -> "LoadedModel":
+    """Load a calibrated model from the folder of a logged model. See `kgcore.loaded.load_folder`."""
+    from kgcore.loaded import load_folder  # imported here because it loads torch, which is slow
+
+    return load_folder(folder)

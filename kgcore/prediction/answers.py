@@ -52,11 +52,7 @@ class Answers:
         Raises InputError if `names` has a column of ANSWERS, MismatchError if the calibrator was fitted to another
         model.
         """
-        taken = [name for name in ANSWERS if name in names.column_names]
-        if taken:
-            raise InputError(
-                f"the candidates already have the columns {', '.join(taken)} of the answers: leave them out"
-            )
+        check_free(names.column_names)
         triples, code = self._numbers(names)
         named = code == 0
         if self.at_least and self.model.calibrator.support is not None and named.any():
@@ -120,6 +116,13 @@ class Answers:
     @cached_property
     def _fingerprint(self) -> str:
         return self.model.trained.fingerprint()
+
+
+def check_free(columns: Sequence[str]) -> None:
+    """Raise InputError if candidates with these columns already have a column of ANSWERS."""
+    taken = [name for name in ANSWERS if name in columns]
+    if taken:
+        raise InputError(f"the candidates already have the columns {', '.join(taken)} of the answers: leave them out")
 
 
 def _positions(names: pa.ChunkedArray, vocabulary: pa.Array) -> Ints:

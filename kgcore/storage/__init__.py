@@ -5,6 +5,16 @@ artifact has its own module. Its `write_` function stores an object at a path, a
 object.
 """
 
+from kgcore.storage.calibrated import (
+    CALIBRATOR_FILE,
+    GRAPH_FOLDER,
+    MODEL_FOLDER,
+    missing_parts,
+    read_calibrated,
+    read_calibrator,
+    write_calibrated,
+    write_calibrator,
+)
 from kgcore.storage.corruptions import read_corruptions, write_corruptions
 from kgcore.storage.disagreement import read_disagreement, write_disagreement
 from kgcore.storage.graph import read_graph, read_names, write_graph
@@ -17,7 +27,13 @@ from kgcore.storage.scores import read_scores, write_scores
 from kgcore.storage.trials import read_trials, write_trials
 
 __all__ = [
+    "CALIBRATOR_FILE",
     "FORMAT",
+    "GRAPH_FOLDER",
+    "MODEL_FOLDER",
+    "missing_parts",
+    "read_calibrated",
+    "read_calibrator",
     "read_corruptions",
     "read_disagreement",
     "read_graph",
@@ -29,6 +45,8 @@ __all__ = [
     "read_ranks",
     "read_scores",
     "read_trials",
+    "write_calibrated",
+    "write_calibrator",
     "write_corruptions",
     "write_disagreement",
     "write_graph",

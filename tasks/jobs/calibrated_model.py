@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.errors import InputError
+from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import newest_pipeline, resolve
 from tasks.tracking.artifacts import MANIFEST
@@ -70,8 +71,8 @@ class Ask:
 
 
 def find_calibrated_model(ask: Ask) -> FoundModel:
-    """Return the calibrated model that a choice names. Raises InputError as `locate` and `load` do."""
-    found = load(locate(ask))
+    """Return the calibrated model that a choice names. Raises InputError as `locate` and `read_located` do."""
+    found = read_located(locate(ask))
     if not ask.model and not ask.calibrator and found.uri == f"models:/{found.model_id}":
         log.info("%s has no champion: the newest calibrators answer", found.dataset)
     return found
@@ -98,7 +99,17 @@ def locate(ask: Ask) -> Located:
     return Located(model_id, f"models:/{model_id}")
 
 
-def load(located: Located) -> FoundModel:
+def load(model: str = "", dataset: str = "", calibrator: str = "") -> LoadedModel:
+    """Return a calibrated model of the store, which answers as one from `kgcore.load` does.
+
+    model, dataset, calibrator  as in `Ask`; `model` may be the URI models:/kgcal-NAME@champion
+
+    Raises InputError as `find_calibrated_model` does.
+    """
+    return LoadedModel(find_calibrated_model(Ask(model, dataset, calibrator)).model)
+
+
+def read_located(located: Located) -> FoundModel:
     """Read a calibrated model from the store. Raises InputError if the model has no calibrator."""
     store = open_store()
     record = store.model(located.model_id)

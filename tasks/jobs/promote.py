@@ -14,11 +14,13 @@ from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.gate import Verdict, gate
+from tasks.jobs.card import model_card
 from tasks.jobs.compare import TEST_SAMPLE, comparison, dataset_name
 from tasks.tracking.artifacts import GRAPH, PREDICTIONS
 from tasks.tracking.labels import ENSEMBLE_NAME
+from tasks.tracking.mlmodel import complete_model
 from tasks.tracking.record import DatasetId, RunTags
-from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, load_calibrated, register, set_alias
+from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, describe, load_calibrated, register, set_alias
 from tasks.tracking.store import Store, open_store
 
 FEWEST_TRIPLES = 50  # the least number of test triples, new to the champion, that the gate compares on
@@ -57,7 +59,8 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
 
     Only calibrators that were measured on the newest test sample can become challenger. The champion predicts the
     triples of the same sample. If the data set has no champion, the challenger is compared with a constant probability,
-    the base rate. If the challenger passes, it gets the alias `champion`.
+    the base rate. If the challenger passes, it gets the alias `champion`. The challenger's LoggedModel gets the
+    embedding model and the graph, so that it can be served alone, and its version gets a model card as description.
 
     Raises InputError if no calibrator was measured, if fewer than FEWEST_TRIPLES test triples are new to the champion,
     or if the champion was trained on a different graph or is for another base rate.
@@ -76,11 +79,15 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
         f"{best['model']} {best['loss']}, {label.replace('_', ' ')}, Brier score {best['brier']:.4f} ({best['test']})"
     )
     version = register(store, dataset, model_id, words)
+    complete_model(store, version.model_id)
+    describe(store, dataset, version, model_card(store, version, best["evaluate"]).markdown())
     set_alias(store, dataset, CHALLENGER, version)
     champion = aliased(store, dataset, CHAMPION)
     if champion is not None and champion.number == version.number:
         why = f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, is already the champion"
         return Decision(dataset, version.uri, champion.uri, False, why, None)
+    if champion is not None:
+        complete_model(store, champion.model_id)  # versions of earlier versions of kgcal are not complete
 
     verdict = _judge(store, best["evaluate"], label, champion.model_id if champion else None, config, len(candidates))
     against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"

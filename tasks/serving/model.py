@@ -10,7 +10,7 @@ from kgcore.config import ExplainConfig, PredictConfig
 from kgcore.errors import KgcalError, first_line
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer
-from tasks.jobs.calibrated_model import Ask, FoundModel, load, locate
+from tasks.jobs.calibrated_model import Ask, FoundModel, locate, read_located
 from tasks.jobs.explain import calibration_sample
 from tasks.serving.names import Names
 
@@ -91,7 +91,7 @@ class Served:
             self._store_answers = False
 
     def _load(self) -> Answerer:
-        found, config = load(locate(self._ask)), PredictConfig()
+        found, config = read_located(locate(self._ask)), PredictConfig()
         graph, answers = found.model.graph, Answers(found.model, config.decides_at, config.at_least)
         answers.table(table_of([(graph.entities[0], graph.predicates[0], graph.entities[0])]))  # fills its caches
         try:

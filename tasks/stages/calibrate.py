@@ -1,5 +1,6 @@
 """calibrate: fit the calibrators that turn scores into probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kgcore.calibration.audit import score_audit
@@ -7,13 +8,15 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
 from kgcore.registries import CALIBRATORS
+from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, SCORES
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, ENTITIES, PREDICATES, SCORES
 from tasks.tracking.labels import shares_text, short_label
+from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -25,8 +28,9 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
     table = run.load(SCORES)
+    examples = _examples(run, table)
     for number, bound in enumerate(fit_calibrators(table, config, run.config(CorruptConfig))):
-        log_calibrator(run, number, bound)
+        log_calibrator(run, number, bound, examples)
     audits = {name: score_audit(sample).to_json() for name, sample in calibration_samples(table, config).items()}
     run.save(CALIBRATION_AUDIT, audits)
     for name, figures in audits.items():
@@ -69,8 +73,9 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
     _, scores = upstream_of(calibrators)
 
     def body(run: StageRun) -> None:
+        examples = _examples(run, run.load(SCORES))
         for number, model_id in enumerate(before.model_ids):
-            log_calibrator(run, number, store.load_model(model_id, CALIBRATOR).at(base_rate))
+            log_calibrator(run, number, store.load_model(model_id, CALIBRATOR).at(base_rate), examples)
         run.save(CALIBRATION_AUDIT, store.load(before.run_id, CALIBRATION_AUDIT))
         run.tag(RunTags(moved=before.run_id))
 
@@ -78,14 +83,25 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
     return run_stage("calibrate", config, (scores,), ("kgcore.calibration.bound",), body, context, identity)
 
 
-def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator) -> None:
+def _examples(run: StageRun, table: ScoreTable) -> list[list[str]]:
+    """Return the names of the first validation positives, which show how to ask a calibrator."""
+    triples = table.triples[table.rows("valid", LABELLED, 1)][:EXAMPLES].tolist()
+    entities, predicates = run.load(ENTITIES), run.load(PREDICATES)
+    return [[entities[s], predicates[p], entities[o]] for s, p, o in triples]
+
+
+def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator, examples: Sequence[Sequence[str]]) -> None:
     """Log a calibrator as a LoggedModel, with its label and the id of its embedding model as tags.
 
-    number  position among the models of the run, from 0
+    number    position among the models of the run, from 0
+    examples  triples of names that show how to ask it
+
+    The LoggedModel is an MLflow pyfunc.
     """
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
-    run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
+    model_id = run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
+    log_pyfunc(run.store, model_id, bound, examples)
 
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:

@@ -8,6 +8,7 @@ series.py                                  logs the losses while a training runs
 labels.py                                  the names of metrics and models that the MLflow UI shows
 keys.py, fingerprint.py                    the keys by which finished runs are re-used
 registry.py                                champions, challengers, and the runs that model URIs refer to
+mlmodel.py, pyfunc.py                      the files by which MLflow loads a calibrator; the loader that MLflow calls
 ui.py, views.py                            the address of the MLflow UI, and links to its pages
 
 File formats are in kgcore/storage. The stages and jobs themselves choose the artifacts that they log.
@@ -18,4 +19,5 @@ import os
 # These lines must run before MLflow is imported, because MLflow reads the first variable on import.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+os.environ.setdefault("MLFLOW_LOG_UV_FILES", "false")  # a logged model has no files of the current folder
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # reports a dead server after seconds, not minutes

@@ -25,19 +25,11 @@ if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 S = TypeVar("S", Summary, PipelineSummary, EnsembleSummary)
-CALIBRATOR_FILE, ENSEMBLE_FILE = "calibrator.json", "ensemble.json"
+ENSEMBLE_FILE = "ensemble.json"
 
 
 def _read_graph_without_test(path: Path) -> KnowledgeGraph:
     return storage.read_graph(path, test=False)
-
-
-def _write_calibrator(folder: Path, bound: BoundCalibrator) -> None:
-    storage.write_json(folder / CALIBRATOR_FILE, bound.to_json())
-
-
-def _read_calibrator(folder: Path) -> BoundCalibrator:
-    return BoundCalibrator.from_json(storage.read_json(folder / CALIBRATOR_FILE))
 
 
 def _write_ensemble(folder: Path, logged: tuple[list[str], Ensemble]) -> None:
@@ -82,6 +74,7 @@ def _read_text(path: Path) -> str:
 
 GRAPH: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", storage.read_graph, storage.write_graph)
 GRAPH_WITHOUT_TEST: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", _read_graph_without_test)
+ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", storage.read_names)
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", storage.read_names)
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
@@ -90,7 +83,9 @@ CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
 )
 CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audit.json")
 SCORES: Artifact[ScoreTable] = Artifact("score", "scores.parquet", storage.read_scores, storage.write_scores)
-CALIBRATOR: ModelFiles[BoundCalibrator] = ModelFiles("calibrate", _read_calibrator, _write_calibrator)
+CALIBRATOR: ModelFiles[BoundCalibrator] = ModelFiles(
+    "calibrate", storage.read_calibrator, storage.write_calibrator, storage.CALIBRATOR_FILE
+)
 CALIBRATION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("calibrate", "audit.json")
 PREDICTIONS: Artifact[Predictions] = Artifact(
     "classify", "predictions.parquet", storage.read_predictions, storage.write_predictions

@@ -38,11 +38,13 @@ class ModelFiles(Generic[T]):
     stage  the stage whose runs log them
     read   function that reads the object from a folder
     write  function that writes the object into a folder
+    file   the only file that `read` needs; '': it needs all files
     """
 
     stage: str
     read: Callable[[Path], T]
     write: Callable[[Path, T], None]
+    file: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import mlflow.artifacts
 from mlflow.entities import FileInfo, Run, ViewType
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.entities import PagedList
 from safetensors import SafetensorError
 from sqlalchemy.exc import SQLAlchemyError
@@ -73,12 +74,18 @@ class Reader(Connection):
     def load(self, run_id: str, artifact: Artifact[T]) -> T:
         """Return an artifact of a run. Raises InputError if it is missing or damaged."""
         what = f"the artifact {artifact.path} of run {run_id}"
-        return self._load(what, artifact.read, run_id=run_id, artifact_path=artifact.path)
+        with tempfile.TemporaryDirectory() as folder:
+            with input_error(f"{what} cannot be read"):
+                place = {"run_id": run_id, "artifact_path": artifact.path}
+                fetched = mlflow.artifacts.download_artifacts(**place, dst_path=folder)
+            return _read(what, artifact.read, Path(fetched))
 
     def load_model(self, model_id: str, files: ModelFiles[T]) -> T:
         """Read the files of a LoggedModel, and return the object. Raises InputError if they are missing or damaged."""
         what = f"the files of the model {model_id}"
-        return self._load(what, files.read, artifact_uri=f"models:/{model_id}")
+        with tempfile.TemporaryDirectory() as folder:
+            self._fetch_model(Path(folder), model_id, files.file)
+            return _read(what, files.read, Path(folder))
 
     def copy(self, target: Path, run_id: str, path: str) -> None:
         """Copy a file or folder of a run's artifacts into a folder. Raises InputError if it is missing."""
@@ -87,19 +94,14 @@ class Reader(Connection):
 
     def copy_model(self, target: Path, model_id: str) -> None:
         """Copy the files of a LoggedModel into a folder. Raises InputError if they are missing."""
-        with input_error(f"the files of the model {model_id} cannot be read"):
-            mlflow.artifacts.download_artifacts(artifact_uri=f"models:/{model_id}", dst_path=str(target))
+        self._fetch_model(target, model_id, "")
 
-    def _load(self, what: str, read: Callable[[Path], T], **place: str) -> T:
-        with tempfile.TemporaryDirectory() as folder:
-            with input_error(f"{what} cannot be read"):
-                fetched = mlflow.artifacts.download_artifacts(**place, dst_path=folder)
-            try:
-                return read(Path(fetched))
-            except KgcalError:
-                raise
-            except (SafetensorError, OSError, ValueError, KeyError) as error:
-                raise InputError(f"{what} cannot be read: {first_line(error)}") from error
+    def _fetch_model(self, target: Path, model_id: str, path: str) -> None:
+        """Copy a file of a LoggedModel into a folder, or all of its files if the path is ''."""
+        # MLflow 3.17 takes the id in `models:/ID/PATH` for the name of a registered model
+        with input_error(f"the files of the model {model_id} cannot be read"):
+            files: Any = get_artifact_repository(f"models:/{model_id}")
+            files.download_artifacts(path, dst_path=str(target))
 
     def model(self, model_id: str) -> LoggedModel:
         """Return the record of a LoggedModel. Raises InputError if it does not exist."""
@@ -120,9 +122,12 @@ class Reader(Connection):
         """Return path -> size in bytes of every file that a run logged. Files of its models are under models/ID/."""
         sizes = dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
         for model_id in self.get(run_id).model_ids:
-            files = _walk(partial(self.client.list_logged_model_artifacts, model_id))
-            sizes |= {f"models/{model_id}/{path}": size for path, size in files}
+            sizes |= {f"models/{model_id}/{path}": size for path, size in self.model_sizes(model_id).items()}
         return sizes
+
+    def model_sizes(self, model_id: str) -> dict[str, int]:
+        """Return path -> size in bytes of every file of a LoggedModel."""
+        return dict(_walk(partial(self.client.list_logged_model_artifacts, model_id)))
 
     def complete(self, run: RunRecord) -> bool:
         """Return whether every file that the run logged still exists, with the same size."""
@@ -131,6 +136,15 @@ class Reader(Connection):
             return expected is not None and expected.items() <= self.sizes(run.run_id).items()
         except MlflowException:
             return False
+
+
+def _read(what: str, read: Callable[[Path], T], place: Path) -> T:
+    try:
+        return read(place)
+    except KgcalError:
+        raise
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise InputError(f"{what} cannot be read: {first_line(error)}") from error
 
 
 def _walk(listing: Callable[[str | None], list[FileInfo]], path: str | None = None) -> Iterator[tuple[str, int]]:

@@ -66,6 +66,11 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
     return Version(str(created.version), model_id, f"models:/{name}/{created.version}")
 
 
+def describe(store: Store, dataset: str, version: Version, description: str) -> None:
+    """Set the description of a version of the data set's registered model, which the MLflow UI shows as Markdown."""
+    store.client.update_model_version(registered_name(dataset), version.number, description=description)
+
+
 def aliased(store: Store, dataset: str, alias: str) -> Version | None:
     """Return the version of the data set's registered model that has the alias; None if no version has it.
 

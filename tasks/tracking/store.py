@@ -174,13 +174,22 @@ class Store(Reader):
             params={key: str(value) for key, value in params.items()},
             tags=dict(tags),
         )
-        with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder))
-            with input_error(f"the artifacts of run {run_id} cannot be written"):
-                self.client.log_model_artifacts(model.model_id, folder)
+        self.add_model_files(str(model.model_id), write)
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])
         return str(model.model_id)
+
+    def add_model_files(self, model_id: str, write: Callable[[Path], object]) -> None:
+        """Add files to a LoggedModel.
+
+        write  function that writes the files into an empty folder
+
+        Raises InputError if they cannot be written to the store.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder))
+            with input_error(f"the files of the model {model_id} cannot be written"):
+                self.client.log_model_artifacts(model_id, folder)
 
 
 @cache

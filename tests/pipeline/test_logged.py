@@ -79,8 +79,9 @@ def test_each_calibrator_is_a_model_over_one_base_model(logged: Logged) -> None:
     assert {model.tags["base_model"] for model in logged.models if "label" in model.tags} == {base.model_id}
     assert {metric.key for metric in base.metrics} >= {"mrr", "hits_at_10"}
     platt = logged.calibrator("synthetic.platt")
-    stored = [entry.path for entry in client_of(logged.kgcal).list_logged_model_artifacts(platt.model_id)]
-    assert stored == ["calibrator.json"]
+    stored = {entry.path for entry in client_of(logged.kgcal).list_logged_model_artifacts(platt.model_id)}
+    pyfunc = {"MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt"}
+    assert stored == {"calibrator.json", "input_example.json", "serving_input_example.json"} | pyfunc
 
 
 @pytest.mark.parametrize("metric", ["brier", "smooth_ece"])

@@ -23,7 +23,7 @@ from tests.stages.equality import assert_same
 HANDLES = {name: handle for name, handle in vars(artifacts).items() if isinstance(handle, Artifact | ModelFiles)}
 WRITTEN = {name: handle for name, handle in HANDLES.items() if isinstance(handle, Artifact) and handle.write}
 MODELS = {name: handle for name, handle in HANDLES.items() if isinstance(handle, ModelFiles)}
-PARTS = {"GRAPH_WITHOUT_TEST", "PREDICATES"}  # they are written with the graph
+PARTS = {"ENTITIES", "GRAPH_WITHOUT_TEST", "PREDICATES"}  # they are written with the graph
 
 
 class Saved:
@@ -112,6 +112,7 @@ def test_parts_of_the_graph_are_loaded_alone(saved: Saved) -> None:
     store, graph = open_store(), saved.values[artifacts.GRAPH]
     prepared = saved.runs["prepare"]
     assert store.load(prepared, artifacts.PREDICATES) == graph.predicates
+    assert store.load(prepared, artifacts.ENTITIES) == graph.entities
     without = store.load(prepared, artifacts.GRAPH_WITHOUT_TEST)
     assert len(without.test) == 0
     assert_same((without.train, without.valid, without.entities), (graph.train, graph.valid, graph.entities))

@@ -1,0 +1,137 @@
+"""A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from kgcore.calibrated import CalibratedModel
+from kgcore.config import PredictConfig
+from kgcore.errors import InputError
+from kgcore.prediction.answers import ANSWERS, Answers, check_free
+from kgcore.prediction.candidates import COLUMNS
+from kgcore.storage import missing_parts, read_calibrated
+
+_BOOLEANS = ("decision", "known")
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A calibrated model that answers. Several threads may ask it at the same time.
+
+    calibrated  the embedding model, the calibrator, and the graph with the names and the known facts
+    """
+
+    calibrated: CalibratedModel
+
+    @property
+    def dataset(self) -> str:
+        """Return the name of the data set that the model was trained on."""
+        return self.calibrated.graph.name
+
+    @property
+    def label(self) -> str:
+        """Return the label of the calibrator, such as `synthetic.isotonic`."""
+        return self.calibrated.calibrator.label
+
+    @property
+    def base_rate(self) -> float:
+        """Return the share of true triples, in (0, 1), that the probabilities assume unless a call states another."""
+        return self.calibrated.calibrator.base_rate
+
+    def predict(
+        self,
+        frame: pd.DataFrame,
+        *,
+        base_rate: float | None = None,
+        threshold: float = PredictConfig.threshold,
+        at_least: int = PredictConfig.at_least,
+    ) -> pd.DataFrame:
+        """Answer candidate triples. Return the frame with the columns of ANSWERS added.
+
+        frame      n rows, the columns subject, predicate and object as text; it may have further columns
+        base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the calibrator
+        threshold  a triple with a probability above it counts as true, in [0, 1]
+        at_least   fewest calibration triples of a predicate, true and false each, for which its triples are answered
+
+        score, probability, low, high  float64, NaN if there is no value
+        decision, known                boolean, NA if there is no value
+        reason                         why there is no answer; missing if there is an answer
+
+        `Answers.table` explains the columns. Raises InputError for a column that is missing, for a value that is
+        missing or not text, for a column of ANSWERS, and for an argument out of range.
+        """
+        check_free(list(frame.columns))
+        settings = PredictConfig(threshold=threshold, at_least=at_least)
+        answers = self._answers.under(base_rate, settings.threshold, settings.at_least)
+        table = answers.table(names_of(frame))
+        columns = {name: table[name].to_pandas() for name in ANSWERS}
+        columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
+        columns["reason"] = columns["reason"].astype("str")
+        return frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self.calibrated, PredictConfig.threshold, PredictConfig.at_least)
+
+
+def load_folder(folder: str | PathLike[str]) -> LoadedModel:
+    """Load a calibrated model from the folder of a logged model.
+
+    folder  calibrator.json, model/ and graph/, as the versions of a registered model have them:
+            `mlflow artifacts download --artifact-uri models:/kgcal-NAME@champion --dst-path FOLDER`
+
+    Raises InputError if a file is missing or damaged, MismatchError if the files belong to different models.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(f"{place} is not a folder: give the folder of a logged model")
+    if missing := missing_parts(place):
+        raise InputError(
+            f"{place} has no complete {', '.join(missing)}: download a version of a registered model, which has "
+            "calibrator.json, model and graph"
+        )
+    return LoadedModel(read_calibrated(place))
+
+
+def names_of(frame: pd.DataFrame) -> pa.Table:
+    """Return the columns subject, predicate and object of a frame (n rows) as a table of strings.
+
+    Raises InputError if a column is missing or occurs twice, or if a value is missing or not text.
+    """
+    found = list(frame.columns)
+    if missing := [name for name in COLUMNS if name not in found]:
+        raise InputError(f"the candidates have no column {', '.join(missing)}: they must have {', '.join(COLUMNS)}")
+    if twice := [name for name in COLUMNS if found.count(name) > 1]:
+        raise InputError(f"the candidates have the column {', '.join(twice)} twice: give every column its own name")
+    return pa.table({name: _text(name, frame[name]) for name in COLUMNS})
+
+
+def _text(name: str, column: "pd.Series[str]") -> pa.Array:
+    try:
+        array = pa.array(column, from_pandas=True)
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if len(array) == 0 or (not array.null_count and _is_text(array.type)):
+            return array.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
+        pass  # the message below names the row
+    row, value = next((i, value) for i, value in enumerate(column.to_numpy(dtype=object)) if not _is_name(value))
+    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and np.isnan(value)):
+        raise InputError(f"row {row + 1:,} has no {name}: every triple needs a subject, a predicate and an object")
+    raise InputError(f"row {row + 1:,} has the {name} {value!r} ({type(value).__name__}): names must be UTF-8 text")
+
+
+def _is_name(value: object) -> bool:
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:  # a surrogate without its pair
+        return False
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

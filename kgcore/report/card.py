@@ -1,0 +1,170 @@
+"""The model card of a calibrated model in Markdown: what it was made from, how good it is, its limits, and its use."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.config import CalibrateConfig, PredictConfig
+from kgcore.config.base import value_text
+from kgcore.report.columns import overview, title
+from kgcore.report.data import shown_settings
+from kgcore.report.summary import Summary
+
+LONGEST = 5000  # characters; MLflow stores no longer description of a version
+MOST_NAMES = 5  # predicates that the card lists by name
+_TRAINING = (
+    "k",
+    "loss",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "training_strategy",
+    "training_sides",
+    "training_eta",
+    "cohort_weight",
+    "seed",
+)
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """The facts of a model card.
+
+    uri         URI of the version of the registered model
+    dataset     name of the data set
+    digest      fingerprint of its graph
+    counts      name -> count of the data set, such as `entities` and `valid_positives`
+    predicates  names of the predicates; the index of a name is the id of the predicate
+    settings    stage -> its settings
+    calibrator  the calibrator
+    summary     results of the evaluation that measured it
+    runs        stage -> id of its MLflow run
+    """
+
+    uri: str
+    dataset: str
+    digest: str
+    counts: Mapping[str, int]
+    predicates: Sequence[str]
+    settings: Mapping[str, Mapping[str, object]]
+    calibrator: BoundCalibrator
+    summary: Summary
+    runs: Mapping[str, str]
+
+    def markdown(self) -> str:
+        """Return the card, with at most LONGEST characters."""
+        model = self.settings["train"].get("model", "")
+        parts = [
+            f"# {self.dataset}: {model}, {self.calibrator.label.replace('_', ' ')}",
+            "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
+            *("## Data", self._data()),
+            *("## Model", self._model()),
+            *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
+            *("## Results", *self.summary.notes, self._results()),
+            *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),
+            *("## Use", self._use()),
+            "Runs: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in self.runs.items()),
+        ]
+        text = "\n\n".join(parts) + "\n"
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]}...\n"
+
+    def _data(self) -> str:
+        counted = {name: self.counts.get(name, 0) for name in ("entities", "predicates")}
+        splits = {
+            split: [self.counts.get(f"{split}_{label}", 0) for label in ("positives", "negatives")]
+            for split in ("train", "valid", "test")
+        }
+        names = ", ".join(f"{count:,} {name}" for name, count in counted.items())
+        held = ", ".join(f"{split} {true:,} true and {false:,} false" for split, (true, false) in splits.items())
+        made = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
+        settings = _settings({name: value for name, value in made.items() if name != "dataset"})
+        return f"{names}. Triples: {held}. Fingerprint `{self.digest}`." + (
+            f" Generated: {settings}." if settings else ""
+        )
+
+    def _model(self) -> str:
+        train = self.settings["train"]
+        return f"{train.get('model')}: " + _settings({name: train[name] for name in _TRAINING if name in train})
+
+    def _calibration(self) -> str:
+        bound = self.calibrator
+        if bound.negatives == "synthetic":
+            against, drawn = "corruptions of them", self._drawn()
+        else:
+            against, drawn = "triples that are labelled false", ""
+        if bound.support is None:
+            return f"{bound.name}, fitted on validation triples and {against}{drawn}."
+        true, false = (sum(both[side] for both in bound.support.rows.values()) for side in (0, 1))
+        return f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}."
+
+    def _drawn(self) -> str:
+        """Return how the corruptions were drawn, in parentheses; '' if it is unknown."""
+        drawn = self.calibrator.corruptions
+        if drawn is None:
+            return ""
+        known = "without known facts" if drawn.filtered else "with known facts among them"
+        return f" ({value_text(drawn.strategy)}; side replaced: {drawn.sides}; {known})"
+
+    def _base_rate(self) -> str:
+        """Return the base rate, and where it comes from."""
+        bound = self.calibrator
+        rate = f"{bound.base_rate:.4g}"
+        if bound.fitted_at is not None:
+            return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
+        if bound.negatives == "ground_truth":
+            return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
+        if bound.base_rate == CalibrateConfig.base_rate:
+            return f"{rate}, **assumed**: it is the default. State the share of true triples among your candidates."
+        return f"{rate}, **stated**."
+
+    def _results(self) -> str:
+        bound = self.calibrator
+        row = self.summary.results.row("" if bound.negatives == "none" else bound.negatives, bound.name)
+        level = self.settings.get("evaluate", {}).get("bootstrap_level")
+        head = f"{float(level):.0%} interval" if isinstance(level, int | float) else "interval"
+        lines = [f"| metric | value | {head} |", "|---|---|---|"]
+        for name in overview():
+            if name in row.metrics:
+                low, high = row.intervals.get(name, (None, None))
+                ends = "" if low is None else f"{low:.4f} to {high:.4f}"
+                lines.append(f"| {title(name)} | {row.metrics[name]:.4f} | {ends} |")
+        return "\n".join(lines)
+
+    def _limits(self) -> list[str]:
+        bound = self.calibrator
+        kind = "corruptions" if bound.negatives == "synthetic" else "triples labelled false"
+        limits = [
+            f"The false triples among your candidates must resemble the {kind} of the calibration.",
+            "The probabilities assume the base rate above. `base_rate` shifts them to that of your candidates.",
+            "Triples with an entity or a predicate that is not in train have no answer.",
+            "An interval shows how much a metric varies, but not its bias.",
+        ]
+        few = [] if bound.support is None else self._with_little_data()
+        if few:
+            names = ", ".join(f"`{name}`" for name in few[:MOST_NAMES]) + (", ..." if len(few) > MOST_NAMES else "")
+            limits.append(
+                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {PredictConfig.at_least} "
+                f"calibration triples, true or false: {names}. Their triples have no answer unless `at_least` is lower."
+            )
+        return limits
+
+    def _with_little_data(self) -> list[str]:
+        support = self.calibrator.support
+        assert support is not None
+        least = PredictConfig.at_least
+        return [name for i, name in enumerate(self.predicates) if min(support.rows.get(i, (0, 0))) < least]
+
+    def _use(self) -> str:
+        return (
+            "```sh\n"
+            f"kgcal predict candidates.tsv -o answers.parquet --model {self.uri}\n"
+            f"mlflow models serve --env-manager local -m {self.uri}\n"
+            "```\n\n"
+            "```python\n"
+            f'mlflow.pyfunc.load_model("{self.uri}").predict(frame, params={{"base_rate": 0.1}})\n'
+            "```"
+        )
+
+
+def _settings(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value_text(value)}" for name, value in settings.items())

@@ -1,0 +1,100 @@
+"""The model card: what it says about data, base rate, results, limits and use, and how long it may be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.sample import synthetic_sample
+from kgcore.calibration.support import Support
+from kgcore.registries import CALIBRATORS
+from kgcore.report.card import LONGEST, ModelCard
+from kgcore.report.results import Results, Row
+from kgcore.report.summary import Summary
+
+
+def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> BoundCalibrator:
+    """Return Platt scaling fitted on 30 true triples of predicate 0 and 3 of predicate 1, and 3 false for each."""
+    rng = np.random.default_rng(0)
+    true, predicates = rng.normal(1, 1, 33), np.repeat([0, 1], [30, 3])
+    sample = synthetic_sample(true, rng.normal(0, 1, 99), base_rate, predicates=(predicates, np.repeat(predicates, 3)))
+    fitted, drawn = (
+        CALIBRATORS.get("platt").fit(sample),
+        CorruptionSettings({"typed": 0.9, "uniform": 0.1}, "both", True),
+    )
+    corruptions = drawn if negatives == "synthetic" else None
+    support = Support.fit(sample, False)
+    return BoundCalibrator("platt", negatives, base_rate, "m", "d", fitted, corruptions=corruptions, support=support)
+
+
+def card(calibrator: BoundCalibrator) -> ModelCard:
+    metrics = {"brier": 0.1234, "ece": 0.02, "auroc": 0.9}
+    row = Row(calibrator.negatives, "platt", metrics, {"brier": (0.1, 0.15), "ece": (0.01, 0.03)})
+    counts = {"entities": 1234, "predicates": 2, "train_positives": 5000, "valid_positives": 33, "test_positives": 40}
+    return ModelCard(
+        uri="models:/kgcal-mine/3",
+        dataset="mine",
+        digest="abc",
+        counts=counts,
+        predicates=["treats", "causes"],
+        settings={"train": {"model": "transe", "k": 8, "loss": "nll", "seed": 7}, "evaluate": {"bootstrap_level": 0.9}},
+        calibrator=calibrator,
+        summary=Summary(results=Results((row,)), accuracy_per_relation={}, ranks={}, notes=("Measured on it.",)),
+        runs={"prepare": "p1", "evaluate": "e1"},
+    )
+
+
+def test_the_card_says_what_the_model_was_made_from() -> None:
+    text = card(bound()).markdown()
+    assert text.startswith("# mine: transe, synthetic.platt\n")
+    assert "1,234 entities, 2 predicates. Triples: train 5,000 true and 0 false, valid 33 true and 0 false" in text
+    assert "transe: k 8, loss nll, seed 7" in text
+    assert (
+        "platt, fitted on 33 true validation triples and 99 corruptions of them (typed=0.9,uniform=0.1; side replaced: "
+        "both; without known facts)." in text
+    )
+    assert "Runs: prepare `p1`, evaluate `e1`" in text
+
+
+def test_results_have_their_intervals() -> None:
+    text = card(bound()).markdown()
+    assert "Measured on it." in text
+    assert "| metric | value | 90% interval |" in text
+    assert "| Brier score | 0.1234 | 0.1000 to 0.1500 |" in text
+    assert "| AUROC | 0.9000 |  |" in text
+    assert "log loss" not in text
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "words"),
+    [
+        (bound(0.2), "0.2, **stated**."),
+        (bound(0.5), "0.5, **assumed**: it is the default. State the share of true triples among your candidates."),
+        (bound(0.25, "ground_truth"), "0.25, **estimated**: the share of true triples among the labelled validation"),
+        (bound(0.5).at(0.1), "0.1, **stated**. The probabilities are shifted to it; the fit was at 0.5."),
+        (bound(0.25, "ground_truth").at(0.5), "0.5, **stated**. The probabilities are shifted to it; the fit was at"),
+    ],
+)
+def test_the_card_says_where_the_base_rate_comes_from(calibrator: BoundCalibrator, words: str) -> None:
+    assert f"Base rate: {words}" in card(calibrator).markdown()
+
+
+def test_predicates_with_little_data_are_limits() -> None:
+    text = card(bound()).markdown()
+    assert "1 of 2 predicates have fewer than 5 calibration triples, true or false: `causes`." in text
+    assert "`treats`" not in text
+    assert "fewer than 5" not in card(replace(bound(), support=None)).markdown()
+
+
+def test_the_commands_of_the_card_name_the_version() -> None:
+    text = card(bound()).markdown()
+    assert "kgcal predict candidates.tsv -o answers.parquet --model models:/kgcal-mine/3" in text
+    assert "mlflow models serve --env-manager local -m models:/kgcal-mine/3" in text
+    assert 'mlflow.pyfunc.load_model("models:/kgcal-mine/3").predict(frame, params={"base_rate": 0.1})' in text
+
+
+def test_a_card_is_never_longer_than_mlflow_stores() -> None:
+    long = replace(card(bound()), predicates=["p" * 2000] * 100, uri="models:/" + "n" * 500)
+    assert len(long.markdown()) == LONGEST
+    assert long.markdown().endswith("...\n")
