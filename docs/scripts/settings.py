@@ -27,6 +27,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("promote", config.GateConfig),
         ("watch", config.WatchConfig),
         ("predict", config.PredictConfig),
+        ("predict, all pairs", config.PairsConfig),
     ),
 }
 HEAD = """\

@@ -18,7 +18,7 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
-from tasks.jobs.predict import Prediction
+from tasks.jobs.prediction import Prediction
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
 from tasks.jobs.tuning_result import TuningResult

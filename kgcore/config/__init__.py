@@ -23,7 +23,7 @@ from kgcore.config.given import (
     PrepareGiven,
     TrainGiven,
 )
-from kgcore.config.jobs import EnsembleConfig, GateConfig, PredictConfig, TuneConfig, WatchConfig
+from kgcore.config.jobs import EnsembleConfig, GateConfig, PairsConfig, PredictConfig, TuneConfig, WatchConfig
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
@@ -51,6 +51,7 @@ __all__ = [
     "EvaluateGiven",
     "GateConfig",
     "Given",
+    "PairsConfig",
     "PipelineConfigs",
     "PipelineGiven",
     "PredictConfig",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
-from kgcore.config.choices import FEWEST_EPOCHS, OBJECTIVES, SEARCHABLE, SEARCHED
+from kgcore.config.choices import FEWEST_EPOCHS, OBJECTIVES, PER, SEARCHABLE, SEARCHED
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS
 
@@ -64,6 +64,16 @@ class PredictConfig(Config):
         if self.cost_false_positive == self.cost_false_negative:
             return self.threshold
         return self.cost_false_positive / (self.cost_false_positive + self.cost_false_negative)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig(Config):
+    """The selection among all pairs of subjects and objects."""
+
+    top: int = setting(0, "number of pairs with the highest probabilities to keep; 0 = all pairs", ge=0)
+    per: str = setting("all", "count `top` over all pairs, or for each subject or object", choices=PER)
+    above: float = setting(0.0, "keep pairs with a probability above this; 0 = all pairs", ge=0, lt=1)
+    known_facts: str = setting("leave_out", "what to do with pairs that are known facts", choices=("leave_out", "mark"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,11 @@ class Answers:
             names = names.append_column(name, column)
         return names
 
+    def named(self, triples: Triples) -> pa.Table:
+        """Return triples (n, 3) as a table of names that `table` accepts."""
+        columns = zip(COLUMNS, self._vocabularies, triples.T, strict=True)
+        return pa.table({name: names.take(pa.array(numbers)) for name, names, numbers in columns})
+
     def _numbers(self, names: pa.Table) -> tuple[Triples, Ints]:
         """Return the numbers (n, 3) of the names, -1 if unknown, and the code (n,) of the reason: the bits 1, 2, 4."""
         columns = [_positions(names[name], known) for name, known in zip(COLUMNS, self._vocabularies, strict=True)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import LocalCluster
 
 from kgcore.storage import read_graph
 from tests.conftest import tiny_options
@@ -142,3 +143,74 @@ def test_a_fault_in_a_file_leaves_no_output(trained: Trained, tmp_path: Path) ->
     assert done.returncode == 2
     assert f"kgcal: {file}, line {line}: 2 columns: it must have 4" in done.stderr
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_all_pairs_of_a_predicate_are_those_of_a_file_with_the_same_triples(trained: Trained, tmp_path: Path) -> None:
+    rows = [line.split("\t")[:3] for line in trained.test.read_text().splitlines()]
+    subjects, objects = (sorted({row[place] for row in rows})[:30] for place in (0, 2))
+    for name, names in (("subjects", subjects), ("objects", objects)):
+        (tmp_path / name).write_text("\n".join([*names, "nobody"]))
+    pairs = (
+        "--predicate",
+        "cousin_of",
+        "--subjects",
+        str(tmp_path / "subjects"),
+        "--objects",
+        str(tmp_path / "objects"),
+    )
+    target = tmp_path / "pairs.parquet"
+
+    def answered(*options: str) -> pd.DataFrame:
+        done = trained.kgcal("predict", "--predicate", "cousin_of", *files, "-o", str(target), *options)
+        assert done.returncode == 0, done.stderr
+        assert "1 of 31 subjects are unknown and left out: 'nobody'" in done.stderr
+        return pd.read_parquet(target)
+
+    everything = answered("--known-facts", "mark")
+    file = tmp_path / "file.csv"
+    everything[["subject", "predicate", "object"]].to_csv(file, index=False)
+    pd.testing.assert_frame_equal(everything, trained.answers(file=file))
+    assert len(everything) == 900 - len(set(subjects) & set(objects))
+
+    unknown = everything[~everything["known"]].sort_values(
+        ["score", "subject", "object"], ascending=[False, True, True]
+    )
+    best = answered("--top", "25")
+    assert best["score"].tolist() == unknown["score"].head(25).tolist()
+    each = answered("--top", "2", "--per", "subject")
+    assert each.groupby("subject").size().tolist() == [2] * 30
+    likely = answered("--above", "0.6")
+    assert sorted(likely["score"]) == sorted(unknown["score"][unknown["probability"] > 0.6])
+
+
+def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, tmp_path: Path) -> None:
+    pairs = ("predict", "--predicate", "cousin_of", "--top", "500")
+    with LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp:")
+        for name, runner in (("here", "threads"), ("there", f"dask:{address}")):
+            done = trained.kgcal(*pairs, "--runner", runner, "-o", str(tmp_path / f"{name}.parquet"))
+            assert done.returncode == 0, done.stderr
+    here, there = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("here", "there"))
+    assert len(here) == 500
+    pd.testing.assert_frame_equal(here, there, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--top", "3"), "subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too"),
+        (("--predicate", "cousin"), "there is no predicate 'cousin': it could be cousin_of"),
+        (("a", "b", "c", "--predicate", "cousin_of"), "give candidates or --predicate"),
+        (("--predicate", "cousin_of", "--subjects", "none"), "none cannot be read: No such file or directory"),
+        (
+            ("--predicate", "cousin_of", "--top", "3", "--runner", "spark"),
+            "it must be threads, dask or dask://HOST:PORT",
+        ),
+        (("--predicate", "located_in", "--at-least", "10000"), "give --at-least 0 to answer nevertheless"),
+    ],
+)
+def test_a_mistake_about_pairs_is_reported(trained: Trained, arguments: tuple[str, ...], message: str) -> None:
+    done = trained.kgcal("predict", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tasks.jobs.predict import Prediction
+from tasks.jobs.prediction import Prediction
 
 
 def show_prediction(console: Console, made: Prediction) -> None:

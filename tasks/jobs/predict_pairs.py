@@ -1,0 +1,136 @@
+"""Predicts all pairs of some subjects and objects of one predicate, on this machine or on a Dask cluster."""
+
+import difflib
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from kgcore.arrays import Ints
+from kgcore.config import PairsConfig
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.prediction.answers import Answers
+from kgcore.prediction.names import read_names
+from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
+from tasks.jobs.prediction import Prediction, Request, answering, run_prediction
+from tasks.workspace.cluster import each_part
+from tasks.workspace.progress import progress_bar
+
+PART = 2**25  # pairs per part of a search
+ROWS = 2**18  # answers per table
+log = logging.getLogger("kgcal")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of subjects and objects.
+
+    subjects, objects  files with one name per line; '': all entities
+    predicate          name of the predicate
+    """
+
+    subjects: str
+    predicate: str
+    objects: str
+
+
+def predict_pairs(pairs: Pairs, request: Request, config: PairsConfig, runner: str = "threads") -> Prediction:
+    """Answer the pairs of subjects and objects that the settings select.
+
+    runner  `threads`, `dask` or `dask://HOST:PORT`: where the pairs are scored. The answers are the same to the bit
+
+    Raises InputError if a file cannot be read or has no known name, if the predicate is unknown or has too little
+    calibration data, and as `answering` and `run_prediction` do.
+    """
+    by = answering(request)
+    answers, graph = by.answers, by.answers.model.graph
+    search = PairSearch(
+        subjects=_entities(graph, pairs.subjects, "subjects"),
+        objects=_entities(graph, pairs.objects, "objects"),
+        predicate=_predicate(answers, pairs.predicate),
+        top=config.top,
+        per=config.per,
+        leave_out=graph.all_known if config.known_facts == "leave_out" else None,
+    )
+    search = replace(search, reflexive=_is_reflexive(graph, search.predicate))
+    if config.above:
+        search = replace(search, lowest=answers.model.calibrator.lowest_score(config.above, search.predicate))
+    asked: dict[str, object] = {
+        "subjects": Path(pairs.subjects).name or "all",
+        "predicate": pairs.predicate,
+        "objects": Path(pairs.objects).name or "all",
+        "pairs": len(search.subjects) * len(search.objects),
+    }
+    selects = config.top or config.above
+    tables = _selected(answers, search, runner) if selects else _all(answers, search)
+    return run_prediction(request, by, asdict(config) | asked, tables)
+
+
+def _selected(answers: Answers, search: PairSearch, runner: str) -> Iterator[pa.Table]:
+    """Search the pairs part by part, and answer the best ones."""
+    trained = answers.model.trained
+    parts = np.array_split(search.subjects, ceil(len(search.subjects) * len(search.objects) / PART))
+    found: list[Ints] = []
+    with progress_bar("predict", len(parts)) as move:
+        for _, pairs in each_part(runner, search_pairs, (trained, search), parts):
+            found.append(pairs)
+            move(len(found), "parts of the pairs")
+    triples = best_pairs(trained, search, np.concatenate(found))
+    for start in range(0, max(1, len(triples)), ROWS):
+        yield answers.table(answers.named(triples[start : start + ROWS]))
+
+
+def _all(answers: Answers, search: PairSearch) -> Iterator[pa.Table]:
+    """Answer every pair, block by block of subjects."""
+    at_once = max(1, ROWS // len(search.objects))
+    with progress_bar("predict", len(search.subjects)) as move:
+        for start in range(0, len(search.subjects), at_once):
+            subjects = search.subjects[start : start + at_once]
+            pairs = np.stack(np.meshgrid(subjects, search.objects, indexing="ij"), axis=-1).reshape(-1, 2)
+            triples = search.triples(pairs if search.reflexive else pairs[pairs[:, 0] != pairs[:, 1]])
+            if search.leave_out is not None:
+                triples = triples[~search.leave_out.contains(triples)]
+            yield answers.table(answers.named(triples))
+            move(start + len(subjects), "subjects")
+
+
+def _is_reflexive(graph: KnowledgeGraph, predicate: int) -> bool:
+    """Return whether a training fact of the predicate has the same subject and object."""
+    own = graph.train.positives[graph.train.positives[:, 1] == predicate]
+    return bool((own[:, 0] == own[:, 2]).any())
+
+
+def _entities(graph: KnowledgeGraph, file: str, what: str) -> Ints:
+    """Return the known entities of a file of names; all entities if the file is ''. Log how many names are unknown."""
+    if not file:
+        return np.arange(len(graph.entities))
+    numbers = {name: number for number, name in enumerate(graph.entities)}
+    names = read_names(Path(file))
+    known = [numbers[name] for name in names if name in numbers]
+    unknown = [name for name in names if name not in numbers]
+    if not known:
+        raise InputError(f"{file} has no known entity: the model knows none of its {len(names):,} names")
+    if unknown:
+        examples = ", ".join(map(repr, unknown[:3]))
+        log.warning("%d of %d %s are unknown and left out: %s", len(unknown), len(names), what, examples)
+    return np.array(known, dtype=np.int64)
+
+
+def _predicate(answers: Answers, name: str) -> int:
+    """Return the number of a predicate. Raises InputError if it is unknown or has too little calibration data."""
+    graph, support = answers.model.graph, answers.model.calibrator.support
+    if name not in graph.predicates:
+        near = difflib.get_close_matches(name, graph.predicates, 3, 0.5) or graph.predicates[:5]
+        raise InputError(f"there is no predicate {name!r}: it could be {', '.join(near)}")
+    number = list(graph.predicates).index(name)
+    if support is not None and support.fewest(np.array([number]))[0] < answers.at_least:
+        raise InputError(
+            f"the predicate {name} has too little calibration data, fewer than {answers.at_least} true or false "
+            "triples: give --at-least 0 to answer nevertheless"
+        )
+    return number
