@@ -73,6 +73,11 @@ JOBS = (
         "Give candidate triples a score, a probability with an interval, and a decision.",
     ),
     Deployment(
+        "audit",
+        "flows/audit.py:audit",
+        "List the training facts that are probably wrong, or draw facts to label and estimate how many are wrong.",
+    ),
+    Deployment(
         "promote",
         "flows/promote.py:promote",
         "Compare the best calibrated model of each data set with the champion every day.",

@@ -117,7 +117,7 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools, confidence: float = 
         raise InputError(f"no fact of stratum {empty} is labelled: label at least one fact of every stratum")
     if (n > counts).any():
         raise InputError("a stratum has more labelled facts than facts: the sizes of the strata are wrong")
-    x = np.bincount(strata, weights=wrong, minlength=len(counts))
+    x = np.bincount(strata, weights=wrong, minlength=len(counts)).astype(np.float64)
     low, high = _jeffreys(x, n, confidence)
     share, weight = x / n, counts / counts.sum() * np.sqrt((counts - n) / np.maximum(counts - 1, 1))
     value = float(counts @ share / counts.sum())

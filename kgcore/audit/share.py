@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from kgcore.arrays import Floats, Probabilities, as_probabilities
+from kgcore.arrays import Probabilities, as_probabilities
 from kgcore.calibration.shift import check_base_rate
 from kgcore.errors import FitError
 
@@ -62,7 +62,9 @@ def wrong_share(probabilities: Probabilities, base_rate: float, confidence: floa
         return likelihood(w) - top + drop
 
     low = 0.0 if value <= _EDGE or deficit(_EDGE) >= 0 else float(brentq(deficit, _EDGE, value))
-    high = 1.0 if value >= 1 - _EDGE or deficit(1 - _EDGE) >= 0 else float(brentq(deficit, max(value, _EDGE), 1 - _EDGE))
+    high = (
+        1.0 if value >= 1 - _EDGE or deficit(1 - _EDGE) >= 0 else float(brentq(deficit, max(value, _EDGE), 1 - _EDGE))
+    )
     return Share(value, low, high)
 
 

@@ -23,7 +23,15 @@ from kgcore.config.given import (
     PrepareGiven,
     TrainGiven,
 )
-from kgcore.config.jobs import EnsembleConfig, GateConfig, PairsConfig, PredictConfig, TuneConfig, WatchConfig
+from kgcore.config.jobs import (
+    AuditConfig,
+    EnsembleConfig,
+    GateConfig,
+    PairsConfig,
+    PredictConfig,
+    TuneConfig,
+    WatchConfig,
+)
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
@@ -39,6 +47,7 @@ from kgcore.config.stages import (
 
 __all__ = [
     "LIMITS",
+    "AuditConfig",
     "CalibrateConfig",
     "CalibrateGiven",
     "ClassifyConfig",

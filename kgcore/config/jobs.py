@@ -77,6 +77,21 @@ class PairsConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AuditConfig(Config):
+    """The audit of the training facts."""
+
+    folds: int = setting(
+        5, "number of folds of the training facts; a model that is trained on the other folds scores each fold", ge=2
+    )
+    fold_seed: int = setting(0, "seed of the folds", ge=0)
+    at_least: int = setting(
+        5, "fewest calibration triples of a predicate, true and false each, for which its facts are answered", ge=0
+    )
+    sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
+    sample_seed: int = setting(0, "seed of the drawn facts", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TuneConfig(Config):
     """A search for training settings that uses the validation split only."""
 

@@ -1,11 +1,13 @@
-"""`kgcal predict`."""
+"""`kgcal predict` and `kgcal audit`."""
 
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from flows.audit import audit
 from flows.cli.commands.flow_command import add_flow_command, start
+from flows.cli.tables.audit import show_audit
 from flows.cli.tables.prediction import show_prediction
 from flows.cli.terminal import check_target, console
 from flows.predict import predict
@@ -18,6 +20,14 @@ def run_predict(**arguments: Any) -> None:
     show_prediction(console, start(predict, **arguments))
 
 
+def run_audit(**arguments: Any) -> None:
+    """Audit the training facts, and print what was found."""
+    if arguments["output"]:
+        check_target(Path(arguments["output"]), "--output")
+    show_audit(console, start(audit, **arguments))
+
+
 def add_predictions(app: typer.Typer) -> None:
-    """Add `predict`."""
+    """Add `predict` and `audit`."""
     add_flow_command(app, predict, run_predict)
+    add_flow_command(app, audit, run_audit)
