@@ -105,9 +105,11 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools, confidence: float = 
 
         low = p - sqrt(sum_h (W_h f_h (p_h - l_h))^2),    high = p + sqrt(sum_h (W_h f_h (u_h - p_h))^2).
 
-    l_h and u_h are Jeffreys limits (Brown, Cai & DasGupta, Statistical Science 16, 2001): 0 if x_h = 0, and 1 if
-    x_h = n_h. f_h = sqrt((N_h - n_h) / (N_h - 1)) is the correction for a finite population. The interval does not
-    assume that the probabilities by which the strata were made are right.
+    l_h are the exact lower limits of Clopper & Pearson (Biometrika 26, 1934), and u_h the upper limits of Jeffreys
+    (Brown, Cai & DasGupta, Statistical Science 16, 2001). As most strata have few wrong facts, low estimates are not
+    as far from the share as high ones: with these limits the interval misses the share about as often on both sides.
+    f_h = sqrt((N_h - n_h) / (N_h - 1)) is the correction for a finite population. The interval does not assume that
+    the probabilities by which the strata were made are right. docs/how-to/audit-stored-facts.md has its coverage.
 
     Raises InputError if a stratum has no label, or more labels than facts.
     """
@@ -118,7 +120,7 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools, confidence: float = 
     if (n > counts).any():
         raise InputError("a stratum has more labelled facts than facts: the sizes of the strata are wrong")
     x = np.bincount(strata, weights=wrong, minlength=len(counts)).astype(np.float64)
-    low, high = _jeffreys(x, n, confidence)
+    low, high = _limits(x, n, confidence)
     share, weight = x / n, counts / counts.sum() * np.sqrt((counts - n) / np.maximum(counts - 1, 1))
     value = float(counts @ share / counts.sum())
     below, above = (float(np.sqrt(((weight * gap) ** 2).sum())) for gap in (share - low, high - share))
@@ -137,9 +139,9 @@ def wilson(wrong: float, labels: int, confidence: float = CONFIDENCE) -> Share:
     return Share(p, float(middle - half), float(middle + half))
 
 
-def _jeffreys(x: Floats, n: Ints, confidence: float) -> tuple[Floats, Floats]:
-    """Return the Jeffreys limits (H,) of shares, from x of n."""
+def _limits(x: Floats, n: Ints, confidence: float) -> tuple[Floats, Floats]:
+    """Return Clopper & Pearson's lower and Jeffreys' upper limits (H,) of shares, from x of n."""
     tail = (1 - confidence) / 2
-    low = np.where(x > 0, beta.ppf(tail, x + 0.5, n - x + 0.5), 0.0)
+    low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
     high = np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
     return low, high
