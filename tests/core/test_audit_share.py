@@ -37,7 +37,7 @@ def test_the_share_of_a_population_is_in_its_interval() -> None:
     covered = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        wrong, q = population(2_000, 0.05, 3.0, rng)
+        _, q = population(2_000, 0.05, 3.0, rng)
         found = wrong_share(q, 0.5)
         assert found.low <= found.value <= found.high
         covered += found.low <= 0.05 <= found.high
