@@ -1,6 +1,6 @@
 """A calibrated model, which maps triples of names to scores and probabilities."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,10 @@ class CalibratedModel:
     trained: "TrainedModel"
     calibrator: BoundCalibrator
     graph: KnowledgeGraph
+
+    def at(self, base_rate: float) -> "CalibratedModel":
+        """Return the same model with its calibrator at another base rate in (0, 1): see `BoundCalibrator.at`."""
+        return replace(self, calibrator=self.calibrator.at(base_rate))
 
     def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
         """Return scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose three names are known.

@@ -7,7 +7,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
-from kgcore.models.base import LARGEST_BLOCK
+from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
 from kgcore.models.trained import TrainedModel
 
 
@@ -30,33 +30,47 @@ def filtered_ranks(
               LARGEST_BLOCK numbers to compute them, because entities are scored in parts
     on_block  function that is called after each block with the number of triples ranked so far
     """
-    model, tables = trained.model, trained.embeddings
-    device = tables.entities.device
+    model = trained.model
     if rows is None:
         rows = 256 if model.by_queries else 16
-    parts = torch.split(tables.entities, max(1, LARGEST_BLOCK // (rows * model.pair_width)))
     ranks = np.empty((len(triples), 2))
     for start in range(0, len(triples), rows):
         block = triples[start : start + rows]
-        ids = torch.from_numpy(np.ascontiguousarray(block)).to(device)
-        s, p, o = tables.entities[ids[:, 0]], tables.predicates[ids[:, 1]], tables.entities[ids[:, 2]]
-        as_subjects = torch.cat([model.score_subjects(p, o, candidates) for candidates in parts], 1)
-        as_objects = torch.cat([model.score_objects(s, p, candidates) for candidates in parts], 1)
+        as_subjects, as_objects = candidate_scores(model, trained.embeddings, block, rows)
         sides = (
-            (as_subjects, ids[:, 0], known.subjects(block[:, 1], block[:, 2])),
-            (as_objects, ids[:, 2], known.objects(block[:, 0], block[:, 1])),
+            (as_subjects, block[:, 0], known.subjects(block[:, 1], block[:, 2])),
+            (as_objects, block[:, 2], known.objects(block[:, 0], block[:, 1])),
         )
         for column, (scores, targets, facts) in enumerate(sides):
-            ranks[start : start + len(block), column] = _ranks(scores, targets, facts).cpu().numpy()
+            ranks[start : start + len(block), column] = ranks_of(scores, targets, facts).cpu().numpy()
         on_block(start + len(block))
     return ranks
 
 
-def _ranks(scores: torch.Tensor, targets: torch.Tensor, facts: tuple[Ints, Ints]) -> torch.Tensor:
-    """Return the rank (n,) of each target entity (n,) in its row of `scores` (n, E). Overwrites `scores`.
+@torch.inference_mode()
+def candidate_scores(
+    model: Model, tables: Embeddings, triples: Triples, rows: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return f for every entity as the subject, and for every entity as the object: (n, 3) -> (n, E) and (n, E).
+
+    rows  at least n; it sets how many entities are scored at a time: see `filtered_ranks`
+    """
+    ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
+    s, p, o = tables.entities[ids[:, 0]], tables.predicates[ids[:, 1]], tables.entities[ids[:, 2]]
+    parts = torch.split(tables.entities, max(1, LARGEST_BLOCK // (rows * model.pair_width)))
+    as_subjects = torch.cat([model.score_subjects(p, o, candidates) for candidates in parts], 1)
+    return as_subjects, torch.cat([model.score_objects(s, p, candidates) for candidates in parts], 1)
+
+
+@torch.inference_mode()
+def ranks_of(scores: torch.Tensor, entities: Ints, facts: tuple[Ints, Ints]) -> torch.Tensor:
+    """Return the rank (n,) of the entity (n,) of each row in its row of `scores` (n, E).
+
+    Overwrites the scores of known facts and of the entities by -infinity: what is left are the alternatives.
 
     facts  the row and the entity of each known fact: these entries do not count
     """
+    targets = torch.from_numpy(np.ascontiguousarray(entities)).to(scores.device)
     own = scores.gather(1, targets[:, None])
     row, entity = (torch.from_numpy(part).to(scores.device) for part in facts)
     scores[row, entity] = -torch.inf

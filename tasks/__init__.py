@@ -1,8 +1,9 @@
-"""The work that flows run, in four packages:
+"""The work that flows run, in five packages:
 
 stages     one file for each stage of the pipeline
 jobs       work that makes or reads many runs, such as searches and comparisons
 tracking   the only package that talks to MLflow
+serving    the web server of `kgcal serve`
 workspace  the user's folder, environment and machine
 
 The order of the work is in flows/, the mathematics in kgcore/.

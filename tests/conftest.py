@@ -20,12 +20,17 @@ def tiny_options() -> list[str]:
     return [part for pair in TINY.items() for part in pair]
 
 
+def use_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Use a folder as KGCAL_HOME, for stages that run in this process."""
+    patch.setenv("KGCAL_HOME", str(folder))
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
+        patch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create a KGCAL_HOME for one test, for stages that run in this process."""
-    monkeypatch.setenv("KGCAL_HOME", str(tmp_path))
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
+    """Create a KGCAL_HOME for one test."""
+    use_home(tmp_path, monkeypatch)
     return tmp_path
 
 

@@ -73,6 +73,11 @@ JOBS = (
         "Give candidate triples a score, a probability with an interval, and a decision.",
     ),
     Deployment(
+        "explain",
+        "flows/explain.py:explain",
+        "Explain the probability of a triple by calibration data, alternatives and near known facts.",
+    ),
+    Deployment(
         "audit",
         "flows/audit.py:audit",
         "List the training facts that are probably wrong, or draw facts to label and estimate how many are wrong.",

@@ -19,6 +19,7 @@ from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.audit_result import AuditResult
+from tasks.jobs.explain import Explained
 from tasks.jobs.prediction import Prediction
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
@@ -121,6 +122,14 @@ def publish_audit(found: AuditResult) -> None:
     text = [*found.sentences(), *(f"* no answer: {reason} ({number:,})" for reason, number in found.reasons.items())]
     text += [f"The file: `{found.output}`"] if found.output else []
     _publish(f"Audit of {found.dataset}", "\n\n".join(text), found.examples, found.run)
+
+
+def publish_explanation(shown: Explained) -> None:
+    """Publish the sentences of an explanation. The table has the probability at several base rates."""
+    made = shown.explanation
+    text = [f"* {sentence}" for sentence in made.sentences]
+    table = [asdict(row) for row in made.at_base_rates]
+    _publish(f"{made.subject} {made.predicate} {made.object}", "\n".join(text), table, shown.run)
 
 
 def publish_tuning(found: TuningResult) -> None:

@@ -57,10 +57,10 @@ class Band:
         for multiple in WINDOWS:
             size = max(1, round(multiple * n ** (2 / 3)))
             start = np.searchsorted(scores, scores[np.maximum(after - size, 0)], side="left")  # whole groups of ties
-            low = np.maximum(low, _limits(positives[after] - positives[start], after - start, level))
+            low = np.maximum(low, lower_limits(positives[after] - positives[start], after - start, level))
             stop = np.searchsorted(scores, scores[np.minimum(before + size, n) - 1], side="right")
             negatives = (stop - before) - (positives[stop] - positives[before])
-            high = np.minimum(high, 1 - _limits(negatives, stop - before, level))
+            high = np.minimum(high, 1 - lower_limits(negatives, stop - before, level))
         share = float(labels.mean())
         return cls(points, shift(low, share, sample.base_rate), shift(high, share, sample.base_rate))
 
@@ -86,6 +86,6 @@ def _points(scores: Scores, labels: Labels, most: int) -> Floats:
     return np.unique(np.concatenate(own))
 
 
-def _limits(successes: Floats, trials: Ints, level: float) -> Floats:
+def lower_limits(successes: Floats, trials: Ints, level: float) -> Floats:
     """Return the lower Clopper-Pearson limits (m,) of a share. Each exceeds the true share with probability `level`."""
     return np.where(successes > 0, beta.ppf(level, np.maximum(successes, 1), trials - successes + 1), 0.0)

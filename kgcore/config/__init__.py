@@ -3,7 +3,7 @@
 base.py     the base class of all settings, and the checks of their values
 choices.py  the allowed names of settings that no registry lists
 stages.py   the settings of each stage of a pipeline
-jobs.py     the settings of promote, watch, tune and ensemble
+jobs.py     the settings of promote, watch, predict, explain, tune and ensemble
 given.py    the settings that the user gives; the others are None
 recipes.py  the values of the presets
 presets.py  the decision of every setting from the given values, a preset and the defaults
@@ -26,6 +26,7 @@ from kgcore.config.given import (
 from kgcore.config.jobs import (
     AuditConfig,
     EnsembleConfig,
+    ExplainConfig,
     GateConfig,
     PairsConfig,
     PredictConfig,
@@ -58,6 +59,7 @@ __all__ = [
     "EnsembleConfig",
     "EvaluateConfig",
     "EvaluateGiven",
+    "ExplainConfig",
     "GateConfig",
     "Given",
     "PairsConfig",

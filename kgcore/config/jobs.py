@@ -1,4 +1,4 @@
-"""The settings of the jobs outside a pipeline: promote, watch, tune and ensemble."""
+"""The settings of the jobs outside a pipeline: promote, watch, predict, explain, tune and ensemble."""
 
 from dataclasses import dataclass
 
@@ -83,12 +83,28 @@ class AuditConfig(Config):
     folds: int = setting(
         5, "number of folds of the training facts; a model that is trained on the other folds scores each fold", ge=2
     )
-    fold_seed: int = setting(0, "seed of the folds", ge=0)
+    audit_seed: int = setting(0, "seed of the folds and of the drawn facts", ge=0)
     at_least: int = setting(
-        5, "fewest calibration triples of a predicate, true and false each, for which its facts are answered", ge=0
+        PredictConfig.at_least,
+        "fewest calibration triples of a predicate, true and false each, for which its facts have a probability",
+        ge=0,
     )
     sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
-    sample_seed: int = setting(0, "seed of the drawn facts", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainConfig(Config):
+    """What the explanation of a probability shows."""
+
+    alternatives: int = setting(5, "largest number of other subjects and of other objects to show", ge=0, le=100)
+    facts: int = setting(
+        5, "largest number of known facts to show with the same subject, with the same object, and with neither", ge=0
+    )
+    at_least: int = setting(
+        PredictConfig.at_least,
+        "fewest calibration triples of a predicate, true and false each, for which its triples have a probability",
+        ge=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

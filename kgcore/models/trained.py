@@ -3,17 +3,20 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 
-from kgcore.arrays import Scores, Triples
+from kgcore.arrays import Floats, Scores, Triples
 from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
 from kgcore.models.blocks import SCORE_ROWS, block_rows, fixed_blocks
 from kgcore.models.cohort import Cohort
 from kgcore.models.inverse import BothWays
 from kgcore.registries import MODELS
 from kgcore.registry import build
+
+MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
 
 
 @dataclass(frozen=True)
@@ -78,5 +81,27 @@ class TrainedModel:
         scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
         if self.cohort is None:
             return scores
-        normalised: Scores = scores - self.cohort.weight * self.cohort.levels(model, tables, triples)
-        return normalised
+        return scores - self.cohort.weight * self.levels(triples)
+
+    def levels(self, triples: Triples) -> Floats:
+        """Return the cohort level (n,) of each triple's subject and predicate, 0 without a cohort.
+
+        Each level is computed once and kept, if the graph has at most MOST_LEVELS pairs of entity and predicate.
+        """
+        if self.cohort is None:
+            return np.zeros(len(triples))
+        if self._known_levels is None:
+            return self.cohort.levels(self.model, self.embeddings, triples)
+        places = triples[:, 1], triples[:, 0]
+        missing = np.isnan(self._known_levels[places])
+        if missing.any():
+            new = self.cohort.levels(self.model, self.embeddings, triples[missing])
+            self._known_levels[places[0][missing], places[1][missing]] = new
+        levels: Floats = self._known_levels[places]
+        return levels
+
+    @cached_property
+    def _known_levels(self) -> Floats | None:
+        """The levels (R, E) computed so far, NaN for the others; None if there are too many to keep."""
+        shape = len(self.embeddings.predicates), len(self.embeddings.entities)
+        return np.full(shape, np.nan) if shape[0] * shape[1] <= MOST_LEVELS else None

@@ -6,5 +6,14 @@ sink.py        writes the answers to a file, in blocks
 pairs.py       searches all pairs of subjects and objects of a predicate for the best ones
 best.py        keeps the best of a stream of scored pairs
 
-Memory is bounded by the size of a block. The calibrated model itself is kgcore/calibrated.py.
+explanation.py    explains the probability of one triple, with
+evidence.py       the calibration triples behind it
+curve.py          the calibration curve of its predicate
+alternatives.py   its rank among other subjects and other objects
+nearest_facts.py  the known facts that resemble it
+estimate.py       a probability with its interval
+near_names.py     names that are spelled like an unknown one
+wording.py        the explanation in sentences
+
+For files, memory is bounded by the size of a block. The calibrated model itself is kgcore/calibrated.py.
 """

@@ -1,7 +1,7 @@
 """Answers for candidate triples: score, probability, interval, decision, and the reason where there is no answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -83,6 +83,19 @@ class Answers:
         for name, column in columns.items():
             names = names.append_column(name, column)
         return names
+
+    def under(self, base_rate: float | None, threshold: float, at_least: int) -> "Answers":
+        """Return the answers of the same model under other conditions. They share the look-up tables of names.
+
+        base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the calibrator
+
+        Raises InputError if the base rate is out of range.
+        """
+        calibrator = self.model.calibrator
+        calibrator = calibrator if base_rate is None else calibrator.at(base_rate)
+        other = Answers(replace(self.model, calibrator=calibrator), threshold, at_least)
+        vars(other).update(_vocabularies=self._vocabularies, _fingerprint=self._fingerprint)  # fills the caches
+        return other
 
     def named(self, triples: Triples) -> pa.Table:
         """Return triples (n, 3) as a table of names that `table` accepts."""

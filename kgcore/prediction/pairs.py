@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.config.choices import PER
 from kgcore.graph import TripleIndex
-from kgcore.models.base import LARGEST_BLOCK
-from kgcore.models.trained import TrainedModel
 from kgcore.prediction.best import Best, best_of, margin, nth_highest
+
+if TYPE_CHECKING:  # torch takes more than a second to load: only a search loads it
+    from kgcore.models.trained import TrainedModel
 
 SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
 ALL, SUBJECT, OBJECT = PER
@@ -50,8 +51,7 @@ class PairSearch:
         return pairs[:, 0 if self.per == SUBJECT else 1]
 
 
-@torch.inference_mode()
-def search_pairs(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Ints:
+def search_pairs(trained: "TrainedModel", search: PairSearch, subjects: Ints) -> Ints:
     """Return the pairs (m, 2) of some subjects that can be in the result of a search.
 
     subjects  (n,) some of `search.subjects`: one part of the work
@@ -77,7 +77,7 @@ def search_pairs(trained: TrainedModel, search: PairSearch, subjects: Ints) -> I
     return best.pairs()
 
 
-def best_pairs(trained: TrainedModel, search: PairSearch, pairs: Ints) -> Triples:
+def best_pairs(trained: "TrainedModel", search: PairSearch, pairs: Ints) -> Triples:
     """Return the triples (k, 3) of a search's result, from the pairs (m, 2) that `search_pairs` found in its parts.
 
     They are chosen by the scores of `TrainedModel.score`, and sorted by group, then from the highest score down. So
@@ -90,18 +90,20 @@ def best_pairs(trained: TrainedModel, search: PairSearch, pairs: Ints) -> Triple
     return search.triples(pairs[rows])
 
 
-def _levels(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Floats:
+def _levels(trained: "TrainedModel", search: PairSearch, subjects: Ints) -> Floats:
     """Return what the cohort subtracts from each subject's scores (n,): 0 without a cohort."""
     if trained.cohort is None:
         return np.zeros(len(subjects))
     triples = search.triples(np.stack([subjects, subjects], axis=1))
-    levels = trained.cohort.levels(trained.model, trained.embeddings, triples)
-    weighted: Floats = trained.cohort.weight * levels
-    return weighted
+    return trained.cohort.weight * trained.levels(triples)
 
 
-def _tiles(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
+def _tiles(trained: "TrainedModel", search: PairSearch, subjects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
     """Yield tiles of scores: the slice of the subjects, the slice of the objects, and f as float64."""
+    import torch
+
+    from kgcore.models.base import LARGEST_BLOCK
+
     model, tables = trained.model, trained.embeddings
     device, width = tables.entities.device, model.pair_width
     wide = max(1, min(OBJECTS_AT_ONCE, LARGEST_BLOCK // width))
@@ -113,7 +115,8 @@ def _tiles(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Iterato
         p = tables.predicates[search.predicate].expand(len(s), -1)
         for left in range(0, len(objects), wide):
             candidates = tables.entities[objects[left : left + wide]]
-            scores = model.score_objects(s, p, candidates).double().cpu().numpy()
+            with torch.inference_mode():
+                scores = model.score_objects(s, p, candidates).double().cpu().numpy()
             yield slice(top, top + len(s)), slice(left, left + len(candidates)), scores
 
 

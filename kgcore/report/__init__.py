@@ -5,5 +5,6 @@ columns.py                                   the metrics that each table shows
 markdown.py, ensembles.py                    tables in Markdown
 plots.py                                     plots
 page.py                                      the HTML report of a pipeline
+explanation.py                               the HTML page that explains a probability
 cells.py, comparison*.py                     the HTML page that compares a reproduction with the paper
 """

@@ -143,7 +143,7 @@ def _audited(
     """Score the facts of every fold by its model. Return the facts, and the label of the calibrators."""
     graph, device, label = store.load(data.run_id, GRAPH), find_device(request.device), ""
     config, facts = request.config, graph.train.positives
-    fold = fact_folds(graph, config.folds, np.random.default_rng(config.fold_seed))
+    fold = fact_folds(graph, config.folds, np.random.default_rng(config.audit_seed))
     scored = []
     with progress_bar("audit", len(folds)) as move:
         for number, ref in enumerate(folds):
@@ -168,5 +168,5 @@ def _share(facts: AuditedFacts | None, labelled: tuple[Share, int] | None, reque
 def _sample(facts: AuditedFacts, share: Share, config: AuditConfig) -> pa.Table:
     """Return the facts to label."""
     strata = stratify(facts.wrong(share.value))
-    rows = draw_sample(strata, config.sample, np.random.default_rng(config.sample_seed))
+    rows = draw_sample(strata, config.sample, np.random.default_rng(config.audit_seed))
     return to_label(facts.graph, strata, rows)

@@ -16,21 +16,41 @@ log = logging.getLogger("kgcal")
 
 
 @dataclass(frozen=True)
+class Located:
+    """The place of a calibrated model in the store.
+
+    model_id  id of the calibrator's LoggedModel
+    uri       URI of the champion's version or of the calibrator's LoggedModel
+    """
+
+    model_id: str
+    uri: str
+
+
+@dataclass(frozen=True)
 class FoundModel:
     """A calibrated model, and its names.
 
-    dataset   name of the data set that it was trained on
-    uri       URI of the champion's version or of the calibrator's LoggedModel
-    model_id  id of the calibrator's LoggedModel
-    label     label of the calibrator, such as `synthetic.isotonic`
-    model     the model itself
+    located  its place in the store
+    dataset  name of the data set that it was trained on
+    label    label of the calibrator, such as `synthetic.isotonic`
+    model    the model itself
     """
 
+    located: Located
     dataset: str
-    uri: str
-    model_id: str
     label: str
     model: CalibratedModel
+
+    @property
+    def uri(self) -> str:
+        """Return the URI of the model."""
+        return self.located.uri
+
+    @property
+    def model_id(self) -> str:
+        """Return the id of the calibrator's LoggedModel."""
+        return self.located.model_id
 
 
 @dataclass(frozen=True)
@@ -50,7 +70,15 @@ class Ask:
 
 
 def find_calibrated_model(ask: Ask) -> FoundModel:
-    """Return the calibrated model that a choice names.
+    """Return the calibrated model that a choice names. Raises InputError as `locate` and `load` do."""
+    found = load(locate(ask))
+    if not ask.model and not ask.calibrator and found.uri == f"models:/{found.model_id}":
+        log.info("%s has no champion: the newest calibrators answer", found.dataset)
+    return found
+
+
+def locate(ask: Ask) -> Located:
+    """Return the place of the calibrated model that a choice names.
 
     Raises InputError if there is no such model, or if `ask.calibrator` is given although the model already is a
     calibrator.
@@ -60,23 +88,23 @@ def find_calibrated_model(ask: Ask) -> FoundModel:
         name = dataset_name(ask.dataset) if ask.dataset else _newest_dataset(store)
         champion = aliased(store, name, CHAMPION)
         if champion is not None and not calibrator:
-            return _found(store, champion.model_id, champion.uri)
+            return Located(champion.model_id, champion.uri)
         model = _newest_calibration(store, name)
-        if not calibrator:
-            log.info("%s has no champion: the newest calibrators answer, run %s", name, model)
     if model.startswith("models:/"):
         if calibrator:
             raise InputError(f"the model {model} already is a calibrator: leave out --calibrator {calibrator}")
-        return _found(store, model_of_uri(store, model), model)
+        return Located(model_of_uri(store, model), model)
     model_id = _calibrator_of(store, resolve("calibrate", model).run_id, calibrator)
-    return _found(store, model_id, f"models:/{model_id}")
+    return Located(model_id, f"models:/{model_id}")
 
 
-def _found(store: Store, model_id: str, uri: str) -> FoundModel:
-    record = store.model(model_id)
+def load(located: Located) -> FoundModel:
+    """Read a calibrated model from the store. Raises InputError if the model has no calibrator."""
+    store = open_store()
+    record = store.model(located.model_id)
     if not record.label:
-        raise InputError(f"the model {uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
-    return FoundModel(record.params["dataset"], uri, model_id, record.label, load_calibrated(store, model_id))
+        raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
+    return FoundModel(located, record.params["dataset"], record.label, load_calibrated(store, located.model_id))
 
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:

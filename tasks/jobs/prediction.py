@@ -96,11 +96,8 @@ def answering(request: Request) -> Answering:
     if request.output:
         check_ending(Path(request.output))
     found, config = find_calibrated_model(request.ask), request.config
-    calibrator = found.model.calibrator
-    if request.base_rate is not None:
-        calibrator = calibrator.at(request.base_rate)
-    trained = found.model.trained.to(find_device(request.device))
-    model = replace(found.model, trained=trained, calibrator=calibrator)
+    model = found.model if request.base_rate is None else found.model.at(request.base_rate)
+    model = replace(model, trained=model.trained.to(find_device(request.device)))
     return Answering(found, Answers(model, config.decides_at, config.at_least))
 
 

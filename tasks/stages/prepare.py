@@ -95,12 +95,12 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
     Raises InputError if no training fact can be left out.
     """
     settings = config_of(PrepareConfig, open_store().get(data.run_id))
-    identity = f"without fold {number} of {config.folds}, seed {config.fold_seed}"
+    identity = f"without fold {number} of {config.folds}, seed {config.audit_seed}"
     log.info("fold %d of %d", number + 1, config.folds)
 
     def body(run: StageRun) -> None:
         graph = run.load(GRAPH)
-        fold = fact_folds(graph, config.folds, np.random.default_rng(config.fold_seed))
+        fold = fact_folds(graph, config.folds, np.random.default_rng(config.audit_seed))
         counts = run.load(COUNTS) | {"left_out": int((fold == number).sum())}
         _log_prepared(run, Prepared(without_fold(graph, fold, number), counts), f"{graph.name}, {identity}")
 

@@ -60,9 +60,9 @@ def test_no_bit_of_an_answer_depends_on_its_block(small_graph: KnowledgeGraph, n
     answers = Answers(CalibratedModel(trained, bound, small_graph), 0.5, 0)
     names = names_of(small_graph, small_graph.train.triples)
     whole = answers.table(names)
-    for size in (1, 3, 64, 257):
-        parts = pa.concat_tables(answers.table(names.slice(i, size)) for i in range(0, len(names), size))
-        assert parts.equals(whole), size
+    for start, size in ((0, 1), (7, 1), (599, 1), (3, 64), (10, 257)):
+        fresh = replace(answers, model=replace(answers.model, trained=replace(trained)))  # without known levels
+        assert fresh.table(names.slice(start, size)).equals(whole.slice(start, size)), (start, size)
 
 
 def test_a_triple_without_an_answer_has_a_reason(small_graph: KnowledgeGraph) -> None:

@@ -44,8 +44,8 @@ def test_the_list_starts_with_the_least_probable_fact(small_graph: KnowledgeGrap
     facts = few_facts(small_graph)
     table = facts.table(error_rate=0.5).to_pandas()
     rows = (table["subject"] + table["object"]).tolist()
-    # Facts 1 and 3 have equal probabilities: in its fold, fact 1 is the first of 2, and fact 3 the last of 3. Of facts 0
-    # and 2, fact 0 is the last of 2, and fact 2 the second of 3.
+    # Facts 1 and 3 have equal probabilities: in its fold, fact 1 is the first of 2, and fact 3 the last of 3. Facts 0
+    # and 2 have equal probabilities, too: fact 0 is the last of 2, and fact 2 the second of 3.
     assert rows == ["e1e2", "e3e1", "e2e3", "e0e1", "e1e2", "e1e3", "e5e1"]
     assert table["probability"].tolist()[:5] == [0.2, 0.2, 0.5, 0.5, 0.9]
     np.testing.assert_allclose(table["expected_wrong"][:5], [0.8, 1.6, 2.1, 2.6, 2.7])

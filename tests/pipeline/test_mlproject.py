@@ -26,7 +26,14 @@ PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
 POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
 CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
-JOBS = ["recalibrate", "promote", "watch", "tune", "ensemble"]
+OWN = {  # settings of jobs whose names other jobs have too
+    "predict": config.PredictConfig,
+    "explain": config.ExplainConfig,
+    "audit": config.AuditConfig,
+    "watch": config.WatchConfig,
+    "ensemble": config.EnsembleConfig,
+}
+JOBS = ["recalibrate", "predict", "explain", "audit", "promote", "watch", "tune", "ensemble"]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
 UPSTREAM_OF = {
@@ -36,13 +43,25 @@ UPSTREAM_OF = {
     "classify": {"calibrators"},
     "recalibrate": {"model"},
 }
+ASKED = {"dataset", "model", "calibrator", "base_rate", "device"}  # parameters of the entry points that ask a model
 WITHOUT_DEFAULT = {
+    "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
+    "explain": ASKED | {"triple", "output"},
+    "audit": {"output", "error_rate", "calibrator"},
     "promote": {"dataset", "base_rate"},
     "watch": {"dataset"},
     "recalibrate": {"base_rate"},
     "ensemble": {"runs"},
 }
-PLAIN = {"force": False, "device": "", "labels": "", "instead": False, "refit": False, "preset": "default"}
+PLAIN = {
+    "runner": "threads",
+    "force": False,
+    "device": "",
+    "labels": "",
+    "instead": False,
+    "refit": False,
+    "preset": "default",
+}
 
 
 def text(value: Any) -> Any:
@@ -67,6 +86,7 @@ def test_every_declared_parameter_has_its_type_and_default() -> None:
     for entry, parameters in POINTS.items():
         for name, declared in parameters.items():
             expected = text(DEFAULTS.get(name, PLAIN.get(name)))
+            expected = text(getattr(OWN[entry](), name, expected)) if entry in OWN else expected
             expected = "" if name in WITHOUT_DEFAULT.get(entry, set()) else expected
             expected = "latest" if name in UPSTREAM | UPSTREAM_OF.get(entry, set()) else expected
             assert declared["default"] == expected, (entry, name)
@@ -74,14 +94,21 @@ def test_every_declared_parameter_has_its_type_and_default() -> None:
 
 
 def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
-    jobs = names(config.GateConfig, config.WatchConfig, config.EnsembleConfig, config.TuneConfig)
+    asking = names(config.PredictConfig, config.PairsConfig), names(config.ExplainConfig)
+    upkeep = names(config.GateConfig, config.WatchConfig)
+    jobs = upkeep.union(*asking, names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig))
     of_stages = set(DEFAULTS) - jobs
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
     assert stages == of_stages | {"force", "device"} | UPSTREAM
     later = names(config.ClassifyConfig, config.EvaluateConfig) | {"weighted"}
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
-    upkeep = names(config.GateConfig, config.WatchConfig)
+    evaluated = names(config.ClassifyConfig, config.EvaluateConfig)
+    audited = names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
+    assert set(POINTS["audit"]) == set(POINTS["main"]) - evaluated | audited
+    for entry, own in zip(("predict", "explain"), asking, strict=True):
+        plain = WITHOUT_DEFAULT[entry] | ({"runner"} if entry == "predict" else set())
+        assert set(POINTS[entry]) == own | plain
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
     assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}
 

@@ -150,14 +150,7 @@ def test_all_pairs_of_a_predicate_are_those_of_a_file_with_the_same_triples(trai
     subjects, objects = (sorted({row[place] for row in rows})[:30] for place in (0, 2))
     for name, names in (("subjects", subjects), ("objects", objects)):
         (tmp_path / name).write_text("\n".join([*names, "nobody"]))
-    pairs = (
-        "--predicate",
-        "cousin_of",
-        "--subjects",
-        str(tmp_path / "subjects"),
-        "--objects",
-        str(tmp_path / "objects"),
-    )
+    files = ("--subjects", str(tmp_path / "subjects"), "--objects", str(tmp_path / "objects"))
     target = tmp_path / "pairs.parquet"
 
     def answered(*options: str) -> pd.DataFrame:

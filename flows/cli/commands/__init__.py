@@ -9,6 +9,7 @@ from flows.cli.commands.predictions import add_predictions
 from flows.cli.commands.reproduction import add_reproduction
 from flows.cli.commands.searches import add_searches
 from flows.cli.commands.services import add_services
+from flows.cli.commands.serving import add_serving
 from flows.cli.commands.stages import add_stages
 from flows.cli.commands.upkeep import add_upkeep
 from flows.cli.terminal import new_app
@@ -17,6 +18,7 @@ app: typer.Typer = new_app()
 for add in (
     add_pipelines,
     add_predictions,
+    add_serving,
     add_stages,
     add_upkeep,
     add_searches,

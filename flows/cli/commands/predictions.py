@@ -1,4 +1,4 @@
-"""`kgcal predict` and `kgcal audit`."""
+"""`kgcal predict`, `kgcal explain` and `kgcal audit`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,10 @@ import typer
 from flows.audit import audit
 from flows.cli.commands.flow_command import add_flow_command, start
 from flows.cli.tables.audit import show_audit
+from flows.cli.tables.explanation import show_explanation
 from flows.cli.tables.prediction import show_prediction
 from flows.cli.terminal import check_target, console
+from flows.explain import explain
 from flows.predict import predict
 
 
@@ -27,7 +29,15 @@ def run_audit(**arguments: Any) -> None:
     show_audit(console, start(audit, **arguments))
 
 
+def run_explain(**arguments: Any) -> None:
+    """Explain the probability of a triple, and print the explanation."""
+    if arguments["output"]:
+        check_target(Path(arguments["output"]), "--output")
+    show_explanation(console, start(explain, **arguments))
+
+
 def add_predictions(app: typer.Typer) -> None:
-    """Add `predict` and `audit`."""
+    """Add `predict`, `explain` and `audit`."""
     add_flow_command(app, predict, run_predict)
+    add_flow_command(app, explain, run_explain)
     add_flow_command(app, audit, run_audit)

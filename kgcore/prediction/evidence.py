@@ -1,0 +1,140 @@
+"""The calibration triples behind a probability: those of its predicate, and among them those with a similar score."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Floats, Ints, Scores
+from kgcore.calibration.band import CONFIDENCE, lower_limits
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.shift import shift
+
+FEWEST_SIMILAR = 20  # calibration triples with a similar score, if the predicate has as many
+FEWEST_IN_A_BIN = 10  # calibration triples
+HISTOGRAM_BARS = 40
+QUANTILES = 5  # bins end at these quantiles of the true and of the false triples
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of true triples among some calibration triples.
+
+    positives, negatives  numbers of true and of false triples
+    lowest, highest       the range of their scores
+    median                the median of their scores
+    share                 share of true triples, at the base rate of the calibrator, in [0, 1]
+    low, high             its 95 % confidence interval (Clopper & Pearson 1934), in [0, 1]. Triples count as
+                          independent, although the corruptions of one positive are not
+    """
+
+    positives: int
+    negatives: int
+    lowest: float
+    highest: float
+    median: float
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many true and false calibration triples of a predicate have which scores.
+
+    edges                 (HISTOGRAM_BARS + 1,) ascending scores at equal distances: see `central_range`
+    positives, negatives  (HISTOGRAM_BARS,) numbers of true and of false triples between two edges
+    """
+
+    edges: tuple[float, ...]
+    positives: tuple[int, ...]
+    negatives: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The calibration triples of a predicate, seen from the score of one triple.
+
+    positives, negatives              numbers of true and of false calibration triples of the predicate
+    positives_below, negatives_below  numbers of those with a lower score; an equal score counts half
+    similar                           the triples of the nearest scores: n^(2/3) of the n triples of the predicate, as
+                                      in kgcore/calibration/band.py, but at least FEWEST_SIMILAR
+    bins                              the triples of the predicate divided by their scores, in ascending order
+    histogram                         their numbers, for a picture
+    """
+
+    positives: int
+    negatives: int
+    positives_below: float
+    negatives_below: float
+    similar: Share
+    bins: tuple[Share, ...]
+    histogram: Histogram
+
+
+def evidence_of(sample: CalibrationSample, predicate: int, score: float, base_rate: float) -> Evidence | None:
+    """Return the evidence for the score of a triple of a predicate; None if the sample has no triples of the predicate.
+
+    sample     the sample that the calibrator was fitted on, with predicates
+    base_rate  base rate of the calibrator, in (0, 1)
+
+    The share of true triples among the rows of a sample depends on the number of corruptions for each positive. So it
+    is shifted from the unweighted share of positives in the sample to the base rate of the calibrator.
+    """
+    if sample.predicates is None or not (own := sample.predicates == predicate).any():
+        return None
+    order = np.argsort(sample.scores[own], kind="stable")
+    scores, labels = sample.scores[own][order], sample.labels[own][order]
+    rates = float(sample.labels.mean()), base_rate
+    true, false = scores[labels == 1], scores[labels == 0]
+    near = _nearest(scores, score)
+    bins = tuple(_share(scores[start:stop], labels[start:stop], *rates) for start, stop in _bins(scores, labels))
+    below, below_false = (float((part < score).sum() + (part == score).sum() / 2) for part in (true, false))
+    similar = _share(scores[near], labels[near], *rates)
+    return Evidence(len(true), len(false), below, below_false, similar, bins, _histogram(true, false))
+
+
+def central_range(true: Scores, false: Scores) -> tuple[float, float]:
+    """Return the scores between which 98 % of the true and 98 % of the false triples lie. One array may be empty."""
+    ends = np.concatenate([np.quantile(part, (0.01, 0.99)) for part in (true, false) if len(part)])
+    return float(ends.min()), float(ends.max())
+
+
+def _histogram(true: Scores, false: Scores) -> Histogram:
+    edges = np.histogram_bin_edges([], HISTOGRAM_BARS, central_range(true, false))
+    counts = (tuple(np.histogram(part, edges)[0].tolist()) for part in (true, false))
+    return Histogram(tuple(edges.tolist()), *counts)
+
+
+def _nearest(scores: Floats, score: float) -> Ints:
+    """Return the positions of the scores (n,) nearest to `score`: n^(2/3), or all that are as near as the last one."""
+    size = min(len(scores), max(FEWEST_SIMILAR, round(len(scores) ** (2 / 3))))
+    distances = np.abs(scores - score)
+    return np.flatnonzero(distances <= np.partition(distances, size - 1)[size - 1])
+
+
+def _bins(scores: Floats, labels: Floats) -> list[tuple[int, int]]:
+    """Divide ascending scores (n,) into ranges of positions. A bin has at least FEWEST_IN_A_BIN scores, if there are.
+
+    A bin ends at a quantile of the true or of the false triples' scores, so that no label is in one bin only. Equal
+    scores are in the same bin.
+    """
+    levels = np.linspace(0, 1, QUANTILES + 1)[1:-1]
+    inner = [np.quantile(scores[labels == label], levels) for label in (0, 1) if (labels == label).any()]
+    starts = [0]
+    for stop in np.searchsorted(scores, np.unique(np.concatenate(inner))).tolist():
+        if min(stop - starts[-1], len(scores) - stop) >= FEWEST_IN_A_BIN:
+            starts.append(stop)
+    return list(zip(starts, [*starts[1:], len(scores)], strict=True))
+
+
+def _share(scores: Floats, labels: Floats, sample_rate: float, base_rate: float) -> Share:
+    """Return the share of true triples among rows with these ascending scores (n,) and labels (n,).
+
+    sample_rate  unweighted share of positives in the whole sample
+    """
+    n, positives = len(labels), int(labels.sum())
+    counts, level = np.array([positives, n - positives]), (1 - CONFIDENCE) / 2
+    low, not_high = lower_limits(counts, np.array([n, n]), level)
+    share, low, high = shift(np.array([positives / n, low, 1 - not_high]), sample_rate, base_rate).tolist()
+    middle = float(np.median(scores))
+    return Share(positives, n - positives, float(scores[0]), float(scores[-1]), middle, share, low, high)

@@ -1,0 +1,122 @@
+"""The types of requests to the server, and one sentence for each invalid one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+
+from kgcore.config import PredictConfig
+
+MOST_TRIPLES = 100_000  # of a request to /predict
+MOST_ANSWERS = 1_000  # of a request to /answers
+MOST_NAMES = 100  # of a request to /names
+
+BaseRate = Annotated[float | None, Field(gt=0, lt=1, description="share of true triples that the answers assume")]
+Threshold = Annotated[float, Field(ge=0, le=1, description="a triple with a probability above it counts as true")]
+AtLeast = Annotated[int, Field(ge=0, description="fewest calibration triples of a predicate, true and false each")]
+
+
+class Triple(BaseModel):
+    """A candidate triple of names."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    subject: str
+    predicate: str
+    object: str
+
+
+class PredictRequest(BaseModel):
+    """A question about some triples."""
+
+    model_config = ConfigDict(extra="forbid")
+    triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES)]
+    base_rate: BaseRate = None
+    threshold: Threshold = PredictConfig.threshold
+    at_least: AtLeast = PredictConfig.at_least
+
+
+class Conditions(BaseModel):
+    """The conditions of a question in an address."""
+
+    model_config = ConfigDict(extra="forbid")
+    base_rate: BaseRate = None
+    threshold: Threshold = PredictConfig.threshold
+    at_least: AtLeast = PredictConfig.at_least
+
+
+class AnswersQuery(Conditions):
+    """A question with an open side: (subject, predicate, ?) or (?, predicate, object)."""
+
+    predicate: str
+    subject: str | None = None
+    object: str | None = None
+    top: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] = 10
+
+
+class NamesQuery(BaseModel):
+    """A question for names that contain a text."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: Annotated[str, Field(pattern="^(entity|predicate)$")]
+    text: str = ""
+    limit: Annotated[int, Field(ge=1, le=MOST_NAMES)] = 20
+
+
+class FileQuery(Conditions):
+    """The format of a file of candidates, and of the file of answers."""
+
+    format: Annotated[str, Field(pattern="^(tsv|csv|parquet)$")]
+
+
+def sentence(error: RequestValidationError) -> tuple[int, str]:
+    """Return the status and one sentence for an invalid request: 400 if the body is not JSON, 422 otherwise."""
+    first = error.errors()[0]
+    where = _place(first["loc"])
+    if first["type"] == "json_invalid":
+        return 400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+    if first["type"] == "missing":
+        return 422, f"{where} is missing" if where else "the body is empty: it must be a JSON object"
+    if first["type"] == "extra_forbidden":
+        return 422, f"{where} is unknown: leave it out"
+    return 422, f"{where or 'the body'} is {_value(first)}: {_rule(first)}"
+
+
+def _place(location: Sequence[str | int]) -> str:
+    """Write the place of a value in a request: `triples[3].subject`."""
+    text = ""
+    for part in location[1:]:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+def _value(error: Mapping[str, Any]) -> str:
+    found = error["input"]
+    if isinstance(found, list):
+        return f"a list of {len(found):,}"
+    return "null" if found is None else str(found)[:60] if isinstance(found, str | float | int) else "not a value"
+
+
+def _rule(error: Mapping[str, Any]) -> str:
+    """Return what would be right."""
+    limits = error.get("ctx", {})
+    rules = {
+        "string_type": "it must be text",
+        "too_short": "it must have at least one triple",
+        "too_long": f"it must have at most {limits.get('max_length', 0):,} triples",
+        "greater_than": f"it must be above {limits.get('gt')}",
+        "greater_than_equal": f"it must be at least {limits.get('ge')}",
+        "less_than": f"it must be below {limits.get('lt')}",
+        "less_than_equal": f"it must be at most {limits.get('le')}",
+        "string_pattern_mismatch": "it must be one of "
+        + str(limits.get("pattern", "")).strip("^$()").replace("|", ", "),
+        "model_attributes_type": "it must be a JSON object",
+        "dict_type": "it must be a JSON object",
+        "list_type": "it must be a list",
+        "float_parsing": "it must be a number",
+        "int_parsing": "it must be a whole number",
+        "float_type": "it must be a number",
+        "int_type": "it must be a whole number",
+        "int_from_float": "it must be a whole number",
+    }
+    return rules.get(error["type"], str(error["msg"]))
