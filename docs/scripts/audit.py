@@ -1,6 +1,6 @@
 """Make the tables of docs/how-to/audit-stored-facts.md: facts with known errors, found and counted by `kgcal audit`.
 
-    python docs/scripts/audit.py family > tables.md
+    python docs/scripts/audit.py family wn11 > tables.md
     python docs/scripts/audit.py wn11:--k=100 > table.md        # one data set, one model, with its options
 
 A twentieth of the training facts is replaced by typed corruptions. `kgcal audit` lists the facts by models that have
@@ -34,7 +34,8 @@ MODELS = {
         "--model=complex",
         "--model=complex --lp-weight=0 --epochs=100",
         "--model=distmult --lp-weight=0 --epochs=100",
-    )
+    ),
+    "wn11": ("--model=transe",),
 }
 ERRORS, LABELS, SAMPLES = 0.05, 200, 100
 NAMES = ["subject", "predicate", "object"]

@@ -60,6 +60,11 @@ class AuditResult:
                 f"{percent} of the facts are estimated to be wrong ({interval}), if validation has no wrong facts and "
                 "wrong facts are like the negatives of calibration."
             ]
+            if share.value == 0:
+                found.append(
+                    "The training facts score at least as well as the validation facts, so the estimate is of no use: "
+                    "label facts (--sample, then --labels), or state --error-rate."
+                )
         else:
             width = 100 * (share.high - share.low)
             found = [
