@@ -78,6 +78,11 @@ JOBS = (
         "Explain the probability of a triple by calibration data, alternatives and near known facts.",
     ),
     Deployment(
+        "audit",
+        "flows/audit.py:audit",
+        "List the training facts that are probably wrong, or draw facts to label and estimate how many are wrong.",
+    ),
+    Deployment(
         "promote",
         "flows/promote.py:promote",
         "Compare the best calibrated model of each data set with the champion every day.",

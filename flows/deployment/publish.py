@@ -18,6 +18,7 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.audit_result import AuditResult
 from tasks.jobs.explain import Explained
 from tasks.jobs.prediction import Prediction
 from tasks.jobs.promote import Decision
@@ -114,6 +115,13 @@ def publish_prediction(made: Prediction) -> None:
     ]
     text += [f"The answers: `{made.output}`"] if made.output else []
     _publish(f"Prediction by {made.model}", "\n\n".join(text), made.examples, made.run)
+
+
+def publish_audit(found: AuditResult) -> None:
+    """Publish the findings of an audit. The table has the facts that are most probably wrong."""
+    text = [*found.sentences(), *(f"* no answer: {reason} ({number:,})" for reason, number in found.reasons.items())]
+    text += [f"The file: `{found.output}`"] if found.output else []
+    _publish(f"Audit of {found.dataset}", "\n\n".join(text), found.examples, found.run)
 
 
 def publish_explanation(shown: Explained) -> None:

@@ -24,6 +24,7 @@ from kgcore.config.given import (
     TrainGiven,
 )
 from kgcore.config.jobs import (
+    AuditConfig,
     EnsembleConfig,
     ExplainConfig,
     GateConfig,
@@ -47,6 +48,7 @@ from kgcore.config.stages import (
 
 __all__ = [
     "LIMITS",
+    "AuditConfig",
     "CalibrateConfig",
     "CalibrateGiven",
     "ClassifyConfig",

@@ -77,6 +77,22 @@ class PairsConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AuditConfig(Config):
+    """The audit of the training facts."""
+
+    folds: int = setting(
+        5, "number of folds of the training facts; a model that is trained on the other folds scores each fold", ge=2
+    )
+    audit_seed: int = setting(0, "seed of the folds and of the drawn facts", ge=0)
+    at_least: int = setting(
+        PredictConfig.at_least,
+        "fewest calibration triples of a predicate, true and false each, for which its facts have a probability",
+        ge=0,
+    )
+    sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExplainConfig(Config):
     """What the explanation of a probability shows."""
 

@@ -1,12 +1,15 @@
 """prepare: read a data set or a folder of files, validate it, and number its entities and predicates.
 
-This file also adds newly labelled triples to the graph of an earlier prepare run.
+This file also adds newly labelled triples to the graph of an earlier prepare run, and leaves out a fold of its facts.
 """
 
 import logging
 from pathlib import Path
 
-from kgcore.config import PrepareConfig
+import numpy as np
+
+from kgcore.audit.folds import fact_folds, without_fold
+from kgcore.config import AuditConfig, PrepareConfig
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.labels import read_labels, with_labels
@@ -80,6 +83,28 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
         run.tag(RunTags(labels=labels.name))
 
     return run_stage("prepare", config, (data,), ("kgcore.datasets.labels",), body, context, identity)
+
+
+@as_task("leave_out")
+def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context = Context()) -> StageRef:
+    """Leave a fold of the training facts out of a prepare run's graph. Return a new prepare run.
+
+    data    a prepare run
+    number  the fold, 0 to `config.folds` - 1
+
+    Raises InputError if no training fact can be left out.
+    """
+    settings = config_of(PrepareConfig, open_store().get(data.run_id))
+    identity = f"without fold {number} of {config.folds}, seed {config.audit_seed}"
+    log.info("fold %d of %d", number + 1, config.folds)
+
+    def body(run: StageRun) -> None:
+        graph = run.load(GRAPH)
+        fold = fact_folds(graph, config.folds, np.random.default_rng(config.audit_seed))
+        counts = run.load(COUNTS) | {"left_out": int((fold == number).sum())}
+        _log_prepared(run, Prepared(without_fold(graph, fold, number), counts), f"{graph.name}, {identity}")
+
+    return run_stage("prepare", settings, (data,), ("kgcore.audit.folds",), body, context, identity)
 
 
 def _log_labels(file: str, prepared: Prepared) -> None:

@@ -14,6 +14,7 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
+from flows.audit import audit
 from flows.ensemble import ensemble
 from flows.explain import explain
 from flows.pipeline import pipeline
@@ -30,7 +31,7 @@ from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [pipeline, recalibrate, predict, explain, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
+FLOWS = [pipeline, recalibrate, predict, explain, audit, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
 KINDS = [*Config.__subclasses__(), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
 

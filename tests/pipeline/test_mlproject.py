@@ -26,8 +26,14 @@ PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
 POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
 CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
-AT_LEAST = {"predict": config.PredictConfig, "explain": config.ExplainConfig, "watch": config.WatchConfig}
-JOBS = ["recalibrate", "predict", "explain", "promote", "watch", "tune", "ensemble"]
+OWN = {  # settings of jobs whose names other jobs have too
+    "predict": config.PredictConfig,
+    "explain": config.ExplainConfig,
+    "audit": config.AuditConfig,
+    "watch": config.WatchConfig,
+    "ensemble": config.EnsembleConfig,
+}
+JOBS = ["recalibrate", "predict", "explain", "audit", "promote", "watch", "tune", "ensemble"]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
 UPSTREAM_OF = {
@@ -41,6 +47,7 @@ ASKED = {"dataset", "model", "calibrator", "base_rate", "device"}  # parameters 
 WITHOUT_DEFAULT = {
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
     "explain": ASKED | {"triple", "output"},
+    "audit": {"output", "error_rate", "calibrator"},
     "promote": {"dataset", "base_rate"},
     "watch": {"dataset"},
     "recalibrate": {"base_rate"},
@@ -79,7 +86,7 @@ def test_every_declared_parameter_has_its_type_and_default() -> None:
     for entry, parameters in POINTS.items():
         for name, declared in parameters.items():
             expected = text(DEFAULTS.get(name, PLAIN.get(name)))
-            expected = AT_LEAST[entry]().at_least if name == "at_least" else expected
+            expected = text(getattr(OWN[entry](), name, expected)) if entry in OWN else expected
             expected = "" if name in WITHOUT_DEFAULT.get(entry, set()) else expected
             expected = "latest" if name in UPSTREAM | UPSTREAM_OF.get(entry, set()) else expected
             assert declared["default"] == expected, (entry, name)
@@ -89,13 +96,16 @@ def test_every_declared_parameter_has_its_type_and_default() -> None:
 def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     asking = names(config.PredictConfig, config.PairsConfig), names(config.ExplainConfig)
     upkeep = names(config.GateConfig, config.WatchConfig)
-    jobs = upkeep.union(*asking, names(config.EnsembleConfig, config.TuneConfig))
+    jobs = upkeep.union(*asking, names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig))
     of_stages = set(DEFAULTS) - jobs
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
     assert stages == of_stages | {"force", "device"} | UPSTREAM
     later = names(config.ClassifyConfig, config.EvaluateConfig) | {"weighted"}
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
+    evaluated = names(config.ClassifyConfig, config.EvaluateConfig)
+    audited = names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
+    assert set(POINTS["audit"]) == set(POINTS["main"]) - evaluated | audited
     for entry, own in zip(("predict", "explain"), asking, strict=True):
         plain = WITHOUT_DEFAULT[entry] | ({"runner"} if entry == "predict" else set())
         assert set(POINTS[entry]) == own | plain

@@ -1,11 +1,13 @@
-"""`kgcal predict` and `kgcal explain`."""
+"""`kgcal predict`, `kgcal explain` and `kgcal audit`."""
 
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from flows.audit import audit
 from flows.cli.commands.flow_command import add_flow_command, start
+from flows.cli.tables.audit import show_audit
 from flows.cli.tables.explanation import show_explanation
 from flows.cli.tables.prediction import show_prediction
 from flows.cli.terminal import check_target, console
@@ -20,6 +22,13 @@ def run_predict(**arguments: Any) -> None:
     show_prediction(console, start(predict, **arguments))
 
 
+def run_audit(**arguments: Any) -> None:
+    """Audit the training facts, and print what was found."""
+    if arguments["output"]:
+        check_target(Path(arguments["output"]), "--output")
+    show_audit(console, start(audit, **arguments))
+
+
 def run_explain(**arguments: Any) -> None:
     """Explain the probability of a triple, and print the explanation."""
     if arguments["output"]:
@@ -28,6 +37,7 @@ def run_explain(**arguments: Any) -> None:
 
 
 def add_predictions(app: typer.Typer) -> None:
-    """Add `predict` and `explain`."""
+    """Add `predict`, `explain` and `audit`."""
     add_flow_command(app, predict, run_predict)
     add_flow_command(app, explain, run_explain)
+    add_flow_command(app, audit, run_audit)

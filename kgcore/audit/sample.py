@@ -1,0 +1,147 @@
+"""The facts to label next, stratified by probability, and the share of wrong facts that their labels show."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta, chi2
+
+from kgcore.arrays import Bools, Floats, Ints, Probabilities
+from kgcore.audit.share import CONFIDENCE, Share
+from kgcore.errors import InputError
+
+STRATA = 3  # more strata have too few labels each: the interval is then wider
+PROPORTIONAL = 0.5  # share of the labels that is allocated by the sizes of the strata alone
+FEWEST = 5  # labels per stratum, unless the stratum has fewer facts
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Facts in groups of similar probability.
+
+    of      (n,) the stratum of each fact, 0 to H - 1
+    counts  (H,) number of facts in each stratum
+    spread  (H,) the expected standard deviation of "is wrong" within each stratum
+    """
+
+    of: Ints
+    counts: Ints
+    spread: Floats
+
+
+def stratify(wrong: Probabilities, strata: int = STRATA) -> Strata:
+    """Divide facts into strata by their probability w of being wrong.
+
+    wrong   (n,) w of each fact, in [0, 1]; NaN: not known
+    strata  number of strata of the facts with a known w
+
+    The facts are sorted by w and cut so that all strata have the same sum of sqrt(w (1 - w)): with Neyman allocation
+    they then get about equally many labels (the rule of Dalenius & Hodges, JASA 54, 1959, for a binary variable). Facts
+    without a known w form a stratum of their own, whose expected w is the mean of the others. Empty strata are dropped.
+    """
+    known = ~np.isnan(wrong)
+    mean = float(wrong[known].mean()) if known.any() else 0.5
+    w = np.where(known, wrong, mean)
+    order = np.flatnonzero(known)[np.argsort(w[known], kind="stable")]
+    deviation = np.sqrt(w * (1 - w))
+    reached = np.cumsum(deviation[order])
+    total = reached[-1] if len(reached) and reached[-1] > 0 else 1.0
+    of = np.full(len(w), strata, dtype=np.int64)
+    of[order] = np.minimum(((reached - deviation[order] / 2) / total * strata).astype(np.int64), strata - 1)
+    _, of = np.unique(of, return_inverse=True)
+    counts = np.bincount(of)
+    means = np.bincount(of, weights=w) / counts
+    return Strata(of.astype(np.int64), counts, np.sqrt(means * (1 - means)))
+
+
+def allocate(strata: Strata, labels: int) -> Ints:
+    """Return how many facts of each stratum to label (H,).
+
+    labels  number of labels n. With more than the number of facts, all facts are labelled
+
+    Neyman allocation gives stratum h the share N_h S_h / sum(N S) of the labels, for N_h facts of standard deviation
+    S_h (Neyman, JRSS 97, 1934): the estimate then has the least variance, if S is right. As S comes from
+    probabilities that may be wrong, the share PROPORTIONAL of the labels is allocated by N_h alone, and each stratum
+    gets at least FEWEST labels, so that the interval stays useful if the probabilities are wrong.
+
+    Raises InputError if there are fewer labels than FEWEST for each stratum.
+    """
+    counts = strata.counts
+    least = np.minimum(FEWEST, counts)
+    if labels < least.sum():
+        raise InputError(f"sample is {labels}: it must be at least {least.sum()}, {FEWEST} for each stratum")
+    weight = counts * strata.spread
+    neyman = weight / weight.sum() if weight.sum() > 0 else counts / counts.sum()
+    wanted = labels * ((1 - PROPORTIONAL) * neyman + PROPORTIONAL * counts / counts.sum())
+    given = least
+    for _ in range(int(min(labels, counts.sum()) - least.sum())):  # one label after the other, where most is missing
+        missing = np.where(given < counts, wanted - given, -np.inf)
+        given = given + (np.arange(len(counts)) == missing.argmax())
+    return given
+
+
+def draw_sample(strata: Strata, labels: int, rng: np.random.Generator) -> Ints:
+    """Draw facts to label without replacement. Return their positions, in random order.
+
+    labels  number of facts to draw; see `allocate` for how they are divided, and for what it raises
+    """
+    drawn = [
+        rng.choice(np.flatnonzero(strata.of == h), count, replace=False)
+        for h, count in enumerate(allocate(strata, labels).tolist())
+    ]
+    shuffled: Ints = rng.permutation(np.concatenate(drawn))
+    return shuffled
+
+
+def sampled_share(strata: Ints, counts: Ints, wrong: Bools, confidence: float = CONFIDENCE) -> Share:
+    """Estimate the share of wrong facts from the labels of a stratified sample.
+
+    strata  (m,) the stratum of each labelled fact, 0 to H - 1
+    counts  (H,) number of facts in each stratum, labelled or not
+    wrong   (m,) whether each labelled fact is wrong
+
+    With x_h wrong ones among the n_h labelled facts of stratum h, p_h = x_h / n_h and W_h = N_h / sum(N), the estimate
+    is sum_h W_h p_h. Its interval combines the limits l_h, u_h of the strata by the "method of variance estimates
+    recovery" (Zou & Donner, Statistics in Medicine 27, 2008):
+
+        low = p - sqrt(sum_h (W_h f_h (p_h - l_h))^2),    high = p + sqrt(sum_h (W_h f_h (u_h - p_h))^2).
+
+    l_h are the exact lower limits of Clopper & Pearson (Biometrika 26, 1934), and u_h the upper limits of Jeffreys
+    (Brown, Cai & DasGupta, Statistical Science 16, 2001). As most strata have few wrong facts, low estimates are not
+    as far from the share as high ones: with these limits the interval misses the share about as often on both sides.
+    f_h = sqrt((N_h - n_h) / (N_h - 1)) is the correction for a finite population. The interval does not assume that
+    the probabilities by which the strata were made are right. docs/how-to/audit-stored-facts.md has its coverage.
+
+    Raises InputError if a stratum has no label, or more labels than facts.
+    """
+    n = np.bincount(strata, minlength=len(counts))
+    if (n == 0).any():
+        empty = ", ".join(str(h + 1) for h in np.flatnonzero(n == 0))
+        raise InputError(f"no fact of stratum {empty} is labelled: label at least one fact of every stratum")
+    if (n > counts).any():
+        raise InputError("a stratum has more labelled facts than facts: the sizes of the strata are wrong")
+    x = np.bincount(strata, weights=wrong, minlength=len(counts)).astype(np.float64)
+    low, high = _limits(x, n, confidence)
+    share, weight = x / n, counts / counts.sum() * np.sqrt((counts - n) / np.maximum(counts - 1, 1))
+    value = float(counts @ share / counts.sum())
+    below, above = (float(np.sqrt(((weight * gap) ** 2).sum())) for gap in (share - low, high - share))
+    return Share(value, max(value - below, 0.0), min(value + above, 1.0))
+
+
+def wilson(wrong: float, labels: int, confidence: float = CONFIDENCE) -> Share:
+    """Return the interval of Wilson (JASA 22, 1927) for a simple random sample, to compare a stratified sample with it.
+
+    wrong   number of wrong facts in the sample; it may be a fraction, for an expected number
+    labels  number of facts in the sample
+    """
+    z = float(np.sqrt(chi2.ppf(confidence, 1)))
+    p, shrink = wrong / labels, 1 + z * z / labels
+    middle, half = (p + z * z / labels / 2) / shrink, z / shrink * np.sqrt(p * (1 - p) / labels + (z / labels / 2) ** 2)
+    return Share(p, float(middle - half), float(middle + half))
+
+
+def _limits(x: Floats, n: Ints, confidence: float) -> tuple[Floats, Floats]:
+    """Return Clopper & Pearson's lower and Jeffreys' upper limits (H,) of shares, from x of n."""
+    tail = (1 - confidence) / 2
+    low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
+    high = np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
+    return low, high

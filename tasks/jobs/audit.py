@@ -1,0 +1,172 @@
+"""Audits the training facts: lists those that are probably wrong, or draws facts to label and reads their labels."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from kgcore.audit.facts import REFERENCE, AuditedFacts, audited, score_fold
+from kgcore.audit.folds import fact_folds
+from kgcore.audit.labels import read_labelled, to_label
+from kgcore.audit.sample import draw_sample, sampled_share, stratify
+from kgcore.audit.share import Share, wrong_share
+from kgcore.calibration.shift import check_base_rate
+from kgcore.config import AuditConfig, PipelineConfigs
+from kgcore.datasets.base import find_dataset
+from kgcore.errors import InputError
+from kgcore.prediction.candidates import check_readable
+from kgcore.prediction.sink import check_ending, sink
+from tasks.jobs.audit_result import ESTIMATED, LABELLED, STATED, AuditResult, audit_result
+from tasks.jobs.calibrated_model import Ask, find_calibrated_model
+from tasks.jobs.pipeline import all_settings
+from tasks.stages.reference import StageRef
+from tasks.stages.task import as_task
+from tasks.stages.train import check_training
+from tasks.tracking.artifacts import GRAPH
+from tasks.tracking.record import RunTags
+from tasks.tracking.store import Store, open_store
+from tasks.workspace.progress import progress_bar
+from tasks.workspace.resources import find_device
+
+CALIBRATOR = "per_relation"  # the list compares facts of different predicates, so each predicate needs its own map
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """What a user asks of an audit.
+
+    output      .parquet, .csv or .tsv file for the list or for the facts to label; '': no file
+    labels      file of drawn facts with their labels; '': none
+    error_rate  stated share of wrong facts, in (0, 1); None: not stated
+    calibrator  label of a calibrator, such as `synthetic.per_relation`; '': the first one, fitted on labelled negatives
+                if there are any
+    device      auto, cpu, cuda or cuda:N
+    config      settings of the audit
+    """
+
+    output: str
+    labels: str
+    error_rate: float | None
+    calibrator: str
+    device: str
+    config: AuditConfig
+
+    @property
+    def folds(self) -> int:
+        """The number of models to train: none if a user only asks which share of facts the labels show to be wrong."""
+        return 0 if self.labels and not self.output else self.config.folds
+
+
+@contextmanager
+def audit_run(request: AuditRequest, configs: PipelineConfigs, preset: Mapping[str, str]) -> Iterator[str]:
+    """Open the MLflow run of an audit, with every setting as a parameter, and yield its id.
+
+    configs  the settings of the models
+    preset   further parameters: the name of the preset, and the settings that it sets
+
+    Raises InputError, before any run is opened, for settings, files or a device that cannot be used.
+    """
+    config = request.config
+    if request.error_rate is not None:
+        check_base_rate("error_rate", request.error_rate)
+        if request.labels:
+            raise InputError("error_rate states the share of wrong facts, and the labels show it: give one of them")
+    if config.sample and not request.output:
+        raise InputError("sample needs --output FILE: the file for the facts to label")
+    if config.sample and request.labels:
+        raise InputError("sample draws facts, and labels reads facts that were drawn: give one of them")
+    if request.output:
+        check_ending(Path(request.output))
+    if request.labels:
+        check_readable(Path(request.labels))
+    check_training(configs.train, request.device)
+    dataset, store = find_dataset(configs.prepare.dataset).name, open_store()
+    store.mark_dead_runs()
+    used = {name: value for name, value in vars(configs).items() if name not in ("classify", "evaluate")}
+    params = all_settings(used | {"audit": config}) | dict(preset) | {"dataset": dataset}
+    asked = {"labels": Path(request.labels).name, "output": request.output, "error_rate": request.error_rate}
+    with store.open_run(f"audit {dataset}", RunTags(stage="audit", dataset=dataset)) as run_id:
+        store.log_params(run_id, params | {name: value for name, value in asked.items() if value not in ("", None)})
+        yield run_id
+
+
+def labelled_share(data: StageRef, request: AuditRequest) -> tuple[Share, int] | None:
+    """Return the share of wrong facts that the labels show, and the number of labels; None if no labels are given.
+
+    data  the prepare run of the whole graph
+
+    Raises InputError as `read_labelled` and `sampled_share` do.
+    """
+    if not request.labels:
+        return None
+    found = read_labelled(Path(request.labels), open_store().load(data.run_id, GRAPH))
+    return sampled_share(found.strata, found.counts, found.wrong), len(found.strata)
+
+
+@as_task("audit_facts")
+def audit_facts(
+    data: StageRef,
+    folds: Sequence[StageRef],
+    labelled: tuple[Share, int] | None,
+    request: AuditRequest,
+    run_id: str,
+) -> AuditResult:
+    """Score the facts of each fold by its model, write the file, and log the result to the audit's run.
+
+    data      the prepare run of the whole graph
+    folds     the calibrate run of each fold; empty: only the labels are evaluated
+    labelled  the share that the labels show, as `labelled_share` returns it
+    """
+    store = open_store()
+    graph = store.load(data.run_id, GRAPH)
+    facts, label = _audited(store, data, folds, request) if folds else (None, "")
+    share, origin = _share(facts, labelled, request)
+    labels = labelled[1] if labelled else 0
+    listed = facts.table(share.value) if facts else None
+    result = audit_result(graph.name, len(graph.train.positives), label, share, origin, labels, listed)
+    result = replace(result, sampled=request.config.sample, output=request.output, run=run_id)
+    if facts is not None and request.output:
+        with sink(Path(request.output)) as write:
+            write(_sample(facts, share, request.config) if request.config.sample else listed)
+    store.log_metrics(run_id, result.metrics(), dataset=store.get(data.run_id).dataset)
+    store.log_json(run_id, asdict(result), "audit.json")
+    store.log_tags(run_id, RunTags(note="\n\n".join(result.sentences())))
+    return result
+
+
+def _audited(
+    store: Store, data: StageRef, folds: Sequence[StageRef], request: AuditRequest
+) -> tuple[AuditedFacts, str]:
+    """Score the facts of every fold by its model. Return the facts, and the label of the calibrators."""
+    graph, device, label = store.load(data.run_id, GRAPH), find_device(request.device), ""
+    config, facts = request.config, graph.train.positives
+    fold = fact_folds(graph, config.folds, np.random.default_rng(config.audit_seed))
+    scored = []
+    with progress_bar("audit", len(folds)) as move:
+        for number, ref in enumerate(folds):
+            found = find_calibrated_model(Ask(ref.run_id, calibrator=request.calibrator))
+            model, label = replace(found.model, trained=found.model.trained.to(device)), found.label
+            rows = np.flatnonzero(fold == number)
+            scored.append(score_fold(model, facts[rows], rows, config.at_least))
+            move(number + 1, f"{len(rows):,} facts")
+    return audited(graph, fold, scored), label
+
+
+def _share(facts: AuditedFacts | None, labelled: tuple[Share, int] | None, request: AuditRequest) -> tuple[Share, str]:
+    """Return the share of wrong facts, and where it comes from: ESTIMATED, LABELLED or STATED."""
+    if labelled is not None:
+        return labelled[0], LABELLED
+    if request.error_rate is not None:
+        return Share(request.error_rate, request.error_rate, request.error_rate), STATED
+    assert facts is not None
+    return wrong_share(facts.probability[facts.answered], REFERENCE), ESTIMATED
+
+
+def _sample(facts: AuditedFacts, share: Share, config: AuditConfig) -> pa.Table:
+    """Return the facts to label."""
+    strata = stratify(facts.wrong(share.value))
+    rows = draw_sample(strata, config.sample, np.random.default_rng(config.audit_seed))
+    return to_label(facts.graph, strata, rows)
