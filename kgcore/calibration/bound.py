@@ -13,6 +13,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
 FORMAT = 4  # format 1 lacks the key fitted_at, formats 1 and 2 lack corruptions, formats 1 to 3 lack support
+LARGEST_SCORE = 1e30  # no model has a larger score
 WITHOUT_SUPPORT = 3  # the format of a calibrator without support
 
 
@@ -95,6 +96,28 @@ class BoundCalibrator:
             return np.full(len(scores), np.nan), np.full(len(scores), np.nan)
         low, high = (self._shifted(limits) for limits in self.support.limits(scores, predicates))
         return np.minimum(low, probabilities), np.maximum(high, probabilities)
+
+    def lowest_score(self, above: float, predicate: int) -> float:
+        """Return the lowest score whose probability is above a limit, for triples of one predicate.
+
+        above  the limit, in [0, 1)
+
+        It is -inf if every score has such a probability, and inf if none has. Probabilities do not decrease with the
+        score, so bisection finds it to the last bit.
+        """
+
+        def is_above(score: float) -> bool:
+            q = self.predict(np.array([score]), self.model, np.array([predicate]))
+            return bool(q[0] > above)
+
+        low, high = -LARGEST_SCORE, LARGEST_SCORE
+        if is_above(low):
+            return -np.inf
+        if not is_above(high):
+            return np.inf
+        while (middle := low + (high - low) / 2) not in (low, high):
+            low, high = (low, middle) if is_above(middle) else (middle, high)
+        return high
 
     def _shifted(self, probabilities: Probabilities) -> Probabilities:
         if self.fitted_at is None:

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.shift import shift
@@ -155,3 +156,18 @@ def test_an_unknown_format_is_refused() -> None:
 def test_an_unknown_calibrator_is_refused() -> None:
     with pytest.raises(InputError, match="unknown calibrator 'oracle'"):
         BoundCalibrator.from_json(bound().to_json() | {"calibrator": "oracle"})
+
+
+@pytest.mark.parametrize("base_rate", [0.5, 0.03])
+@pytest.mark.parametrize("above", [0.0, 0.02, 0.5, 0.9, 0.999])
+def test_the_lowest_score_of_a_probability_is_found_to_the_bit(base_rate: float, above: float) -> None:
+    scores, labels = drawn(7)
+    isotonic = Isotonic.fit(ground_truth_sample(scores, labels))
+    for fitted in (bound().at(base_rate), replace(bound(), calibrator=isotonic).at(base_rate)):
+        lowest = fitted.lowest_score(above, 0)
+        if np.isfinite(lowest):
+            q = fitted.predict(np.array([np.nextafter(lowest, -np.inf), lowest]), "a" * 64)
+            assert q[0] <= above < q[1]
+        else:
+            end = np.sign(lowest) * np.array([-1e29, 1e29])
+            assert ((fitted.predict(end, "a" * 64) > above) == (lowest < 0)).all()

@@ -1,0 +1,150 @@
+"""Searches all pairs of subjects and objects of one predicate for the best ones, block by block."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from kgcore.arrays import Floats, Ints, Triples
+from kgcore.graph import TripleIndex
+from kgcore.models.base import LARGEST_BLOCK
+from kgcore.models.trained import TrainedModel
+from kgcore.prediction.best import Best, best_of, margin, nth_highest
+
+SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
+ALL, SUBJECT, OBJECT = "all", "subject", "object"
+PER = (ALL, SUBJECT, OBJECT)
+
+
+@dataclass(frozen=True)
+class PairSearch:
+    """A question about all pairs of subjects and objects of one predicate.
+
+    subjects, objects  distinct entities (n,) and (m,)
+    predicate          the predicate of all triples
+    top                the number of best pairs to keep; 0 = all
+    per                whether `top` counts `all` pairs, those of each `subject` or those of each `object`
+    lowest             the lowest score to keep; -inf = all
+    leave_out          facts that are left out; None = none
+    """
+
+    subjects: Ints
+    objects: Ints
+    predicate: int
+    top: int = 0
+    per: str = ALL
+    lowest: float = -np.inf
+    leave_out: TripleIndex | None = None
+
+    def triples(self, pairs: Ints) -> Triples:
+        """Return pairs (n, 2) as triples (n, 3)."""
+        return np.stack([pairs[:, 0], np.full(len(pairs), self.predicate), pairs[:, 1]], axis=1)
+
+    def groups(self, pairs: Ints) -> Ints:
+        """Return the entity (n,) of each pair within whose pairs `top` counts; 0 if it counts all pairs."""
+        if self.per == ALL:
+            return np.zeros(len(pairs), dtype=np.int64)
+        return pairs[:, 0 if self.per == SUBJECT else 1]
+
+
+@torch.inference_mode()
+def search_pairs(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Ints:
+    """Return the pairs (m, 2) of some subjects that can be in the result of a search.
+
+    subjects  (n,) some of `search.subjects`: one part of the work
+
+    The scores of this search are those of `score_objects`, which may differ from `TrainedModel.score` in the last bits.
+    So pairs slightly below the cut are returned, too: `best_pairs` decides. Memory: a tile of scores, and the best so
+    far.
+    """
+    levels = _levels(trained, search, subjects)
+    slots = {ALL: 1, SUBJECT: len(subjects), OBJECT: len(search.objects)}[search.per]
+    best = Best(search.top or len(subjects) * len(search.objects), slots)
+    floor = search.lowest - margin(np.array([search.lowest]))[0]
+    for rows, columns, scores in _tiles(trained, search, subjects):
+        tile = scores - levels[rows, None]
+        _leave_out(tile, search, subjects[rows], columns)
+        groups = _slots(search.per, rows, columns, tile.shape)
+        cuts = np.maximum(best.cuts[groups], floor)
+        if search.top:
+            cuts = np.maximum(cuts, _cuts_of_tile(tile, search))
+        i, j = np.nonzero(np.isfinite(tile) & (tile >= cuts))
+        pairs = np.stack([subjects[rows][i], search.objects[columns][j]], axis=1)
+        best.add(tile[i, j], pairs, np.broadcast_to(groups, tile.shape)[i, j])
+    return best.pairs()
+
+
+def best_pairs(trained: TrainedModel, search: PairSearch, pairs: Ints) -> Triples:
+    """Return the triples (k, 3) of a search's result, from the pairs (m, 2) that `search_pairs` found in its parts.
+
+    They are chosen by the scores of `TrainedModel.score`, and sorted by group, then from the highest score down. So
+    the result does not depend on how the search was divided.
+    """
+    scores = trained.score(search.triples(pairs))
+    kept = scores >= search.lowest
+    scores, pairs = scores[kept], pairs[kept]
+    rows = best_of(scores, pairs, search.groups(pairs), search.top or max(1, len(pairs)))
+    return search.triples(pairs[rows])
+
+
+def _levels(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Floats:
+    """Return what the cohort subtracts from each subject's scores (n,): 0 without a cohort."""
+    if trained.cohort is None:
+        return np.zeros(len(subjects))
+    triples = search.triples(np.stack([subjects, subjects], axis=1))
+    levels = trained.cohort.levels(trained.model, trained.embeddings, triples)
+    weighted: Floats = trained.cohort.weight * levels
+    return weighted
+
+
+def _tiles(trained: TrainedModel, search: PairSearch, subjects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
+    """Yield tiles of scores: the slice of the subjects, the slice of the objects, and f as float64."""
+    model, tables = trained.model, trained.embeddings
+    device, width = tables.entities.device, model.pair_width
+    wide = max(1, min(OBJECTS_AT_ONCE, LARGEST_BLOCK // width))
+    high = max(1, min(SUBJECTS_AT_ONCE, LARGEST_BLOCK // (width * wide)))
+    objects = torch.from_numpy(search.objects).to(device)
+    ids = torch.from_numpy(subjects).to(device)
+    for top in range(0, len(ids), high):
+        s = tables.entities[ids[top : top + high]]
+        p = tables.predicates[search.predicate].expand(len(s), -1)
+        for left in range(0, len(objects), wide):
+            candidates = tables.entities[objects[left : left + wide]]
+            scores = model.score_objects(s, p, candidates).double().cpu().numpy()
+            yield slice(top, top + len(s)), slice(left, left + len(candidates)), scores
+
+
+def _leave_out(tile: Floats, search: PairSearch, subjects: Ints, columns: slice) -> None:
+    """Set the scores of the facts that are left out to -inf."""
+    if search.leave_out is None:
+        return
+    rows, facts = search.leave_out.objects(subjects, np.full(len(subjects), search.predicate))
+    objects = search.objects[columns]
+    order = np.argsort(objects)
+    place = np.searchsorted(objects[order], facts).clip(max=len(objects) - 1)
+    found = objects[order][place] == facts
+    tile[rows[found], order[place[found]]] = -np.inf
+
+
+def _slots(per: str, rows: slice, columns: slice, shape: tuple[int, ...]) -> Ints:
+    """Return the number of the group of each entry of a tile, as an array that broadcasts to its shape."""
+    if per == SUBJECT:
+        return np.arange(rows.start, rows.start + shape[0])[:, None]
+    if per == OBJECT:
+        return np.arange(columns.start, columns.start + shape[1])[None, :]
+    return np.zeros((1, 1), dtype=np.int64)
+
+
+def _cuts_of_tile(tile: Floats, search: PairSearch) -> Floats:
+    """Return the score from which on an entry of a tile can be among the best of its group in this tile alone."""
+    axis = {ALL: None, SUBJECT: 1, OBJECT: 0}[search.per]
+    entries = tile.size if axis is None else tile.shape[axis]
+    if entries <= search.top:
+        return np.array([[-np.inf]])
+    if axis is None:
+        nth = nth_highest(tile.ravel(), np.zeros(0, dtype=np.int64), search.top, 1).reshape(1, 1)
+    else:
+        nth = np.partition(tile, entries - search.top, axis=axis).take([entries - search.top], axis=axis)
+    cuts: Floats = nth - margin(nth)
+    return cuts

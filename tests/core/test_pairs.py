@@ -1,0 +1,107 @@
+"""The search of all pairs of a predicate: equal to scoring and sorting every pair, however the work is divided."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from kgcore.config import TrainConfig
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.cohort import draw_cohort
+from kgcore.models.trained import TrainedModel
+from kgcore.prediction import pairs
+from kgcore.prediction.best import Best, best_of
+from kgcore.prediction.pairs import PER, PairSearch, best_pairs, search_pairs
+from kgcore.training.loop import train
+
+MODELS = ("transe", "distmult", "complex", "rotate", "conve", "capse")
+SUBJECTS, OBJECTS = np.arange(0, 40, 2), np.arange(39, 4, -1)
+
+
+def model_of(graph: KnowledgeGraph, name: str, with_cohort: bool = False) -> TrainedModel:
+    trained = train(graph, TrainConfig(model=name, k=12, epochs=2, batch_size=200), torch.device("cpu")).model
+    cohort = draw_cohort(graph, 20, 0.7, 0.5, np.random.default_rng(3)) if with_cohort else None
+    return replace(trained, cohort=cohort)
+
+
+def every_pair(trained: TrainedModel, search: PairSearch) -> list[tuple[int, int, int]]:
+    """Return the result of a search by scoring and sorting every pair."""
+    grid = np.stack(np.meshgrid(search.subjects, search.objects, indexing="ij"), axis=-1).reshape(-1, 2)
+    triples = search.triples(grid)
+    scores = trained.score(triples)
+    rows = [
+        (group, -score, tuple(triple))
+        for group, score, triple in zip(search.groups(grid), scores, triples.tolist(), strict=True)
+        if score >= search.lowest
+    ]
+    if search.leave_out is not None:
+        rows = [row for row in rows if not search.leave_out.contains(np.array([row[2]]))[0]]
+    kept, counts = [], dict.fromkeys(range(40), 0)
+    for group, _, triple in sorted(rows):
+        counts[group] += 1
+        if not search.top or counts[group] <= search.top:
+            kept.append(triple)
+    return kept
+
+
+def found(trained: TrainedModel, search: PairSearch, parts: int = 1) -> list[tuple[int, int, int]]:
+    divided = [search_pairs(trained, search, part) for part in np.array_split(search.subjects, parts)]
+    return [tuple(triple) for triple in best_pairs(trained, search, np.concatenate(divided)).tolist()]
+
+
+@pytest.mark.parametrize("per", PER)
+@pytest.mark.parametrize("top", [0, 1, 7, 10_000])
+@pytest.mark.parametrize("size", [(256, 4096), (3, 5), (1, 1)])
+def test_the_best_pairs_are_those_of_all_pairs(
+    small_graph: KnowledgeGraph, per: str, top: int, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs, "SUBJECTS_AT_ONCE", size[0])
+    monkeypatch.setattr(pairs, "OBJECTS_AT_ONCE", size[1])
+    trained = model_of(small_graph, "transe", with_cohort=True)
+    search = PairSearch(SUBJECTS, OBJECTS, 1, top, per, leave_out=small_graph.all_known)
+    assert found(trained, search) == every_pair(trained, search)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("with_cohort", [False, True])
+def test_the_division_of_the_work_does_not_change_the_result(
+    small_graph: KnowledgeGraph, name: str, with_cohort: bool
+) -> None:
+    trained = model_of(small_graph, name, with_cohort)
+    for per in PER:
+        search = PairSearch(SUBJECTS, OBJECTS, 2, 5, per)
+        expected = every_pair(trained, search)
+        assert [found(trained, search, parts) for parts in (1, 2, 20)] == [expected] * 3
+
+
+def test_a_lowest_score_is_kept_exactly(small_graph: KnowledgeGraph) -> None:
+    trained = model_of(small_graph, "distmult")
+    everything = PairSearch(SUBJECTS, OBJECTS, 0)
+    scores = np.sort(trained.score(np.array(every_pair(trained, everything))))
+    for lowest in (scores[0], scores[350], scores[-1]):
+        search = replace(everything, lowest=float(lowest))
+        assert found(trained, search) == every_pair(trained, search)
+    assert len(found(trained, replace(everything, lowest=float(scores[-1])))) == 1
+    assert not found(trained, replace(everything, lowest=np.inf))
+
+
+def test_equal_scores_are_ordered_by_the_pair() -> None:
+    scores, rows = np.array([1.0, 2, 2, 2]), np.array([[9, 9], [3, 1], [1, 5], [1, 2]])
+    assert best_of(scores, rows, np.zeros(4, dtype=np.int64), 2).tolist() == [3, 2]
+
+
+def test_pruning_keeps_the_best_of_a_long_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.prediction.best.MOST_ROWS", 50)
+    rng, best = np.random.default_rng(1), Best(top=3, groups=4)
+    scores, groups = rng.normal(size=2000), rng.integers(4, size=2000)
+    rows = np.stack([groups, np.arange(2000)], axis=1)
+    for start in range(0, 2000, 10):
+        part = slice(start, start + 10)
+        best.add(scores[part], rows[part], groups[part])
+    kept = best.pairs()
+    assert len(kept) < 40
+    for group in range(4):
+        own = np.flatnonzero(groups == group)
+        wanted = own[np.argsort(-scores[own])[:3]]
+        assert set(wanted) <= set(kept[kept[:, 0] == group, 1])
