@@ -27,6 +27,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("promote", config.GateConfig),
         ("watch", config.WatchConfig),
         ("predict", config.PredictConfig),
+        ("discover", config.DiscoverConfig),
     ),
 }
 HEAD = """\

@@ -14,6 +14,7 @@ from prefect import Flow
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
+from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.predict import predict
 from flows.promote import promote
@@ -26,7 +27,7 @@ from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
 
 SAME_AS_MODEL = "run"  # the argument RUN of `kgcal recalibrate`, which means the same as its option --model
-OTHERS: tuple[Flow[..., Any], ...] = (*STAGE_FLOWS, recalibrate, predict, promote, watch, tune, ensemble)
+OTHERS: tuple[Flow[..., Any], ...] = (*STAGE_FLOWS, recalibrate, predict, discover, promote, watch, tune, ensemble)
 COMMANDS = {"main": "run", **{function.name: function.name for function in OTHERS}}  # entry point -> command of kgcal
 WITH_PRESET = ("main", *(function.name for function in OTHERS if "preset" in inspect.signature(function.fn).parameters))
 HEAD = """\

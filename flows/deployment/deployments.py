@@ -73,6 +73,11 @@ JOBS = (
         "Give candidate triples a score, a probability with an interval, and a decision.",
     ),
     Deployment(
+        "discover",
+        "flows/discover.py:discover",
+        "List the most probable missing facts, with a controlled share of false ones, or an answer set of a query.",
+    ),
+    Deployment(
         "promote",
         "flows/promote.py:promote",
         "Compare the best calibrated model of each data set with the champion every day.",

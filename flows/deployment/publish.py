@@ -18,6 +18,7 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.discover import Discovered
 from tasks.jobs.predict import Prediction
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
@@ -113,6 +114,15 @@ def publish_prediction(made: Prediction) -> None:
     ]
     text += [f"The answers: `{made.output}`"] if made.output else []
     _publish(f"Prediction by {made.model}", "\n\n".join(text), made.examples, made.run)
+
+
+def publish_discovery(found: Discovered) -> None:
+    """Publish what was asked and the notes about the list. The table has its first missing facts."""
+    text = [f"{found.rows:,} missing facts `{found.asked}`, {found.expected:,.1f} expected to be true."]
+    text += [f"* {note}" for note in found.notes]
+    text += [f"* frequent flyer: {flyer['entity']}, {flyer['answers']} answers" for flyer in found.flyers]
+    text += [f"The list: `{found.output}`"] if found.output else []
+    _publish(f"Missing facts of {found.dataset}", "\n\n".join(text), found.examples, found.run)
 
 
 def publish_tuning(found: TuningResult) -> None:

@@ -23,7 +23,7 @@ from kgcore.config.given import (
     PrepareGiven,
     TrainGiven,
 )
-from kgcore.config.jobs import EnsembleConfig, GateConfig, PredictConfig, TuneConfig, WatchConfig
+from kgcore.config.jobs import DiscoverConfig, EnsembleConfig, GateConfig, PredictConfig, TuneConfig, WatchConfig
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
@@ -46,6 +46,7 @@ __all__ = [
     "Config",
     "CorruptConfig",
     "CorruptGiven",
+    "DiscoverConfig",
     "EnsembleConfig",
     "EvaluateConfig",
     "EvaluateGiven",

@@ -77,6 +77,7 @@ class SetRule:
     coverage  the probability that the set contains the true answer
     queries   number of validation queries behind the quantile
     pooled    whether they are of several predicates, because the predicate has too few
+    is_typed  whether the candidates are the entities of the predicate's domain or range; if not, all entities
     """
 
     kind: str
@@ -84,3 +85,4 @@ class SetRule:
     coverage: float
     queries: int
     pooled: bool
+    is_typed: bool

@@ -17,7 +17,7 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.search import Queries, score_blocks
+from kgcore.prediction.queries import Queries, score_blocks
 
 FEWEST_TRIPLES = 100  # validation positives of a predicate, from which it has its own quantile
 MOST_SIZED = 500  # validation queries of a group whose set sizes decide the measure of nonconformity
@@ -29,7 +29,7 @@ class AnswerSets:
 
     trained   the model
     graph     the graph
-    domains   the candidates for answers. An answer beyond them is in no set, and counts as missed
+    domains   candidates for answers. If they are typed, all entities are candidates too where that gives smaller sets
     side      what is asked for: OBJECT in (s, p, ?), SUBJECT in (?, p, o)
     coverage  the probability that the set of a query contains its true answer, in (0, 1)
     """
@@ -55,17 +55,19 @@ class AnswerSets:
     def rule(self, group: Ints) -> SetRule:
         """Return the rule of the answer sets of a group of predicates.
 
-        Of the measures in KINDS, it has the one with the smallest mean set on (at most MOST_SIZED of) the validation
-        queries. To choose by the same triples that calibrate costs at most a little coverage (Yang & Kuchibhotla,
-        Journal of the American Statistical Association 120, 2025, section 3).
+        Of the measures in KINDS, and of typed candidates and all entities, it has the pair with the smallest mean set
+        on (at most MOST_SIZED of) the validation queries. An answer that is no candidate counts as missed. To choose by
+        the same triples that calibrate costs at most a little coverage (Yang & Kuchibhotla, Journal of the American
+        Statistical Association 120, 2025, section 3).
         """
         valid = self.graph.valid.positives
         valid = valid[np.isin(valid[:, 1], group)]
-        standing = self.standing(valid)
         rules = []
-        for kind in KINDS:
-            quantile = conformal_quantile(standing.nonconformity(kind), self.coverage)
-            rules.append(SetRule(kind, quantile, self.coverage, len(valid), len(group) > 1))
+        for is_typed in {self.domains.is_typed, False}:
+            standing = self.standing(valid, is_typed)
+            for kind in KINDS:
+                quantile = conformal_quantile(standing.nonconformity(kind), self.coverage)
+                rules.append(SetRule(kind, quantile, self.coverage, len(valid), len(group) > 1, is_typed))
         sample = valid[:: -(-len(valid) // MOST_SIZED)] if len(valid) else valid
         sizes = [self.sizes(sample, rule).mean() if len(sample) else 0.0 for rule in rules]
         return rules[int(np.argmin(sizes))]
@@ -78,14 +80,14 @@ class AnswerSets:
 
     def covered(self, triples: Triples, rule: SetRule) -> Bools:
         """Return whether the set of each triple's query contains its true answer: (n, 3) -> (n,)."""
-        inside: Bools = self.standing(triples).nonconformity(rule.kind) <= rule.quantile
+        inside: Bools = self.standing(triples, rule.is_typed).nonconformity(rule.kind) <= rule.quantile
         return inside
 
-    def standing(self, triples: Triples) -> Standing:
-        """Return where the true answers of triples (n, 3) stand."""
+    def standing(self, triples: Triples, is_typed: bool) -> Standing:
+        """Return where the true answers of triples (n, 3) stand among typed candidates, or among all entities."""
         own, best, level = (np.full(len(triples), -np.inf) for _ in range(3))
         rank = np.zeros(len(triples), dtype=np.int64)
-        for rows, queries in self._queries(triples):
+        for rows, queries in self._queries(triples, is_typed):
             place = torch.from_numpy(np.searchsorted(queries.candidates, triples[rows, self.side]))
             place = place.clip(max=len(queries.candidates) - 1)
             held = queries.candidates[place.numpy()] == triples[rows, self.side]
@@ -103,7 +105,7 @@ class AnswerSets:
         sizes = np.full(len(triples), len(self.graph.entities))
         if rule.quantile == np.inf:
             return sizes
-        for rows, queries in self._queries(triples):
+        for rows, queries in self._queries(triples, rule.is_typed):
             for taken, scores in score_blocks(self.trained, queries):
                 sizes[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
         return sizes
@@ -113,8 +115,7 @@ class AnswerSets:
 
         If the quantile of the rule is inf, it has every entity except the known answers.
         """
-        everyone = np.arange(len(self.graph.entities))
-        candidates = everyone if rule.quantile == np.inf else self.domains.of(predicate, self.side)
+        candidates = self._candidates(predicate, rule.is_typed and rule.quantile < np.inf)
         queries = self._queries_of(predicate, np.array([entity]), candidates)
         found = [np.zeros((0, 3), dtype=np.int64)]
         for _, scores in score_blocks(self.trained, queries):
@@ -122,20 +123,22 @@ class AnswerSets:
             found.append(queries.triples(np.zeros(len(places), dtype=np.int64), candidates[places]))
         return np.concatenate(found)
 
-    def _queries(self, triples: Triples) -> list[tuple[Ints, Queries]]:
+    def _candidates(self, predicate: int, is_typed: bool) -> Ints:
+        return self.domains.of(predicate, self.side) if is_typed else np.arange(len(self.graph.entities))
+
+    def _queries(self, triples: Triples, is_typed: bool) -> list[tuple[Ints, Queries]]:
         """Return the queries of triples, one predicate after the other, with their rows. True answers are kept."""
         made = []
         for predicate in np.unique(triples[:, 1]).tolist():
             rows = np.flatnonzero(triples[:, 1] == predicate)
-            candidates = self.domains.of(predicate, self.side)
+            candidates = self._candidates(predicate, is_typed)
             if len(candidates):
                 asking = triples[rows, SUBJECT if self.side == OBJECT else OBJECT]
                 made.append((rows, self._queries_of(predicate, asking, candidates, triples[rows, self.side])))
         return made
 
     def _queries_of(self, predicate: int, entities: Ints, candidates: Ints, kept: Ints | None = None) -> Queries:
-        loops = self.domains.has_loops(predicate)
-        return Queries(predicate, self.side, entities, candidates, self.graph.all_known, loops, kept)
+        return Queries(predicate, self.side, entities, candidates, self.domains.left_out(predicate), kept)
 
 
 def accepted(scores: torch.Tensor, rule: SetRule) -> torch.Tensor:

@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csc_array
 
-from kgcore.arrays import Bools, Ints
+from kgcore.arrays import Bools, Ints, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, TripleIndex
 
 ENOUGH = 0.25  # share of the entities of one place that also occur in another, from which the first implies the other
 
@@ -39,10 +39,22 @@ class Domains:
         implying: Bools = self._shared[:, place] >= np.maximum(ENOUGH * self._shared.diagonal(), 1)
         return np.flatnonzero(self._places[:, np.flatnonzero(implying)].sum(axis=1))
 
-    def has_loops(self, predicate: int) -> bool:
-        """Return whether a training triple of the predicate has the same subject and object."""
-        train = self.graph.train.positives
-        return bool(((train[:, 1] == predicate) & (train[:, 0] == train[:, 2])).any())
+    def left_out(self, predicate: int) -> TripleIndex:
+        """Return the triples of a predicate that are not candidates.
+
+        They are the known facts of all splits and, if no training triple of the predicate has the same subject and
+        object, all triples that do.
+        """
+        train, entities = self.graph.train.positives, np.arange(len(self.graph.entities))
+        has_loops = ((train[:, 1] == predicate) & (train[:, 0] == train[:, 2])).any()
+        loops = np.stack([entities, np.full(len(entities), predicate), entities], axis=1)[: 0 if has_loops else None]
+        return self.graph.index(self._facts[self._facts[:, 1] == predicate], loops)
+
+    @cached_property
+    def _facts(self) -> Triples:
+        """The known facts of all splits (n, 3)."""
+        graph = self.graph
+        return np.concatenate([graph.train.positives, graph.valid.positives, graph.test.positives, graph.other_facts])
 
     @cached_property
     def _places(self) -> csc_array:

@@ -34,7 +34,7 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.search import Move, Queries, best_answers
+from kgcore.prediction.queries import Move, Queries, best_answers
 
 FEWEST_QUERIES = 20  # validation queries of a class, from which its queries are candidates
 MOST_HAVE_ANSWERS = 0.5  # share of the queries without an answer in train that must have another known answer
@@ -126,8 +126,7 @@ def _classes(
             side,
             np.r_[calibrating, asking],
             domains.of(predicate, side),
-            graph.all_known,
-            domains.has_loops(predicate),
+            domains.left_out(predicate),
         )
         rows, triples = best_answers(trained, everyone)
         scores = trained.score(triples)

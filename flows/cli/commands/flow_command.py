@@ -31,6 +31,7 @@ PLAIN: Mapping[str, Any] = {
     "base_rate": Annotated[float | None, typer.Option()],
     "predict.candidates": Annotated[list[str], typer.Argument(metavar="FILE | SUBJECT PREDICATE OBJECT")],
     "predict.output": Annotated[str, typer.Option("--output", "-o")],
+    "discover.output": Annotated[str, typer.Option("--output", "-o")],
     "tune.base_rate": Annotated[float, typer.Option()],
 }
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."

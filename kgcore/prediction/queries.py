@@ -1,8 +1,7 @@
-"""Searches the missing facts of a predicate with the best scores, block by block.
+"""Scores queries of one predicate with all candidates for their answers, block by block.
 
-Blocks of queries are scored against all candidates at once, as matrix products. Such a score can differ in its last
-bits from that of the triple alone. So a search keeps everything within a tolerance of what it looks for, scores that
-again with `TrainedModel.score`, and decides by these scores. The result does not depend on the blocks.
+Blocks of queries are scored as matrix products. Such a score can differ in its last bits from that of the triple alone,
+which `TrainedModel.score` gives. pairs.py searches the best pairs over all queries.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from kgcore.arrays import Floats, Ints, Scores, Triples
+from kgcore.arrays import Ints, Triples
 from kgcore.corruptions.base import OBJECT
 from kgcore.graph import TripleIndex
 from kgcore.models.base import LARGEST_BLOCK
@@ -20,8 +19,6 @@ from kgcore.models.trained import TrainedModel
 
 BLOCK_SCORES = 2**23  # scores of a block
 MOST_QUERIES = 1024  # queries of a block
-TOLERANCE = 2e-5  # relative difference of a score in a block and alone
-MOST_TIES = 2**16  # candidates that a search keeps beyond those that it looks for
 
 Move = Callable[[int], None]
 
@@ -35,8 +32,7 @@ class Queries:
     entities    (q,) s or o of each query
     candidates  (c,) different entities, the possible answers
     left_out    triples that are no answers, such as the known facts
-    has_loops   whether a triple with the same subject and object can be an answer
-    kept        (q,) an entity for each query that is an answer in any case; None: no such entities
+    kept        (q,) an entity for each query that is an answer even so; None: no such entities
     """
 
     predicate: int
@@ -44,7 +40,6 @@ class Queries:
     entities: Ints
     candidates: Ints
     left_out: TripleIndex
-    has_loops: bool = False
     kept: Ints | None = None
 
     def triples(self, rows: Ints, answers: Ints) -> Triples:
@@ -66,8 +61,6 @@ class Queries:
             rows, found = self.left_out.objects(self.entities, p)
         else:
             rows, found = self.left_out.subjects(p, self.entities)
-        if not self.has_loops:
-            rows, found = np.r_[rows, np.arange(len(self.entities))], np.r_[found, self.entities]
         columns = column[found]
         excluded = (columns >= 0) if self.kept is None else (columns >= 0) & (found != self.kept[rows])
         return rows[excluded], columns[excluded]
@@ -116,53 +109,10 @@ def _levels(trained: TrainedModel, queries: Queries) -> torch.Tensor:
     return torch.from_numpy(trained.cohort.weight * levels).float().to(trained.embeddings.entities.device)
 
 
-def best_triples(
-    trained: TrainedModel, queries: Queries, top: int, on_block: Move = lambda done: None
-) -> tuple[Triples, Scores]:
-    """Return the `top` answers with the best scores, over all queries: triples (n, 3) and scores (n,), best first.
-
-    Equal scores are in the order of the triples. The scores are those of `TrainedModel.score`.
-
-    on_block  function that is called after each block with the number of queries so far
-
-    Memory: a block, and at most a few times `top` + MOST_TIES triples. If more triples than that are within the
-    tolerance of the last score, those with the lowest numbers count.
-    """
-    values, keys, cut = np.zeros(0), np.zeros(0, dtype=np.int64), -np.inf
-    count = len(queries.candidates)
-    for taken, scores in score_blocks(trained, queries):
-        flat = scores.flatten()
-        hits = torch.nonzero((flat >= cut) & (flat > -torch.inf)).squeeze(1)
-        values = np.r_[values, flat[hits].cpu().numpy()]
-        keys = np.r_[keys, hits.cpu().numpy() + taken.start * count]
-        if len(values) > top:
-            values, keys, cut = _best(values, keys, top)
-        on_block(taken.stop)
-    rows, columns = np.divmod(keys, max(count, 1))
-    triples = queries.triples(rows, queries.candidates[columns])
-    return first_triples(triples, trained.score(triples), top)
-
-
-def first_triples(triples: Triples, scores: Scores, top: int) -> tuple[Triples, Scores]:
-    """Return the `top` triples with the best scores, best first. Equal scores are in the order of the triples."""
-    order = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores))[:top]
-    return triples[order], scores[order]
-
-
-def _best(values: Floats, keys: Ints, top: int) -> tuple[Floats, Ints, float]:
-    """Return the values and keys within the tolerance of the `top`-th value, and the lowest value allowed."""
-    last = float(np.partition(values, len(values) - top)[len(values) - top])
-    cut = last - TOLERANCE * (1 + max(abs(last), float(np.abs(values).max())))
-    kept = np.flatnonzero(values >= cut)
-    if len(kept) > top + MOST_TIES:
-        kept = kept[np.lexsort((keys[kept], -values[kept]))][: top + MOST_TIES]
-    return values[kept], keys[kept], cut
-
-
 def best_answers(trained: TrainedModel, queries: Queries, on_block: Move = lambda done: None) -> tuple[Ints, Triples]:
     """Return the best answer of every query that has one: rows (n,) of the queries, and triples (n, 3).
 
-    on_block  as in `best_triples`
+    on_block  function that is called after each block with the number of queries so far
     """
     found = []
     for taken, scores in score_blocks(trained, queries):
