@@ -127,7 +127,7 @@ class Discovery:
             entity = question.subject if side == OBJECT else question.object
             asked.append((predicate, side, entity))
         candidates = candidates_of(
-            self.model.trained, graph, self.domains, asked, rng, lambda done: on_part(done / len(predicates))
+            self.model.trained, graph, self.domains, asked, level, rng, lambda done: on_part(done / len(predicates))
         )
         chosen = candidates.selected(level)
         triples, p = candidates.triples[chosen], candidates.p_values[chosen]

@@ -1,12 +1,12 @@
 """Frequent flyers: entities that are in far more answers than their facts let one expect."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import poisson
 
 from kgcore.arrays import Ints, Triples
-from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 
 ERROR = 0.01  # probability to report any entity, if the answers are spread as the facts are
@@ -29,8 +29,10 @@ class Flyer:
     expected: float
 
 
-def frequent_flyers(graph: KnowledgeGraph, triples: Triples) -> list[Flyer]:
+def frequent_flyers(graph: KnowledgeGraph, triples: Triples, columns: Sequence[int]) -> list[Flyer]:
     """Return the frequent flyers among answers (n, 3), from the most answers down.
+
+    columns  SUBJECT, OBJECT or both: the parts of the answers that were not given
 
     With n_p answers of predicate p, N_p training facts of it, and E_p entities that have one, an entity with d_p of
     these facts is expected in
@@ -41,7 +43,7 @@ def frequent_flyers(graph: KnowledgeGraph, triples: Triples) -> list[Flyer]:
     probability below ERROR, divided by the number of entities in the answers (Bonferroni).
     """
     found = []
-    for column in (SUBJECT, OBJECT):
+    for column in columns:
         entities, answers = np.unique(triples[:, column], return_counts=True)
         expected = np.zeros(len(entities))
         for predicate, count in zip(*np.unique(triples[:, 1], return_counts=True), strict=True):

@@ -24,7 +24,7 @@ The assumption, that false answers of both kinds of queries score alike, is made
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,8 @@ from kgcore.prediction.domains import Domains
 from kgcore.prediction.queries import Move, Queries, best_answers
 
 FEWEST_QUERIES = 20  # validation queries of a class, from which its queries are candidates
+MOST_NEEDED = 0.2  # largest `needed_share` of a class that is promising
+SMALLEST_WEIGHT = 1e-12
 MOST_HAVE_ANSWERS = 0.5  # share of the queries without an answer in train that must have another known answer
 
 
@@ -47,7 +49,8 @@ class Candidates:
     triples   (n, 3) one per query
     scores    (n,)
     p_values  (n,) in (0, 1]
-    skipped   number of queries whose class has too few validation queries or too few known answers
+    skipped   number of queries whose class does not fit (too few validation queries or known answers) or, if there are
+              several predicates, is not promising
     """
 
     triples: Triples
@@ -75,18 +78,26 @@ def candidates_of(
     graph: KnowledgeGraph,
     domains: Domains,
     asked: Sequence[tuple[int, int, int | None]],
+    level: float,
     rng: np.random.Generator,
     on_block: Move = lambda done: None,
 ) -> Candidates:
     """Return the best answers of all queries of the given kinds, with their p-values.
 
     asked     predicate, side that is asked for, and the entity of a single query; None: every entity of the domain
+    level     the level at which candidates will be selected. If several predicates are asked about, classes that are
+              unlikely to have a selected candidate at this level are left out: `needed_share`
     rng       breaks ties
     on_block  function that is called with the number of kinds done
     """
     parts: list[Candidates] = []
     for done, (predicate, side, entity) in enumerate(asked, 1):
-        parts += _classes(trained, graph, domains, (predicate, side, entity), rng)
+        for queries in _classes(graph, domains, predicate, side):
+            asking = queries.asking if entity is None else queries.asking[queries.asking == entity]
+            if len(asking):
+                parts.append(
+                    _tested(trained, graph, domains, replace(queries, asking=asking), len(asked) > 1, level, rng)
+                )
         on_block(done)
     return Candidates(
         np.concatenate([np.zeros((0, 3), dtype=np.int64), *(part.triples for part in parts)]),
@@ -96,50 +107,85 @@ def candidates_of(
     )
 
 
-def _classes(
-    trained: TrainedModel,
-    graph: KnowledgeGraph,
-    domains: Domains,
-    asked: tuple[int, int, int | None],
-    rng: np.random.Generator,
-) -> Iterator[Candidates]:
-    """Yield the candidates of each class of queries: without, then with an answer in train."""
-    predicate, side, entity = asked
+def needed_share(p_values: Floats, level: float) -> float:
+    """Return which share of a class's queries must have a missing fact so that some of these facts are selected.
+
+    Let a share pi of the candidates score as the true answers of the validation queries do. With r(u) the share of
+    those with a p-value up to u, a share pi r(u) of the candidates has such a p-value. Selection from the class alone
+    needs level pi r(u) >= u for some u. So the smallest pi is the minimum of u / (level r(u)).
+
+    p_values  (n,) of the true answers of the validation queries
+    level     in (0, 1)
+    """
+    ascending = np.sort(p_values)
+    shares = np.arange(1, len(ascending) + 1) / len(ascending)
+    return float((ascending / (level * shares)).min()) if len(ascending) else np.inf
+
+
+@dataclass(frozen=True)
+class _Class:
+    """The queries of a class: those that calibrate, and those whose best answers are candidates.
+
+    weights  (E,) weight of the query of each entity
+    fits     whether enough queries calibrate, and enough queries have a known answer
+    """
+
+    predicate: int
+    side: int
+    calibrating: Ints
+    asking: Ints
+    weights: Weights
+    fits: bool
+
+
+def _classes(graph: KnowledgeGraph, domains: Domains, predicate: int, side: int) -> Iterator[_Class]:
+    """Yield the class of queries without, and that with an answer in train."""
     column = SUBJECT if side == OBJECT else OBJECT
-    entities = domains.of(predicate, column)
-    counts = [_counts(triples, predicate, column, len(graph.entities)) for triples in _splits(graph)]
-    train, valid, known = counts[0], counts[1], counts[0] + counts[1] + counts[2]
+    entities, size = domains.of(predicate, column), len(graph.entities)
+    train, valid, test = (
+        _counts(split.positives, predicate, column, size) for split in (graph.train, graph.valid, graph.test)
+    )
+    known = train + valid + test
     share = valid.sum() / max(known.sum(), 1)
     for answered in (False, True):
         own = entities[(train[entities] > 0) == answered]
         calibrating, asking = own[valid[own] > 0], own[valid[own] == 0]
-        if entity is not None:
-            asking = asking[asking == entity]
-        if not len(asking):
-            continue
-        expected = answered or (known[own] > 0).mean() >= MOST_HAVE_ANSWERS
-        if len(calibrating) < FEWEST_QUERIES or not expected:
-            yield Candidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0), len(asking))
-            continue
-        everyone = Queries(
-            predicate,
-            side,
-            np.r_[calibrating, asking],
-            domains.of(predicate, side),
-            domains.left_out(predicate),
-        )
-        rows, triples = best_answers(trained, everyone)
-        scores = trained.score(triples)
-        weights = _weights(known[everyone.entities[rows]], share) if answered else np.ones(len(rows))
-        is_candidate = rows >= len(calibrating)
-        p = conformal_p_values(
-            scores[is_candidate], scores[~is_candidate], rng, (weights[is_candidate], weights[~is_candidate])
-        )
-        yield Candidates(triples[is_candidate], scores[is_candidate], p, 0)
+        expected = answered or (len(own) > 0 and (known[own] > 0).mean() >= MOST_HAVE_ANSWERS)
+        weights = _weights(known, share) if answered else np.ones(size)
+        yield _Class(predicate, side, calibrating, asking, weights, expected and len(calibrating) >= FEWEST_QUERIES)
 
 
-def _splits(graph: KnowledgeGraph) -> tuple[Triples, Triples, Triples]:
-    return graph.train.positives, graph.valid.positives, graph.test.positives
+def _tested(
+    trained: TrainedModel,
+    graph: KnowledgeGraph,
+    domains: Domains,
+    queries: _Class,
+    only_promising: bool,
+    level: float,
+    rng: np.random.Generator,
+) -> Candidates:
+    """Return the candidates of a class with their p-values; none if the class does not fit or is not promising."""
+    nothing = Candidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0), len(queries.asking))
+    if not queries.fits:
+        return nothing
+    predicate, side = queries.predicate, queries.side
+    answers, left_out = domains.of(predicate, side), domains.left_out(predicate)
+
+    def best(entities: Ints) -> tuple[Ints, Triples, Scores]:
+        rows, triples = best_answers(trained, Queries(predicate, side, entities, answers, left_out))
+        return entities[rows], triples, trained.score(triples)
+
+    entities, _, negatives = best(queries.calibrating)
+    weights = queries.weights[entities]
+    if only_promising:
+        true = graph.valid.positives[graph.valid.positives[:, 1] == predicate]
+        true = true[np.isin(true[:, SUBJECT if side == OBJECT else OBJECT], entities)]
+        p_of_true = conformal_p_values(trained.score(true), negatives, rng)
+        if needed_share(p_of_true, level) > MOST_NEEDED:
+            return nothing
+    entities, triples, scores = best(queries.asking)
+    p = conformal_p_values(scores, negatives, rng, (queries.weights[entities], weights))
+    return Candidates(triples, scores, p, 0)
 
 
 def _counts(triples: Triples, predicate: int, column: int, size: int) -> Ints:
@@ -148,7 +194,7 @@ def _counts(triples: Triples, predicate: int, column: int, size: int) -> Ints:
 
 
 def _weights(facts: Ints, share: float) -> Weights:
-    """Return the weights (n,) of queries with this number of known facts, of which a share is in validation."""
-    without = (1 - share) ** facts
-    weights: Weights = np.maximum(without, 1e-12) / (1 - without)
+    """Return the weights (n,) of queries with these numbers of known facts, of which a share is in validation."""
+    without = (1 - share) ** np.maximum(facts, 1)
+    weights: Weights = np.maximum(without, SMALLEST_WEIGHT) / np.maximum(1 - without, SMALLEST_WEIGHT)
     return weights

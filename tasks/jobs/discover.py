@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgcore.config import DiscoverConfig
-from kgcore.corruptions.base import SUBJECT
+from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.discovery import Discovery, Found, Question
 from kgcore.prediction.domains import Domains
@@ -100,7 +100,7 @@ def discover_facts(
         if output:
             with sink(Path(output)) as write:
                 write(table)
-        flyers = _flyers(discovery, listed)
+        flyers = _flyers(discovery, question, listed)
         summary = Discovered(
             asked=str(wanted),
             dataset=found.dataset,
@@ -156,7 +156,10 @@ def _list(
                 f"{tested:,} queries"
             ]
             if candidates.skipped:
-                notes.append(f"{candidates.skipped:,} queries were left out: too few validation queries are like them")
+                notes.append(
+                    f"{candidates.skipped:,} queries were left out: too few validation queries are like them, or these "
+                    "show no signal"
+                )
             return listed, {"fdr": config.fdr, "queries": tested, "skipped": candidates.skipped}, notes
         return discovery.most_probable(question, config.top, config.above, on_part), {}, []
 
@@ -173,8 +176,9 @@ def _table(discovery: Discovery, listed: Found, config: DiscoverConfig) -> pa.Ta
     return table.add_column(0, "rank", pa.array(np.arange(1, len(table) + 1)))
 
 
-def _flyers(discovery: Discovery, listed: Found) -> list[dict[str, object]]:
-    graph = discovery.model.graph
+def _flyers(discovery: Discovery, question: Question, listed: Found) -> list[dict[str, object]]:
+    graph, parts = discovery.model.graph, ((SUBJECT, question.subject), (OBJECT, question.object))
+    columns = [column for column, given in parts if given is None]
     return [
         {
             "entity": graph.entities[flyer.entity],
@@ -182,5 +186,5 @@ def _flyers(discovery: Discovery, listed: Found) -> list[dict[str, object]]:
             "answers": flyer.answers,
             "expected": round(flyer.expected, 3),
         }
-        for flyer in frequent_flyers(graph, listed.triples)
+        for flyer in frequent_flyers(graph, listed.triples, columns)
     ]
