@@ -20,6 +20,7 @@ from kgcore.prediction.domains import Domains
 from kgcore.prediction.queries import Queries, score_blocks
 
 FEWEST_TRIPLES = 100  # validation positives of a predicate, from which it has its own quantile
+ROUNDING = 1e-12  # relative error of the difference of two numbers
 MOST_SIZED = 500  # validation queries of a group whose set sizes decide the measure of nonconformity
 
 
@@ -148,14 +149,14 @@ def accepted(scores: torch.Tensor, rule: SetRule) -> torch.Tensor:
         return possible
     if rule.kind == "rank":
         count = min(int(rule.quantile), scores.shape[1])
-        least = scores.topk(count, 1).values[:, -1:]
+        least = scores.topk(count, 1).values[:, -1:].double()
     elif rule.kind == "score":
-        least = torch.full_like(scores[:, :1], -rule.quantile)
+        least = torch.full_like(scores[:, :1], -rule.quantile, dtype=torch.float64)
     elif rule.kind == "gap":
-        least = scores.amax(1, keepdim=True) - rule.quantile
+        least = scores.amax(1, keepdim=True).double() - rule.quantile
     else:
         least = scores.double().logsumexp(1, keepdim=True) - rule.quantile
-    return possible & (scores >= least)
+    return possible & (scores >= least - ROUNDING * (1 + least.abs()))
 
 
 @dataclass(frozen=True)

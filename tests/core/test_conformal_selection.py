@@ -33,9 +33,7 @@ def test_without_negatives_nothing_is_small(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("decimals", [0, 1, 8])  # with many ties, with some, without
 def test_p_values_of_exchangeable_candidates_are_valid(rng: np.random.Generator, decimals: int) -> None:
-    p = np.array(
-        [conformal_p_values(*np.split(rng.normal(size=40).round(decimals), [1]), rng)[0] for _ in range(4000)]
-    )
+    p = np.array([conformal_p_values(*np.split(rng.normal(size=40).round(decimals), [1]), rng)[0] for _ in range(4000)])
     for level in (0.05, 0.1, 0.3):
         assert (p <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / len(p))
     assert (p <= 0.3).mean() > 0.25
@@ -45,7 +43,9 @@ def test_weights_correct_for_another_way_of_drawing(rng: np.random.Generator) ->
     def valid(weighted: bool) -> float:
         p = []
         for _ in range(3000):
-            kind = rng.random(300) < 0.8  # four of five negatives are of the kind with low scores, one of two candidates
+            kind = (
+                rng.random(300) < 0.8
+            )  # four of five negatives are of the kind with low scores, one of two candidates
             negatives, own = rng.normal(size=300) - 3 * kind, rng.random(1) < 0.5
             candidate = rng.normal(size=1) - 3 * own
             weights = np.where(own, 0.5 / 0.8, 0.5 / 0.2), np.where(kind, 0.5 / 0.8, 0.5 / 0.2)
