@@ -25,15 +25,15 @@ from tasks.workspace.settings import ensure_home, mirror
 COVERAGE = 0.9
 SETTINGS = {
     "wn18rr": TrainConfig(
-        model="rotate", loss_options={"margin": 6.0}, k=100, epochs=20, learning_rate=0.01, training_eta=50
+        model="rotate", loss_options={"margin": 6.0}, k=100, epochs=15, learning_rate=0.01, training_eta=30
     ),
     "fb15k-237": TrainConfig(
         model="complex",
         loss="multiclass_nll",
         k=100,
-        epochs=20,
+        epochs=10,
         learning_rate=0.01,
-        training_eta=100,
+        training_eta=50,
         lp_weight=0.01,
         lp_power=3.0,
     ),

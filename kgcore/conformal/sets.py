@@ -46,8 +46,10 @@ class Standing:
         """
         if kind not in KINDS:
             raise InputError(f"the nonconformity is {kind!r}: it must be one of {', '.join(KINDS)}")
-        values = {"rank": self.rank, "score": -self.own, "gap": self.best - self.own, "softmax": self.level - self.own}
-        return np.where(np.isneginf(self.own), np.inf, values[kind])
+        missing = np.isneginf(self.own)
+        own = np.where(missing, 0.0, self.own)
+        values = {"rank": self.rank, "score": -own, "gap": self.best - own, "softmax": self.level - own}
+        return np.where(missing, np.inf, values[kind])
 
 
 def conformal_quantile(nonconformity: Floats, coverage: float) -> float:

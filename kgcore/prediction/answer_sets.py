@@ -63,14 +63,17 @@ class AnswerSets:
         """
         valid = self.graph.valid.positives
         valid = valid[np.isin(valid[:, 1], group)]
-        rules = []
+        sample = valid[:: max(1, -(-len(valid) // MOST_SIZED))]
+        rules: list[SetRule] = []
+        sizes: list[float] = []
         for is_typed in {self.domains.is_typed, False}:
             standing = self.standing(valid, is_typed)
             for kind in KINDS:
                 quantile = conformal_quantile(standing.nonconformity(kind), self.coverage)
                 rules.append(SetRule(kind, quantile, self.coverage, len(valid), len(group) > 1, is_typed))
-        sample = valid[:: -(-len(valid) // MOST_SIZED)] if len(valid) else valid
-        sizes = [self.sizes(sample, rule).mean() if len(sample) else 0.0 for rule in rules]
+            sizes += (
+                self.sizes(sample, rules[-len(KINDS) :]).mean(axis=1).tolist() if len(sample) else [0.0] * len(KINDS)
+            )
         return rules[int(np.argmin(sizes))]
 
     def rules(self, predicates: Sequence[int]) -> dict[int, SetRule]:
@@ -101,14 +104,17 @@ class AnswerSets:
                 rank[block] = 1 + (scores > mine).sum(1).cpu().numpy()
         return Standing(own, best, level, rank)
 
-    def sizes(self, triples: Triples, rule: SetRule) -> Ints:
-        """Return the size of the answer set of each triple's query: (n, 3) -> (n,)."""
-        sizes = np.full(len(triples), len(self.graph.entities))
-        if rule.quantile == np.inf:
-            return sizes
-        for rows, queries in self._queries(triples, rule.is_typed):
+    def sizes(self, triples: Triples, rules: Sequence[SetRule]) -> Ints:
+        """Return the sizes of the answer sets of triples' queries by m rules: (n, 3) -> (m, n).
+
+        The rules have the same candidates. A rule that accepts every entity gives sets of that size.
+        """
+        sizes = np.full((len(rules), len(triples)), len(self.graph.entities))
+        for rows, queries in self._queries(triples, rules[0].is_typed):
             for taken, scores in score_blocks(self.trained, queries):
-                sizes[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
+                for own, rule in zip(sizes, rules, strict=True):
+                    if rule.quantile < np.inf:
+                        own[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
         return sizes
 
     def of(self, predicate: int, entity: int, rule: SetRule) -> Triples:
@@ -180,7 +186,7 @@ def coverage_of(sets: AnswerSets, triples: Triples, rules: Mapping[int, SetRule]
     for predicate, rule in rules.items():
         own = triples[triples[:, 1] == predicate]
         inside.append(sets.covered(own, rule))
-        sizes.append(sets.sizes(own, rule).astype(np.float64))
+        sizes.append(sets.sizes(own, [rule])[0].astype(np.float64))
     covered, size = np.concatenate([np.zeros(0), *inside]), np.concatenate([np.zeros(0), *sizes])
     if not len(size):
         return Coverage(0, float("nan"), float("nan"))

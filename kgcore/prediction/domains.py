@@ -45,16 +45,24 @@ class Domains:
         They are the known facts of all splits and, if no training triple of the predicate has the same subject and
         object, all triples that do.
         """
-        train, entities = self.graph.train.positives, np.arange(len(self.graph.entities))
-        has_loops = ((train[:, 1] == predicate) & (train[:, 0] == train[:, 2])).any()
-        loops = np.stack([entities, np.full(len(entities), predicate), entities], axis=1)[: 0 if has_loops else None]
-        return self.graph.index(self._facts[self._facts[:, 1] == predicate], loops)
+        start, stop = np.searchsorted(self._facts[:, 1], [predicate, predicate + 1])
+        entities = np.arange(0 if predicate in self._with_loops else len(self.graph.entities))
+        loops = np.stack([entities, np.full(len(entities), predicate), entities], axis=1)
+        return self.graph.index(self._facts[start:stop], loops)
+
+    @cached_property
+    def _with_loops(self) -> set[int]:
+        """The predicates with a training triple whose subject is its object."""
+        train = self.graph.train.positives
+        return set(train[train[:, 0] == train[:, 2], 1].tolist())
 
     @cached_property
     def _facts(self) -> Triples:
-        """The known facts of all splits (n, 3)."""
+        """The known facts of all splits (n, 3), sorted by predicate."""
         graph = self.graph
-        return np.concatenate([graph.train.positives, graph.valid.positives, graph.test.positives, graph.other_facts])
+        facts = [graph.train.positives, graph.valid.positives, graph.test.positives, graph.other_facts]
+        every = np.concatenate(facts)
+        return every[np.argsort(every[:, 1], kind="stable")]
 
     @cached_property
     def _places(self) -> csc_array:

@@ -1,6 +1,6 @@
 """Discovers missing facts with a calibrated model, and logs what was asked and what came out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -122,46 +122,55 @@ def discover_facts(
     return summary
 
 
-def _list(
-    discovery: Discovery, question: Question, config: DiscoverConfig
-) -> tuple[Found, dict[str, float], list[str]]:
-    """Return the list, its figures, and sentences about it."""
+Listed = tuple[Found, dict[str, float], list[str]]  # the list, its figures, and sentences about it
+
+
+def _list(discovery: Discovery, question: Question, config: DiscoverConfig) -> Listed:
     with progress_bar("discover", 100) as move:
 
         def on_part(done: float) -> None:
             move(int(100 * done))
 
         if config.coverage:
-            listed, rule, measured = discovery.answer_set(question, config.coverage)
-            figures = {"coverage": config.coverage, "calibration_queries": rule.queries, "pooled": float(rule.pooled)}
-            notes = [
-                f"the answer set contains the true answer with probability {config.coverage:g}: calibrated on "
-                f"{rule.queries:,} validation queries of "
-                f"{'several predicates, because this one has few' if rule.pooled else 'the predicate'}, by {rule.kind}"
-            ]
-            if measured.queries:
-                test = {"queries": measured.queries, "coverage": measured.covered, "size": measured.size}
-                figures |= {f"test_{name}": float(value) for name, value in test.items()}
-                notes.append(
-                    f"on {measured.queries:,} test queries the sets contain {measured.covered:.1%} of the true "
-                    f"answers, with {measured.size:,.1f} answers on average"
-                )
-            return listed, figures, notes
+            return _answer_set(discovery, question, config.coverage)
         if config.fdr:
-            rng = np.random.default_rng(config.discover_seed)
-            listed, candidates = discovery.with_few_false(question, config.fdr, rng, on_part)
-            tested = len(candidates.triples)
-            notes = [
-                f"at most {config.fdr:.0%} of the list is false, in expectation: chosen from the best answers of "
-                f"{tested:,} queries"
-            ]
-            if candidates.skipped:
-                notes.append(
-                    f"{candidates.skipped:,} queries were left out: too few validation queries are like them, or these "
-                    "show no signal"
-                )
-            return listed, {"fdr": config.fdr, "queries": tested, "skipped": candidates.skipped}, notes
+            return _with_few_false(discovery, question, config, on_part)
         return discovery.most_probable(question, config.top, config.above, on_part), {}, []
+
+
+def _answer_set(discovery: Discovery, question: Question, coverage: float) -> Listed:
+    listed, rule, measured = discovery.answer_set(question, coverage)
+    figures = {"coverage": coverage, "calibration_queries": rule.queries, "pooled": float(rule.pooled)}
+    of = "several predicates, because this one has few" if rule.pooled else "the predicate"
+    notes = [
+        f"the answer set contains the true answer with probability {coverage:g}: calibrated on {rule.queries:,} "
+        f"validation queries of {of}, by {rule.kind}"
+    ]
+    if measured.queries:
+        test = {"queries": measured.queries, "coverage": measured.covered, "size": measured.size}
+        figures |= {f"test_{name}": float(value) for name, value in test.items()}
+        notes.append(
+            f"on {measured.queries:,} test queries the sets contain {measured.covered:.1%} of the true answers, with "
+            f"{measured.size:,.1f} answers on average"
+        )
+    return listed, figures, notes
+
+
+def _with_few_false(
+    discovery: Discovery, question: Question, config: DiscoverConfig, on_part: Callable[[float], None]
+) -> Listed:
+    rng = np.random.default_rng(config.discover_seed)
+    listed, candidates = discovery.with_few_false(question, config.fdr, rng, on_part)
+    tested = len(candidates.triples)
+    notes = [
+        f"at most {config.fdr:.0%} of the list is false, in expectation: chosen from the best answers of {tested:,} queries"
+    ]
+    if candidates.skipped:
+        notes.append(
+            f"{candidates.skipped:,} queries were left out: too few validation queries are like them, or these show no "
+            "signal"
+        )
+    return listed, {"fdr": config.fdr, "queries": tested, "skipped": candidates.skipped}, notes
 
 
 def _table(discovery: Discovery, listed: Found, config: DiscoverConfig) -> pa.Table:

@@ -64,7 +64,7 @@ def test_a_set_has_what_its_rule_accepts_and_no_known_fact(rng: np.random.Genera
     unknown = every[~graph.all_known.contains(every) & (every[:, 0] != every[:, 2]) | (every == triple).all(1)]
     scores, own = model.score(unknown), model.score(triple)[0]
     accepted = unknown[scores >= own - 1e-5]
-    assert len(accepted) == sets.sizes(triple, rule)[0]
+    assert len(accepted) == sets.sizes(triple, [rule])[0, 0]
     assert sets.covered(triple, rule).all()
     made = sets.of(int(triple[0, 1]), int(triple[0, asking]), rule)
     assert not graph.all_known.contains(made).any()
@@ -80,4 +80,4 @@ def test_with_too_few_queries_a_set_has_every_entity(rng: np.random.Generator) -
     known = sum(((split.triples[:, 0] == 0) & (split.triples[:, 1] == 0)).sum() for split in (graph.train, graph.valid))
     assert len(triples) >= len(graph.entities) - 1 - known - len(graph.test)
     assert sets.covered(graph.test.triples, rule).all()
-    assert (sets.sizes(graph.test.triples, rule) == len(graph.entities)).all()
+    assert (sets.sizes(graph.test.triples, [rule]) == len(graph.entities)).all()

@@ -13,7 +13,11 @@ def show_discovery(console: Console, found: Discovered) -> None:
     if found.rows:
         console.print(_facts(found))
     listed = f"the first {len(found.examples)} are shown" if len(found.examples) < found.rows else ""
-    parts = [f"{found.rows:,} missing facts {found.asked}", listed, f"{found.expected:,.1f} expected to be true"]
+    parts = [
+        f"{found.rows:,} missing {'fact' if found.rows == 1 else 'facts'} {found.asked}",
+        listed,
+        f"{found.expected:,.1f} expected to be true at this base rate",
+    ]
     console.print(escape(", ".join(filter(None, parts))), soft_wrap=True)
     for note in found.notes:
         console.print(escape(note), soft_wrap=True)
