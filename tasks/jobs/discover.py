@@ -163,7 +163,8 @@ def _with_few_false(
     listed, candidates = discovery.with_few_false(question, config.fdr, rng, on_part)
     tested = len(candidates.triples)
     notes = [
-        f"at most {config.fdr:.0%} of the list is false, in expectation: chosen from the best answers of {tested:,} queries"
+        f"at most {config.fdr:.0%} of the list is false, in expectation: chosen from the best answers of {tested:,} "
+        "queries"
     ]
     if candidates.skipped:
         notes.append(

@@ -17,11 +17,11 @@ from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
 from kgcore.prediction.queries import Queries, best_answers, score_blocks
 from kgcore.training.loop import train
-from tests.core.test_answers import calibrated
+from tests.core.scored_graphs import calibrated_model
 
 
-def discovery_of(graph: KnowledgeGraph, calibrator: str = "isotonic", **settings: object) -> Discovery:
-    return Discovery(calibrated(graph, calibrator, **settings), Domains(graph, is_typed=False), 0)
+def discovery_of(graph: KnowledgeGraph, calibrator: str = "isotonic") -> Discovery:
+    return Discovery(calibrated_model(graph, calibrator), Domains(graph, is_typed=False), 0)
 
 
 def every_missing(graph: KnowledgeGraph) -> np.ndarray:

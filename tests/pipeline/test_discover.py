@@ -1,5 +1,6 @@
 """`kgcal discover`: missing facts of a run, from the command line to a file and to MLflow."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,15 +9,22 @@ import pytest
 
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, client_of, runs_of
-from tests.pipeline.test_predict import Trained
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A home with a finished pipeline on a small graph, and its file of labelled test triples."""
+
+    kgcal: Kgcal
+    test: Path
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     kgcal = Kgcal(tmp_path_factory.mktemp("discover"))
-    runs = kgcal.results(*tiny_options())["runs"]
+    kgcal.results(*tiny_options())
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
-    return Trained(kgcal, runs, test)
+    return Trained(kgcal, test)
 
 
 def discovered(trained: Trained, *options: str, file: str = "facts.parquet") -> pd.DataFrame:
@@ -36,7 +44,9 @@ def test_the_facts_are_missing_and_have_the_probabilities_of_predict(
     assert facts["probability"].is_monotonic_decreasing
     names = trained.kgcal.home.parent / "names.tsv"
     facts[["subject", "predicate", "object"]].to_csv(names, sep="\t", index=False)
-    answers = trained.answers(file=names)
+    target = names.with_name("answers.parquet")
+    assert trained.kgcal("predict", str(names), "-o", str(target)).returncode == 0
+    answers = pd.read_parquet(target)
     assert not answers["known"].any()
     for column in ("score", "probability", "low", "high"):
         np.testing.assert_array_equal(facts[column], answers[column])
