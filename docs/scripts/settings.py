@@ -30,6 +30,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("audit", config.AuditConfig),
         ("predict, all pairs", config.PairsConfig),
         ("explain", config.ExplainConfig),
+        ("discover", config.DiscoverConfig),
     ),
 }
 HEAD = """\

@@ -15,6 +15,7 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
 from flows.audit import audit
+from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.explain import explain
 from flows.predict import predict
@@ -32,6 +33,7 @@ OTHERS: tuple[Flow[..., Any], ...] = (
     *STAGE_FLOWS,
     recalibrate,
     predict,
+    discover,
     explain,
     audit,
     promote,

@@ -83,6 +83,11 @@ JOBS = (
         "List the training facts that are probably wrong, or draw facts to label and estimate how many are wrong.",
     ),
     Deployment(
+        "discover",
+        "flows/discover.py:discover",
+        "List the most probable missing facts, with a controlled share of false ones, or an answer set of a query.",
+    ),
+    Deployment(
         "promote",
         "flows/promote.py:promote",
         "Compare the best calibrated model of each data set with the champion every day.",

@@ -19,6 +19,7 @@ from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.audit_result import AuditResult
+from tasks.jobs.discover import Discovered
 from tasks.jobs.explain import Explained
 from tasks.jobs.prediction import Prediction
 from tasks.jobs.promote import Decision
@@ -130,6 +131,15 @@ def publish_explanation(shown: Explained) -> None:
     text = [f"* {sentence}" for sentence in made.sentences]
     table = [asdict(row) for row in made.at_base_rates]
     _publish(f"{made.subject} {made.predicate} {made.object}", "\n".join(text), table, shown.run)
+
+
+def publish_discovery(found: Discovered) -> None:
+    """Publish what was asked and the notes about the list. The table has its first missing facts."""
+    text = [f"{found.rows:,} missing facts `{found.asked}`, {found.expected:,.1f} expected to be true."]
+    text += [f"* {note}" for note in found.notes]
+    text += [f"* frequent flyer: {flyer['entity']}, {flyer['answers']} answers" for flyer in found.flyers]
+    text += [f"The list: `{found.output}`"] if found.output else []
+    _publish(f"Missing facts of {found.dataset}", "\n\n".join(text), found.examples, found.run)
 
 
 def publish_tuning(found: TuningResult) -> None:

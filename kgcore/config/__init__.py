@@ -25,6 +25,7 @@ from kgcore.config.given import (
 )
 from kgcore.config.jobs import (
     AuditConfig,
+    DiscoverConfig,
     EnsembleConfig,
     ExplainConfig,
     GateConfig,
@@ -56,6 +57,7 @@ __all__ = [
     "Config",
     "CorruptConfig",
     "CorruptGiven",
+    "DiscoverConfig",
     "EnsembleConfig",
     "EvaluateConfig",
     "EvaluateGiven",

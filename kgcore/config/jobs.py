@@ -1,4 +1,4 @@
-"""The settings of the jobs outside a pipeline: promote, watch, predict, explain, tune and ensemble."""
+"""The settings of the jobs outside a pipeline: questions to a model, promote, watch, tune and ensemble."""
 
 from dataclasses import dataclass
 
@@ -105,6 +105,30 @@ class ExplainConfig(Config):
         "fewest calibration triples of a predicate, true and false each, for which its triples have a probability",
         ge=0,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoverConfig(Config):
+    """The choice of missing facts."""
+
+    top: int = setting(100, "largest number of missing facts; not used with `fdr` or `coverage`", ge=1)
+    above: float = setting(0.0, "list only facts with a probability above this value", ge=0, lt=1)
+    fdr: float = setting(
+        0.0, "list facts of which at most this share is false, in expectation; 0 = do not control the share", ge=0, lt=1
+    )
+    coverage: float = setting(
+        0.0, "answer set of a query that contains the true answer with this probability; 0 = no answer set", ge=0, lt=1
+    )
+    candidates: str = setting("typed", "entities that fit the predicate in train, or all", choices=("typed", "all"))
+    at_least: int = setting(
+        5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
+    )
+    discover_seed: int = setting(0, "seed that breaks ties of scores, for `fdr`", ge=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fdr and self.coverage:
+            raise InputError(f"fdr is {self.fdr:g} and coverage is {self.coverage:g}: give one of them")
 
 
 @dataclass(frozen=True, kw_only=True)

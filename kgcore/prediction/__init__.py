@@ -5,6 +5,12 @@ answers.py     answers the triples of a block
 sink.py        writes the answers to a file, in blocks
 pairs.py       searches all pairs of subjects and objects of a predicate for the best ones
 best.py        keeps the best of a stream of scored pairs
+discovery.py   answers questions about missing facts: the most probable ones, lists with few false ones, answer sets
+domains.py     the candidates: entities that can be the subject and the object of a predicate
+queries.py     scores queries with all candidates for their answers
+selection.py   selects missing facts so that few of them are false
+answer_sets.py makes answer sets that contain the true answer with a chosen probability
+flyers.py      finds entities that are in more answers than expected
 
 explanation.py    explains the probability of one triple, with
 evidence.py       the calibration triples behind it

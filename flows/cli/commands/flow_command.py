@@ -35,6 +35,7 @@ PLAIN: Mapping[str, Any] = {
     "error_rate": Annotated[float | None, typer.Option()],
     "explain.triple": Annotated[list[str], typer.Argument(metavar="SUBJECT PREDICATE OBJECT")],
     "explain.output": Annotated[str, typer.Option("--output", "-o")],
+    "discover.output": Annotated[str, typer.Option("--output", "-o")],
     "tune.base_rate": Annotated[float, typer.Option()],
 }
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."

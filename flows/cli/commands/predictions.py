@@ -1,5 +1,6 @@
-"""`kgcal predict`, `kgcal explain` and `kgcal audit`."""
+"""`kgcal predict`, `kgcal discover`, `kgcal explain` and `kgcal audit`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,36 +9,48 @@ import typer
 from flows.audit import audit
 from flows.cli.commands.flow_command import add_flow_command, start
 from flows.cli.tables.audit import show_audit
+from flows.cli.tables.discovery import show_discovery
 from flows.cli.tables.explanation import show_explanation
 from flows.cli.tables.prediction import show_prediction
 from flows.cli.terminal import check_target, console
+from flows.discover import discover
 from flows.explain import explain
 from flows.predict import predict
 
 
 def run_predict(**arguments: Any) -> None:
     """Predict the candidate triples, and print the answers or a summary of them."""
-    if arguments["output"]:
-        check_target(Path(arguments["output"]), "--output")
+    _check_output(arguments)
     show_prediction(console, start(predict, **arguments))
 
 
-def run_audit(**arguments: Any) -> None:
-    """Audit the training facts, and print what was found."""
-    if arguments["output"]:
-        check_target(Path(arguments["output"]), "--output")
-    show_audit(console, start(audit, **arguments))
+def run_discover(**arguments: Any) -> None:
+    """Discover missing facts, and print the first of them."""
+    _check_output(arguments)
+    show_discovery(console, start(discover, **arguments))
 
 
 def run_explain(**arguments: Any) -> None:
     """Explain the probability of a triple, and print the explanation."""
-    if arguments["output"]:
-        check_target(Path(arguments["output"]), "--output")
+    _check_output(arguments)
     show_explanation(console, start(explain, **arguments))
 
 
+def run_audit(**arguments: Any) -> None:
+    """Audit the training facts, and print what was found."""
+    _check_output(arguments)
+    show_audit(console, start(audit, **arguments))
+
+
+def _check_output(arguments: Mapping[str, Any]) -> None:
+    """Raise InputError if the output file cannot be written."""
+    if arguments["output"]:
+        check_target(Path(arguments["output"]), "--output")
+
+
 def add_predictions(app: typer.Typer) -> None:
-    """Add `predict`, `explain` and `audit`."""
+    """Add `predict`, `discover`, `explain` and `audit`."""
     add_flow_command(app, predict, run_predict)
+    add_flow_command(app, discover, run_discover)
     add_flow_command(app, explain, run_explain)
     add_flow_command(app, audit, run_audit)

@@ -1,0 +1,89 @@
+"""Make the table of docs/explanation/discovery.md: the share of false facts in the lists of `--fdr`, on known truth.
+
+    python docs/scripts/fdr.py 100 2        # graphs, processes
+
+Each of the graphs is a generated genealogy with a model of its own. Every triple is known to be true or false. The
+share of a list without facts is 0.
+"""
+
+import sys
+from multiprocessing import get_context
+
+import numpy as np
+import torch
+
+from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.support import Support
+from kgcore.config import TrainConfig
+from kgcore.datasets.genealogy import PREDICATES, generate
+from kgcore.graph import KnowledgeGraph, Split, TripleIndex
+from kgcore.prediction.discovery import Discovery, Question
+from kgcore.prediction.domains import Domains
+from kgcore.registries import CALIBRATORS
+from kgcore.training.loop import train
+
+PEOPLE = 1000
+SETTINGS = {"model": "complex", "loss": "multiclass_nll", "k": 50, "epochs": 30, "batch_size": 512}
+SETTINGS |= {"learning_rate": 0.03, "lp_weight": 0.01, "lp_power": 3.0}
+LEVELS = (0.1, 0.2)
+QUESTIONS = ("the whole graph", "parent_of", "spouse_of", "sibling_of", "cousin_of", "born_in", "lives_in", "works_for")
+CASES = [(name, level) for name in QUESTIONS for level in LEVELS]
+
+
+def world(seed: int) -> tuple[KnowledgeGraph, TripleIndex]:
+    """Return a genealogy and an index of all its facts, also of those in no split."""
+    [county] = generate(PEOPLE, seed)
+
+    def split(name: str) -> Split:
+        positives = county.of(name)
+        negatives = county.negatives.get(name, positives[:0])
+        labels = np.r_[np.ones(len(positives)), np.zeros(len(negatives))]
+        return Split(np.concatenate([positives, negatives]), labels)
+
+    graph = KnowledgeGraph(
+        "family", county.entities.tolist(), list(PREDICATES), split("train"), split("valid"), split("test")
+    )
+    return graph, graph.index(county.facts)
+
+
+def discovery_of(graph: KnowledgeGraph, seed: int) -> Discovery:
+    """Train and calibrate a model of the graph."""
+    trained = train(graph, TrainConfig(**SETTINGS, seed=seed), torch.device("cpu")).model
+    valid = graph.valid
+    sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
+    fitted = CALIBRATORS.get("platt").fit(sample)
+    prints = trained.fingerprint(), graph.fingerprint()
+    bound = BoundCalibrator("platt", "ground_truth", 0.5, *prints, fitted, support=Support.fit(sample, False))
+    return Discovery(CalibratedModel(trained, bound, graph), Domains(graph), 5)
+
+
+def lists(seed: int) -> list[tuple[int, int]]:
+    """Return the length and the number of false facts of each list, for one graph."""
+    torch.set_num_threads(1)
+    graph, truth = world(seed)
+    discovery, made = discovery_of(graph, seed), []
+    for name, level in CASES:
+        question = Question(predicate=PREDICATES.index(name) if name in PREDICATES else None)
+        found, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
+        made.append((len(found.triples), int((~truth.contains(found.triples)).sum())))
+    return made
+
+
+def main(graphs: int, processes: int) -> None:
+    """Print the table."""
+    with get_context("spawn").Pool(processes) as pool:
+        made = np.array(list(pool.imap(lists, range(graphs))))  # (graphs, cases, 2)
+    print("| question | `--fdr` | mean share of false facts | two standard errors | lists with facts | mean length |")
+    print("|---|---|---|---|---|---|")
+    for (name, level), own in zip(CASES, made.transpose(1, 0, 2), strict=True):
+        length, false = own.T
+        share = false / np.maximum(length, 1)
+        error = 2 * share.std(ddof=1) / np.sqrt(graphs)
+        filled = (length > 0).mean()
+        print(f"| {name} | {level} | {share.mean():.3f} | {error:.3f} | {filled:.0%} | {length.mean():.1f} |")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

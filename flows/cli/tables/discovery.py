@@ -1,0 +1,43 @@
+"""The terminal output of `kgcal discover`."""
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tasks.jobs.discover import Discovered
+
+
+def show_discovery(console: Console, found: Discovered) -> None:
+    """Print the first missing facts, sentences about the list, the frequent flyers and the model."""
+    if found.rows:
+        console.print(_facts(found))
+    listed = f"the first {len(found.examples)} are shown" if len(found.examples) < found.rows else ""
+    parts = [
+        f"{found.rows:,} missing {'fact' if found.rows == 1 else 'facts'} {found.asked}",
+        listed,
+        f"{found.expected:,.1f} expected to be true at this base rate",
+    ]
+    console.print(escape(", ".join(filter(None, parts))), soft_wrap=True)
+    for note in found.notes:
+        console.print(escape(note), soft_wrap=True)
+    for flyer in found.flyers:
+        text = f"frequent flyer: {flyer['entity']} is the {flyer['part']} of {flyer['answers']} answers, "
+        console.print(escape(f"{text}{flyer['expected']} expected"), soft_wrap=True)
+    console.print(f"model: {found.model} ({found.calibrator}), base rate {found.base_rate:g}", soft_wrap=True)
+    if found.output:
+        console.print(f"the list: {found.output}", soft_wrap=True)
+
+
+def _facts(found: Discovered) -> Table:
+    has_p_values = "p_value" in found.examples[0]
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("rank", "missing fact", "probability", "95 % interval", *(["p-value"] if has_p_values else [])):
+        table.add_column(name, overflow="fold", justify="left" if name == "missing fact" else "right")
+    for row in found.examples:
+        triple = escape(f"{row['subject']} {row['predicate']} {row['object']}")
+        interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
+        probability = str(row["reason"]) if row["probability"] is None else f"{row['probability']:.4f}"
+        cells = [str(row["rank"]), triple, probability, interval]
+        table.add_row(*cells, *([f"{row['p_value']:.4f}"] if has_p_values else []))
+    return table

@@ -1,0 +1,46 @@
+"""The Prefect flow that discovers missing facts with a calibrated model."""
+
+from flows.deployment.flow import flow
+from flows.deployment.parameters import Device
+from flows.deployment.publish import publish_discovery
+from kgcore.config import DiscoverConfig
+from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.discover import Discovered, Wanted, discover_facts
+
+
+@flow(name="discover", flow_run_name="discover {subject} {predicate} {object}")
+def discover(
+    subject: str = "",
+    predicate: str = "",
+    object: str = "",  # noqa: A002 (the name of the option)
+    output: str = "",
+    dataset: str = "",
+    model: str = "",
+    calibrator: str = "",
+    base_rate: float | None = None,
+    device: Device = "auto",
+    config: DiscoverConfig = DiscoverConfig(),
+) -> Discovered:
+    """List the most probable missing facts. Known facts are left out.
+
+    Give a subject and a predicate, a predicate and an object, one of them, or nothing for the whole graph. With --fdr,
+    at most that share of the list is false, in expectation. With --coverage, the list is an answer set that contains
+    the true answer of a query with that probability. Without --model the champion of the data set answers or, if there
+    is none, the newest finished run.
+
+    Args:
+        subject: subject of the missing facts; if empty, any
+        predicate: predicate of the missing facts; if empty, any
+        object: object of the missing facts; if empty, any
+        output: file for the list (.parquet, .csv or .tsv); if empty, none is written
+        dataset: data set whose champion answers; if empty, the data set of the newest run
+        model: run id, latest, or model URI that answers instead of the champion
+        calibrator: label of one of the calibrators of a run, such as synthetic.isotonic
+        base_rate: share of true triples that the probabilities assume; if empty, the one of the calibrator
+        device: auto, cpu, cuda or cuda:N
+        config: the list
+    """
+    ask, wanted = Ask(model, dataset, calibrator), Wanted(subject, predicate, object)
+    found = discover_facts(wanted, output, ask, base_rate, device, config)
+    publish_discovery(found)
+    return found

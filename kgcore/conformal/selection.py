@@ -1,0 +1,71 @@
+"""Conformal selection: a list of candidates whose expected share of false ones is at most a chosen level.
+
+Jin & Candes, "Selection by Prediction with Conformal p-values", Journal of Machine Learning Research 24, 2023; with
+weights, "Model-free Selective Inference Under Covariate Shift via Weighted Conformal p-values", arXiv 2307.09291, 2023.
+Bates et al., "Testing for Outliers with Conformal p-values", Annals of Statistics 51, 2023, prove the case where the
+calibration sample has negatives only, as here.
+"""
+
+import numpy as np
+
+from kgcore.arrays import Bools, Floats, Scores, Weights, as_floats, as_probabilities, as_weights
+from kgcore.errors import InputError
+
+
+def conformal_p_values(
+    candidates: Scores,
+    negatives: Scores,
+    rng: np.random.Generator,
+    weights: tuple[Weights, Weights] | None = None,
+) -> Floats:
+    """Return the conformal p-values (m,) of candidates, in (0, 1]: small if hardly any negative scores as high.
+
+        p_j = (w_j + sum_i w_i [v_i > f_j] + U_j sum_i w_i [v_i = f_j]) / (w_j + sum_i w_i)
+
+    with the candidates' scores f_j, the negatives' scores v_i, and U_j uniform on [0, 1], which breaks ties at random
+    (Jin & Candes, equation 5; the candidate itself counts in full).
+
+    If the false candidates and the negatives are exchangeable, P(p_j <= a and j is false) <= a for every a. Negatives
+    that in truth are true triples score higher, so they make the p-values larger, never too small.
+
+    candidates  (m,) scores
+    negatives   (n,) scores of triples that are known or assumed to be false; n = 0 gives p-values of 1
+    rng         draws U_j
+    weights     (m,) of the candidates and (n,) of the negatives, above 0: how many times likelier the candidates are
+                than the negatives to be such a triple. None: 1, for negatives drawn as the candidates are
+
+    Raises InputError for numbers that are not finite, and for weights that are not above 0.
+    """
+    scores, values = as_floats("candidates", candidates), as_floats("negatives", negatives)
+    own, theirs = (None, None) if weights is None else weights
+    w, v = as_weights(own, len(scores)), as_weights(theirs, len(values))
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    below = np.r_[0.0, np.cumsum(v[order])]  # the weight of the first i negatives
+    first, last = (np.searchsorted(ascending, scores, side=side) for side in ("left", "right"))
+    above, equal = below[-1] - below[last], below[last] - below[first]
+    p: Floats = (w + above + rng.random(len(scores)) * equal) / (w + below[-1])
+    return p.clip(max=1.0)  # against rounding
+
+
+def benjamini_hochberg(p_values: Floats, level: float) -> Bools:
+    """Return which candidates (m,) are selected, so that the expected share of false ones is at most `level`.
+
+    Select the k smallest p-values, for the largest k whose k-th smallest p-value is at most level k / m. None: k = 0.
+
+    Benjamini & Hochberg, "Controlling the False Discovery Rate", Journal of the Royal Statistical Society B 57, 1995.
+    Conformal p-values that share their negatives depend on each other positively, which the procedure allows (Bates et
+    al., theorem 2).
+
+    p_values  (m,) in [0, 1]
+    level     the level, in (0, 1)
+
+    Raises InputError for values out of range.
+    """
+    p = as_probabilities(p_values)
+    if not 0 < level < 1:
+        raise InputError(f"level is {level:g}: it must be above 0 and below 1")
+    ascending = np.sort(p)
+    passed = np.flatnonzero(ascending <= level * np.arange(1, len(p) + 1) / max(len(p), 1))
+    chosen: Bools = p <= ascending[passed[-1]] if len(passed) else np.zeros(len(p), dtype=bool)
+    return chosen

@@ -1,0 +1,189 @@
+"""Discovers missing facts with a calibrated model: the most probable ones, lists with few false ones, answer sets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
+from kgcore.calibrated import CalibratedModel
+from kgcore.conformal.sets import SetRule
+from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.errors import InputError
+from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
+from kgcore.prediction.domains import Domains
+from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
+from kgcore.prediction.selection import Candidates, candidates_of, query_side
+
+SUBJECTS_AT_ONCE = 2**14  # subjects of a predicate between two calls of `on_part`
+
+
+@dataclass(frozen=True)
+class Question:
+    """The known parts of the missing facts that are asked for: positions in the graph; None: any.
+
+    All None asks for the missing facts of the whole graph.
+    """
+
+    subject: int | None = None
+    predicate: int | None = None
+    object: int | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """Missing facts, best first.
+
+    triples   (n, 3)
+    p_values  (n,) of a list with few false ones; else None
+    """
+
+    triples: Triples
+    p_values: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """Answers questions about missing facts.
+
+    model     the calibrated model
+    domains   the candidates: which entities can be the subject and the object of a predicate
+    at_least  fewest calibration triples of a predicate, true and false each, for which its triples have a probability
+    """
+
+    model: CalibratedModel
+    domains: Domains
+    at_least: int
+
+    def question(self, subject: str, predicate: str, object_: str) -> Question:
+        """Return a question by names; '': any. Raises InputError for a name that is not in the graph."""
+        graph = self.model.graph
+        parts = (("subject", subject, graph.entities), ("predicate", predicate, graph.predicates))
+        numbers = [_number(*part) for part in (*parts, ("object", object_, graph.entities))]
+        return Question(*numbers)
+
+    def predicates(self, question: Question) -> list[int]:
+        """Return the predicates that a question asks about.
+
+        If it names none, they are those with enough calibration triples.
+        """
+        if question.predicate is not None:
+            return [question.predicate]
+        every, support = np.arange(len(self.model.graph.predicates)), self.model.calibrator.support
+        if support is None:
+            return [int(predicate) for predicate in every]
+        return [int(predicate) for predicate in every[support.fewest(every) >= self.at_least]]
+
+    def most_probable(
+        self, question: Question, top: int, above: float = 0.0, on_part: Callable[[float], None] = lambda done: None
+    ) -> Found:
+        """Return the `top` missing facts with the highest probabilities, all above a limit.
+
+        Facts with equal probabilities are in the order of their scores, then of their numbers. Memory: some times `top`
+        triples, and a block of scores.
+
+        on_part  function that is called with the share of the work that is done, from 0 to 1
+        """
+        best = np.zeros((0, 3), dtype=np.int64)
+        predicates = self.predicates(question)
+        for number, predicate in enumerate(predicates):
+            lowest = self.model.calibrator.lowest_score(above, predicate) if above else -np.inf
+            subjects, objects = self._sides(question, predicate)
+            search = PairSearch(
+                subjects, objects, predicate, top=top, lowest=lowest, leave_out=self.domains.left_out(predicate)
+            )
+            pairs = [np.zeros((0, 2), dtype=np.int64)]
+            for start in range(0, len(subjects), SUBJECTS_AT_ONCE):
+                pairs.append(search_pairs(self.model.trained, search, subjects[start : start + SUBJECTS_AT_ONCE]))
+                on_part((number + min(1.0, (start + SUBJECTS_AT_ONCE) / len(subjects))) / len(predicates))
+            found = best_pairs(self.model.trained, search, np.concatenate(pairs))
+            best = self._first(np.concatenate([best, found]), top)
+        return Found(best)
+
+    def with_few_false(
+        self,
+        question: Question,
+        level: float,
+        rng: np.random.Generator,
+        on_part: Callable[[float], None] = lambda done: None,
+    ) -> tuple[Found, Candidates]:
+        """Return missing facts of which at most a share `level` is false, in expectation, and all candidates.
+
+        kgcore/prediction/selection.py describes the list. If no part of the question but the predicate is given, each
+        subject has at most one object in the list, or each object at most one subject.
+
+        rng  breaks ties of scores
+
+        Raises InputError if the question has both a subject and an object.
+        """
+        if question.subject is not None and question.object is not None:
+            raise InputError("a list with few false facts is about queries: give a subject or an object, not both")
+        graph, predicates = self.model.graph, self.predicates(question)
+        asked = []
+        for predicate in predicates:
+            side = query_side(graph, predicate)
+            if question.subject is not None or question.object is not None:
+                side = OBJECT if question.object is None else SUBJECT
+            entity = question.subject if side == OBJECT else question.object
+            asked.append((predicate, side, entity))
+        candidates = candidates_of(
+            self.model.trained, graph, self.domains, asked, level, rng, lambda done: on_part(done / len(predicates))
+        )
+        chosen = candidates.selected(level)
+        triples, p = candidates.triples[chosen], candidates.p_values[chosen]
+        order = self._order(triples)
+        return Found(triples[order], p[order]), candidates
+
+    def answer_set(self, question: Question, coverage: float) -> tuple[Found, SetRule, Coverage]:
+        """Return the answer set of a query, its rule, and the coverage of this rule on the test split.
+
+        The test queries are those of the predicates that share the rule.
+
+        coverage  the probability that the set contains the true answer, in (0, 1)
+
+        Raises InputError if the question does not have a predicate and either a subject or an object.
+        """
+        if question.predicate is None or (question.subject is None) == (question.object is None):
+            raise InputError("an answer set belongs to a query: give a predicate, and a subject or an object")
+        side = OBJECT if question.object is None else SUBJECT
+        entity = question.subject if side == OBJECT else question.object
+        assert entity is not None
+        sets = AnswerSets(self.model.trained, self.model.graph, self.domains, side, coverage)
+        group = sets.group(question.predicate)
+        rule = sets.rule(group)
+        measured = coverage_of(sets, self.model.graph.test.positives, dict.fromkeys(group.tolist(), rule))
+        triples = sets.of(question.predicate, entity, rule)
+        return Found(triples[self._order(triples)]), rule, measured
+
+    def _sides(self, question: Question, predicate: int) -> tuple[Ints, Ints]:
+        """Return the subjects and the objects of the candidates.
+
+        A given entity is a candidate for every predicate that the question names, otherwise if it fits the predicate.
+        """
+        sides = []
+        for side, given in ((SUBJECT, question.subject), (OBJECT, question.object)):
+            fitting = self.domains.of(predicate, side)
+            if given is not None:
+                fitting = np.array([given]) if question.predicate is not None else fitting[fitting == given]
+            sides.append(fitting)
+        return sides[0], sides[1]
+
+    def _first(self, triples: Triples, top: int) -> Triples:
+        return triples[self._order(triples)[:top]]
+
+    def _order(self, triples: Triples) -> Ints:
+        """Return the rows of triples (n, 3), from the highest probability down; then by score, then by number."""
+        scores = self.model.trained.score(triples)
+        q: Probabilities = self.model.calibrator.predict(scores, self.model.calibrator.model, triples[:, 1])
+        order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
+        return order
+
+
+def _number(part: str, name: str, vocabulary: Sequence[str]) -> int | None:
+    if not name:
+        return None
+    places: Bools = np.asarray(vocabulary, dtype=object) == name
+    if not places.any():
+        kind = "predicates" if part == "predicate" else "entities"
+        raise InputError(f"the {part} {name!r} is not in the graph: it must be one of its {len(vocabulary):,} {kind}")
+    return int(np.flatnonzero(places)[0])

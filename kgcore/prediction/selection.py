@@ -1,0 +1,200 @@
+"""Selects missing facts so that the expected share of false ones in the list is at most a chosen level.
+
+The unit is a query, (s, p, ?) or (?, p, o), and its candidate is its best answer: the one with the highest score that
+is no known fact. The validation queries, which are those of the validation positives, give the negatives: the score of
+their best answer that is no known fact, assumed to be false.
+
+Why this is valid. Let B_j be the score of the best false answer of query j. If the best answer of j is false, its score
+T_j equals B_j. If the B_j of the candidates' queries are exchangeable with those of the validation queries, then
+P(p_j <= a and the best answer of j is false) <= P(p(B_j) <= a) <= a: the condition of Jin & Candes (2023), theorem 3.
+If the best unknown answer of a validation query in truth is a fact, its score is above B: p-values get larger, the list
+gets shorter, and the guarantee still holds. No base rate is needed.
+
+The assumption, that false answers of both kinds of queries score alike, is made plausible in four ways:
+
+* p-values compare a query only with validation queries of its own class: of the same predicate, on the same side, and
+  both with or both without an answer in train. The model has learned from the answers in train, so the class matters.
+  A functional predicate has no validation query with an answer in train: its queries with an answer are left out.
+* If most queries of a predicate without an answer in train have no known answer at all, many of them have no true
+  answer either, unlike validation queries. Then the class is left out: at least half must have a known answer.
+* All queries choose among the same answers. The entities that ask and answer are inferred from train alone.
+* An entity with many facts is more often in validation. Each of the d known facts of a query with an answer in train is
+  in validation with the probability v, their share. So a query with d facts is (1 - v)^d / (1 - (1 - v)^d) times as
+  likely to be a candidate, which has no fact there, as to be a validation query. This is its weight.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
+from kgcore.conformal.selection import benjamini_hochberg, conformal_p_values
+from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.trained import TrainedModel
+from kgcore.prediction.domains import Domains
+from kgcore.prediction.queries import Move, Queries, best_answers
+
+FEWEST_QUERIES = 20  # validation queries of a class, from which its queries are candidates
+MOST_NEEDED = 0.2  # largest `needed_share` of a class that is promising
+SMALLEST_WEIGHT = 1e-12
+MOST_HAVE_ANSWERS = 0.5  # share of the queries without an answer in train that must have another known answer
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The best answers of queries, with their p-values.
+
+    triples   (n, 3) one per query
+    scores    (n,)
+    p_values  (n,) in (0, 1]
+    skipped   number of queries whose class does not fit (too few validation queries or known answers) or, if there are
+              several predicates, is not promising
+    """
+
+    triples: Triples
+    scores: Scores
+    p_values: Floats
+    skipped: int
+
+    def selected(self, level: float) -> Bools:
+        """Return which candidates (n,) are selected at a level in (0, 1) of the expected share of false ones."""
+        return benjamini_hochberg(self.p_values, level)
+
+
+def query_side(graph: KnowledgeGraph, predicate: int) -> int:
+    """Return what the queries of a predicate ask for: OBJECT or SUBJECT.
+
+    It is the side with fewer different entities in train. Then there are more queries, with fewer answers each.
+    """
+    train = graph.train.positives
+    own = train[train[:, 1] == predicate]
+    return OBJECT if len(np.unique(own[:, 0])) >= len(np.unique(own[:, 2])) else SUBJECT
+
+
+def candidates_of(
+    trained: TrainedModel,
+    graph: KnowledgeGraph,
+    domains: Domains,
+    asked: Sequence[tuple[int, int, int | None]],
+    level: float,
+    rng: np.random.Generator,
+    on_block: Move = lambda done: None,
+) -> Candidates:
+    """Return the best answers of all queries of the given kinds, with their p-values.
+
+    asked     predicate, side that is asked for, and the entity of a single query; None: every entity of the domain
+    level     the level at which candidates will be selected. If several predicates are asked about, classes that are
+              unlikely to have a selected candidate at this level are left out: `needed_share`
+    rng       breaks ties
+    on_block  function that is called with the number of kinds done
+    """
+    parts: list[Candidates] = []
+    for done, (predicate, side, entity) in enumerate(asked, 1):
+        for queries in _classes(graph, domains, predicate, side):
+            asking = queries.asking if entity is None else queries.asking[queries.asking == entity]
+            if len(asking):
+                parts.append(
+                    _tested(trained, graph, domains, replace(queries, asking=asking), len(asked) > 1, level, rng)
+                )
+        on_block(done)
+    return Candidates(
+        np.concatenate([np.zeros((0, 3), dtype=np.int64), *(part.triples for part in parts)]),
+        np.concatenate([np.zeros(0), *(part.scores for part in parts)]),
+        np.concatenate([np.zeros(0), *(part.p_values for part in parts)]),
+        sum(part.skipped for part in parts),
+    )
+
+
+def needed_share(p_values: Floats, level: float) -> float:
+    """Return which share of a class's queries must have a missing fact so that some of these facts are selected.
+
+    Let a share pi of the candidates score as the true answers of the validation queries do. With r(u) the share of
+    those with a p-value up to u, a share pi r(u) of the candidates has such a p-value. Selection from the class alone
+    needs level pi r(u) >= u for some u. So the smallest pi is the minimum of u / (level r(u)).
+
+    p_values  (n,) of the true answers of the validation queries
+    level     in (0, 1)
+    """
+    ascending = np.sort(p_values)
+    shares = np.arange(1, len(ascending) + 1) / len(ascending)
+    return float((ascending / (level * shares)).min()) if len(ascending) else np.inf
+
+
+@dataclass(frozen=True)
+class _Class:
+    """The queries of a class: those that calibrate, and those whose best answers are candidates.
+
+    weights  (E,) weight of the query of each entity
+    fits     whether enough queries calibrate, and enough queries have a known answer
+    """
+
+    predicate: int
+    side: int
+    calibrating: Ints
+    asking: Ints
+    weights: Weights
+    fits: bool
+
+
+def _classes(graph: KnowledgeGraph, domains: Domains, predicate: int, side: int) -> Iterator[_Class]:
+    """Yield the class of queries without, and that with an answer in train."""
+    column = SUBJECT if side == OBJECT else OBJECT
+    entities, size = domains.of(predicate, column), len(graph.entities)
+    train, valid, test = (
+        _counts(split.positives, predicate, column, size) for split in (graph.train, graph.valid, graph.test)
+    )
+    known = train + valid + test
+    share = valid.sum() / max(known.sum(), 1)
+    for answered in (False, True):
+        own = entities[(train[entities] > 0) == answered]
+        calibrating, asking = own[valid[own] > 0], own[valid[own] == 0]
+        expected = answered or (len(own) > 0 and (known[own] > 0).mean() >= MOST_HAVE_ANSWERS)
+        weights = _weights(known, share) if answered else np.ones(size)
+        yield _Class(predicate, side, calibrating, asking, weights, expected and len(calibrating) >= FEWEST_QUERIES)
+
+
+def _tested(
+    trained: TrainedModel,
+    graph: KnowledgeGraph,
+    domains: Domains,
+    queries: _Class,
+    only_promising: bool,
+    level: float,
+    rng: np.random.Generator,
+) -> Candidates:
+    """Return the candidates of a class with their p-values; none if the class does not fit or is not promising."""
+    nothing = Candidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0), len(queries.asking))
+    if not queries.fits:
+        return nothing
+    predicate, side = queries.predicate, queries.side
+    answers, left_out = domains.of(predicate, side), domains.left_out(predicate)
+
+    def best(entities: Ints) -> tuple[Ints, Triples, Scores]:
+        rows, triples = best_answers(trained, Queries(predicate, side, entities, answers, left_out))
+        return entities[rows], triples, trained.score(triples)
+
+    entities, _, negatives = best(queries.calibrating)
+    weights = queries.weights[entities]
+    if only_promising:
+        true = graph.valid.positives[graph.valid.positives[:, 1] == predicate]
+        true = true[np.isin(true[:, SUBJECT if side == OBJECT else OBJECT], entities)]
+        p_of_true = conformal_p_values(trained.score(true), negatives, rng)
+        if needed_share(p_of_true, level) > MOST_NEEDED:
+            return nothing
+    entities, triples, scores = best(queries.asking)
+    p = conformal_p_values(scores, negatives, rng, (queries.weights[entities], weights))
+    return Candidates(triples, scores, p, 0)
+
+
+def _counts(triples: Triples, predicate: int, column: int, size: int) -> Ints:
+    """Return the number of facts (E,) of the predicate that each entity has in a column."""
+    return np.bincount(triples[triples[:, 1] == predicate, column], minlength=size)
+
+
+def _weights(facts: Ints, share: float) -> Weights:
+    """Return the weights (n,) of queries with these numbers of known facts, of which a share is in validation."""
+    without = (1 - share) ** np.maximum(facts, 1)
+    weights: Weights = np.maximum(without, SMALLEST_WEIGHT) / np.maximum(1 - without, SMALLEST_WEIGHT)
+    return weights

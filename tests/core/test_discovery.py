@@ -1,0 +1,128 @@
+"""Discovery of missing facts: equal to a search through all triples; candidates, blocks of queries, frequent flyers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from kgcore.config import TrainConfig
+from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.models.cohort import draw_cohort
+from kgcore.models.trained import TrainedModel
+from kgcore.prediction.discovery import Discovery, Question
+from kgcore.prediction.domains import Domains
+from kgcore.prediction.flyers import frequent_flyers
+from kgcore.prediction.queries import Queries, best_answers, score_blocks
+from kgcore.training.loop import train
+from tests.core.scored_graphs import calibrated_model
+
+
+def discovery_of(graph: KnowledgeGraph, calibrator: str = "isotonic") -> Discovery:
+    return Discovery(calibrated_model(graph, calibrator), Domains(graph, is_typed=False), 0)
+
+
+def every_missing(graph: KnowledgeGraph) -> np.ndarray:
+    numbers = np.arange(len(graph.entities))
+    every = np.stack(np.meshgrid(numbers, np.arange(len(graph.predicates)), numbers), -1).reshape(-1, 3)
+    return every[~graph.all_known.contains(every) & (every[:, 0] != every[:, 2])]
+
+
+@pytest.mark.parametrize("calibrator", ["isotonic", "per_relation"])
+@pytest.mark.parametrize(
+    "question", [Question(), Question(predicate=1), Question(3, 1), Question(None, 1, 5), Question(3, None, 5)]
+)
+def test_the_most_probable_facts_are_those_of_a_search_through_all(
+    small_graph: KnowledgeGraph, calibrator: str, question: Question
+) -> None:
+    discovery = discovery_of(small_graph, calibrator)
+    every, model = every_missing(small_graph), discovery.model
+    for column, part in enumerate((question.subject, question.predicate, question.object)):
+        every = every if part is None else every[every[:, column] == part]
+    scores = model.trained.score(every)
+    q = model.calibrator.predict(scores, model.trained.fingerprint(), every[:, 1])
+    order = np.lexsort((every[:, 2], every[:, 1], every[:, 0], -scores, -q))[:25]
+    np.testing.assert_array_equal(discovery.most_probable(question, 25).triples, every[order])
+    limit = float(np.sort(q)[-min(5, len(q))])
+    above = discovery.most_probable(question, 25, above=limit).triples
+    np.testing.assert_array_equal(above, every[order][: (q[order] > limit).sum()])
+
+
+def test_a_name_that_the_graph_does_not_have_is_reported(small_graph: KnowledgeGraph) -> None:
+    discovery = discovery_of(small_graph)
+    assert discovery.question("e1", "", "e2") == Question(1, None, 2)
+    with pytest.raises(
+        InputError, match="the predicate 'likes' is not in the graph: it must be one of its 3 predicates"
+    ):
+        discovery.question("e1", "likes", "")
+    with pytest.raises(
+        InputError, match="an answer set belongs to a query: give a predicate, and a subject or an object"
+    ):
+        discovery.answer_set(Question(predicate=1), 0.9)
+    with pytest.raises(InputError, match="give a subject or an object, not both"):
+        discovery.with_few_false(Question(1, 1, 1), 0.1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("side", [SUBJECT, OBJECT])
+@pytest.mark.parametrize("has_cohort", [False, True])
+@pytest.mark.parametrize("name", ["transe", "complex", "conve"])
+def test_blocks_of_queries_have_the_scores_of_their_triples(
+    small_graph: KnowledgeGraph, name: str, has_cohort: bool, side: int, rng: np.random.Generator
+) -> None:
+    trained = train(small_graph, TrainConfig(k=20, epochs=1, batch_size=200, model=name), torch.device("cpu")).model
+    if has_cohort:
+        trained = replace(trained, cohort=draw_cohort(small_graph, 30, 0.5, 1.0, rng))
+    queries = Queries(1, side, np.arange(40), np.arange(5, 35), Domains(small_graph).left_out(1))
+    check_blocks(trained, queries, small_graph)
+
+
+def check_blocks(trained: TrainedModel, queries: Queries, graph: KnowledgeGraph) -> None:
+    [(rows, scores)] = score_blocks(trained, queries)
+    assert rows == slice(0, 40)
+    row, column = (axis.ravel() for axis in np.indices(scores.shape))
+    triples = queries.triples(row, queries.candidates[column])
+    excluded = graph.all_known.contains(triples) | (triples[:, 0] == triples[:, 2])
+    np.testing.assert_array_equal(np.isneginf(scores.numpy().ravel()), excluded)
+    np.testing.assert_allclose(
+        scores.numpy().ravel()[~excluded], trained.score(triples[~excluded]), rtol=1e-4, atol=1e-5
+    )
+    _, best = best_answers(trained, queries)
+    highest = np.where(excluded, -np.inf, trained.score(triples)).reshape(scores.shape).max(1)
+    np.testing.assert_allclose(trained.score(best), highest, rtol=1e-4, atol=1e-5)
+
+
+def test_a_kept_answer_is_a_candidate_although_it_is_known(small_graph: KnowledgeGraph) -> None:
+    own = small_graph.valid.positives[:5]
+    own = own[own[:, 1] == own[0, 1]]
+    left_out = Domains(small_graph).left_out(int(own[0, 1]))
+    trained = discovery_of(small_graph).model.trained
+    queries = Queries(int(own[0, 1]), OBJECT, own[:, 0], np.arange(40), left_out, own[:, 2])
+    [(_, scores)] = score_blocks(trained, queries)
+    np.testing.assert_allclose(scores.numpy()[np.arange(len(own)), own[:, 2]], trained.score(own), rtol=1e-4)
+
+
+def test_domains_by_hand() -> None:
+    """Four people live in town 4; three of them have a birthplace, so the fourth can have one; 5 is a company."""
+    train = np.array([(0, 0, 4), (1, 0, 4), (2, 0, 4), (3, 0, 4), (0, 1, 4), (1, 1, 4), (2, 1, 4), (5, 2, 4)])
+    split, none = Split(train, np.ones(len(train))), Split(np.zeros((0, 3), dtype=int), np.zeros(0))
+    graph = KnowledgeGraph("g", [f"e{i}" for i in range(6)], ["lives_in", "born_in", "seat"], split, none, none)
+    domains = Domains(graph)
+    assert domains.of(1, SUBJECT).tolist() == [0, 1, 2, 3]
+    assert domains.of(1, OBJECT).tolist() == [4]
+    assert domains.of(2, SUBJECT).tolist() == [5]
+    assert Domains(graph, is_typed=False).of(2, SUBJECT).tolist() == list(range(6))
+    left_out = domains.left_out(2)
+    assert left_out.contains(np.array([(5, 2, 4), (3, 2, 3), (3, 2, 4)])).tolist() == [True, True, False]
+
+
+def test_frequent_flyers_are_in_more_answers_than_their_facts_let_expect(small_graph: KnowledgeGraph) -> None:
+    usual = small_graph.test.positives[:60]
+    assert frequent_flyers(small_graph, usual, (SUBJECT, OBJECT)) == []
+    many = np.concatenate([usual, np.stack([np.arange(20), np.ones(20, dtype=int), np.full(20, 39)], axis=1)])
+    [flyer] = frequent_flyers(small_graph, many, (SUBJECT, OBJECT))
+    assert (flyer.entity, flyer.column) == (39, OBJECT)
+    assert flyer.answers == (many[:, 2] == 39).sum()
+    assert 0 < flyer.expected < 10
+    assert frequent_flyers(small_graph, many, (SUBJECT,)) == []

@@ -1,0 +1,105 @@
+"""`kgcal discover`: missing facts of a run, from the command line to a file and to MLflow."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import tiny_options
+from tests.pipeline.conftest import Kgcal, client_of, runs_of
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A home with a finished pipeline on a small graph, and its file of labelled test triples."""
+
+    kgcal: Kgcal
+    test: Path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    kgcal = Kgcal(tmp_path_factory.mktemp("discover"))
+    kgcal.results(*tiny_options())
+    [test] = (kgcal.home / "datasets").glob("*/test.txt")
+    return Trained(kgcal, test)
+
+
+def discovered(trained: Trained, *options: str, file: str = "facts.parquet") -> pd.DataFrame:
+    """Discover missing facts, and return the list."""
+    target = trained.kgcal.home.parent / file
+    done = trained.kgcal("discover", "-o", str(target), *options)
+    assert done.returncode == 0, done.stderr
+    return pd.read_parquet(target) if file.endswith("parquet") else pd.read_csv(target)
+
+
+@pytest.mark.parametrize("options", [("--predicate", "born_in"), ("--top", "30")])
+def test_the_facts_are_missing_and_have_the_probabilities_of_predict(
+    trained: Trained, options: tuple[str, ...]
+) -> None:
+    facts = discovered(trained, *options)
+    assert facts["rank"].tolist() == list(range(1, len(facts) + 1))
+    assert facts["probability"].is_monotonic_decreasing
+    names = trained.kgcal.home.parent / "names.tsv"
+    facts[["subject", "predicate", "object"]].to_csv(names, sep="\t", index=False)
+    target = names.with_name("answers.parquet")
+    assert trained.kgcal("predict", str(names), "-o", str(target)).returncode == 0
+    answers = pd.read_parquet(target)
+    assert not answers["known"].any()
+    for column in ("score", "probability", "low", "high"):
+        np.testing.assert_array_equal(facts[column], answers[column])
+
+
+def test_a_query_lists_the_answers_above_a_probability(trained: Trained) -> None:
+    subject = trained.test.read_text().split("\t")[0]
+    every = discovered(trained, "--subject", subject, "--predicate", "born_in", file="all.csv")
+    assert (every[["subject", "predicate"]] == [subject, "born_in"]).all(axis=None)
+    limit = float(every["probability"].iloc[2])
+    above = discovered(trained, "--subject", subject, "--predicate", "born_in", "--above", str(limit), file="above.csv")
+    assert above["object"].tolist() == every["object"][every["probability"] > limit].tolist()
+
+
+def test_an_answer_set_reports_its_coverage_on_test(trained: Trained) -> None:
+    subject = trained.test.read_text().split("\t")[0]
+    done = trained.kgcal("discover", "--subject", subject, "--predicate", "lives_in", "--coverage", "0.8")
+    assert done.returncode == 0, done.stderr
+    assert "the answer set contains the true answer with probability 0.8: calibrated on" in done.stdout
+    metrics = runs_of(trained.kgcal, "discover")[-1].data.metrics
+    assert metrics["coverage"] == 0.8
+    assert 0.5 < metrics["test_coverage"] <= 1
+    assert metrics["test_size"] > 0
+    assert f"on {metrics['test_queries']:,.0f} test queries the sets contain" in done.stdout
+
+
+def test_a_list_with_few_false_facts_has_p_values(trained: Trained) -> None:
+    facts = discovered(trained, "--predicate", "lives_in", "--fdr", "0.9")
+    assert (facts["p_value"] <= 0.9).all()
+    run = runs_of(trained.kgcal, "discover")[-1]
+    assert run.data.params["fdr"] == "0.9"
+    assert run.data.params["predicate"] == "lives_in"
+    metrics = run.data.metrics
+    assert metrics["rows"] == len(facts) <= metrics["queries"]
+    assert metrics["queries"] > 0
+    assert metrics["frequent_flyers"] >= 0
+    client_of(trained.kgcal).download_artifacts(run.info.run_id, "discovery.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--subject", "nobody"), "the subject 'nobody' is not in the graph: it must be one of its"),
+        (("--predicate", "likes"), "the predicate 'likes' is not in the graph: it must be one of its 10 predicates"),
+        (("--predicate", "born_in", "--coverage", "0.9"), "an answer set belongs to a query: give a predicate, and a"),
+        (("--fdr", "0.1", "--coverage", "0.9"), "fdr is 0.1 and coverage is 0.9: give one of them"),
+        (("-o", "facts.json"), "facts.json is of an unknown kind: its name must end in .parquet, .csv, .tsv"),
+        (("--fdr", "1"), "fdr is 1.0: it must be at least 0 and below 1"),
+    ],
+)
+def test_a_mistake_is_reported_in_one_sentence(trained: Trained, options: tuple[str, ...], message: str) -> None:
+    done = trained.kgcal("discover", *options)
+    assert done.returncode == 2
+    [sentence] = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
+    assert message in sentence
+    assert not Path(trained.kgcal.home.parent / "facts.json").exists()
