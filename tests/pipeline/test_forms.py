@@ -15,6 +15,7 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
 from flows.audit import audit
+from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.explain import explain
 from flows.pipeline import pipeline
@@ -31,7 +32,7 @@ from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [pipeline, recalibrate, predict, explain, audit, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
+FLOWS = [pipeline, recalibrate, predict, discover, explain, audit, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
 KINDS = [*Config.__subclasses__(), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
 
@@ -82,7 +83,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 13
+    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 14
 
 
 def test_baselines_are_not_offered_as_calibrators() -> None:

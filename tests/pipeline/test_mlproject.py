@@ -28,12 +28,13 @@ CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and 
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
 OWN = {  # settings of jobs whose names other jobs have too
     "predict": config.PredictConfig,
+    "discover": config.DiscoverConfig,
     "explain": config.ExplainConfig,
     "audit": config.AuditConfig,
     "watch": config.WatchConfig,
     "ensemble": config.EnsembleConfig,
 }
-JOBS = ["recalibrate", "predict", "explain", "audit", "promote", "watch", "tune", "ensemble"]
+JOBS = ["recalibrate", "predict", "discover", "explain", "audit", "promote", "watch", "tune", "ensemble"]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
 UPSTREAM_OF = {
@@ -46,6 +47,7 @@ UPSTREAM_OF = {
 ASKED = {"dataset", "model", "calibrator", "base_rate", "device"}  # parameters of the entry points that ask a model
 WITHOUT_DEFAULT = {
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
+    "discover": ASKED | {"subject", "predicate", "object", "output"},
     "explain": ASKED | {"triple", "output"},
     "audit": {"output", "error_rate", "calibrator"},
     "promote": {"dataset", "base_rate"},
@@ -94,7 +96,8 @@ def test_every_declared_parameter_has_its_type_and_default() -> None:
 
 
 def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
-    asking = names(config.PredictConfig, config.PairsConfig), names(config.ExplainConfig)
+    of_predict = names(config.PredictConfig, config.PairsConfig)
+    asking = of_predict, names(config.DiscoverConfig), names(config.ExplainConfig)
     upkeep = names(config.GateConfig, config.WatchConfig)
     jobs = upkeep.union(*asking, names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig))
     of_stages = set(DEFAULTS) - jobs
@@ -106,7 +109,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     evaluated = names(config.ClassifyConfig, config.EvaluateConfig)
     audited = names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
     assert set(POINTS["audit"]) == set(POINTS["main"]) - evaluated | audited
-    for entry, own in zip(("predict", "explain"), asking, strict=True):
+    for entry, own in zip(("predict", "discover", "explain"), asking, strict=True):
         plain = WITHOUT_DEFAULT[entry] | ({"runner"} if entry == "predict" else set())
         assert set(POINTS[entry]) == own | plain
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
