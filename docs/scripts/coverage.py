@@ -7,6 +7,7 @@ KGCAL_HOME and KGCAL_MIRROR say where the data sets are, as for `kgcal run`.
 """
 
 import sys
+from dataclasses import replace
 
 import torch
 
@@ -23,20 +24,10 @@ from kgcore.training.loop import train
 from tasks.workspace.settings import ensure_home, mirror
 
 COVERAGE = 0.9
+COMPLEX = TrainConfig(model="complex", loss="multiclass_nll", k=100, lp_power=3.0)
 SETTINGS = {
-    "wn18rr": TrainConfig(
-        model="rotate", loss_options={"margin": 6.0}, k=100, epochs=15, learning_rate=0.01, training_eta=30
-    ),
-    "fb15k-237": TrainConfig(
-        model="complex",
-        loss="multiclass_nll",
-        k=100,
-        epochs=10,
-        learning_rate=0.01,
-        training_eta=50,
-        lp_weight=0.01,
-        lp_power=3.0,
-    ),
+    "wn18rr": replace(COMPLEX, epochs=20, learning_rate=0.02, training_eta=100, lp_weight=0.05),
+    "fb15k-237": replace(COMPLEX, epochs=10, learning_rate=0.01, training_eta=50, lp_weight=0.01),
 }
 SIDES = {OBJECT: "(s, p, ?)", SUBJECT: "(?, p, o)"}
 

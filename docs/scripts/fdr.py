@@ -24,8 +24,8 @@ from kgcore.prediction.domains import Domains
 from kgcore.registries import CALIBRATORS
 from kgcore.training.loop import train
 
-PEOPLE = 1000
-SETTINGS = {"model": "complex", "loss": "multiclass_nll", "k": 50, "epochs": 30, "batch_size": 512}
+PEOPLE = 2000
+SETTINGS = {"model": "complex", "loss": "multiclass_nll", "k": 50, "epochs": 40, "batch_size": 512}
 SETTINGS |= {"learning_rate": 0.03, "lp_weight": 0.01, "lp_power": 3.0}
 LEVELS = (0.1, 0.2)
 QUESTIONS = ("the whole graph", "parent_of", "spouse_of", "sibling_of", "cousin_of", "born_in", "lives_in", "works_for")
