@@ -32,7 +32,20 @@ from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [pipeline, recalibrate, predict, discover, explain, audit, promote, watch, tune, ensemble, reproduce, *STAGE_FLOWS]
+FLOWS = [
+    pipeline,
+    recalibrate,
+    predict,
+    discover,
+    explain,
+    audit,
+    promote,
+    watch,
+    tune,
+    ensemble,
+    reproduce,
+    *STAGE_FLOWS,
+]
 KINDS = [*Config.__subclasses__(), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
 
