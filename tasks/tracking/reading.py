@@ -21,6 +21,15 @@ from tasks.tracking.places import input_error
 from tasks.tracking.record import FINISHED, RunRecord, RunTags
 
 T = TypeVar("T")
+# Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
+# text of a tag at 8,000 characters, and a run may have dozens of calibrators.
+BESIDE_MLMODEL = {
+    "conda.yaml",
+    "input_example.json",
+    "python_env.yaml",
+    "requirements.txt",
+    "serving_input_example.json",
+}
 
 
 class Reader(Connection):
@@ -119,10 +128,14 @@ class Reader(Connection):
         return [point.value for point in sorted(points, key=lambda point: point.step)]
 
     def sizes(self, run_id: str) -> dict[str, int]:
-        """Return path -> size in bytes of every file that a run logged. Files of its models are under models/ID/."""
+        """Return path -> size in bytes of the files that a run logged. Files of its models are under models/ID/.
+
+        The files BESIDE_MLMODEL are left out.
+        """
         sizes = dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
         for model_id in self.get(run_id).model_ids:
-            sizes |= {f"models/{model_id}/{path}": size for path, size in self.model_sizes(model_id).items()}
+            files = self.model_sizes(model_id).items()
+            sizes |= {f"models/{model_id}/{path}": size for path, size in files if path not in BESIDE_MLMODEL}
         return sizes
 
     def model_sizes(self, model_id: str) -> dict[str, int]:

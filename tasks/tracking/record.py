@@ -58,7 +58,7 @@ class RunTags:
         key        hash of everything that the result depends on: runs with the same key have the same result
         config     its settings, by name
         inputs     upstream stage -> run id; for the members of an ensemble STAGE.NUMBER -> run id
-        artifacts  path -> size in bytes of every file that it logged
+        artifacts  path -> size in bytes of the files that it logged (see `Reader.sizes`)
         owner      hash of the host name and the folder KGCAL_HOME of the process that opened it
         flow_run   id of the Prefect flow run
         parent     id of the run that it is nested under
