@@ -10,10 +10,14 @@ import pandas as pd
 import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.config import PredictConfig
+from kgcore.config import DiscoverConfig, PredictConfig
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
 from kgcore.prediction.candidates import COLUMNS
+from kgcore.prediction.discovery import Discovery
+from kgcore.prediction.domains import Domains
+from kgcore.prediction.explanation import Explainer, Explanation
+from kgcore.prediction.ranked import ranked_answers
 from kgcore.storage import missing_parts, read_calibrated
 
 _BOOLEANS = ("decision", "known")
@@ -73,6 +77,57 @@ class LoadedModel:
         columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
         columns["reason"] = columns["reason"].astype("str")
         return frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
+
+    def answers(
+        self, subject: str = "", predicate: str = "", object: str = "", *, top: int = 10, base_rate: float | None = None
+    ) -> pd.DataFrame:
+        """Rank the answers to (subject, predicate, ?) or (?, predicate, object). Return the `top` best as triples.
+
+        top        number of answers, at least 1; known facts are among them, and marked
+        base_rate  as in `predict`
+
+        The columns are subject, predicate, object and ANSWERS. Raises InputError if not exactly one side is open, for a
+        name that is not in the graph, and for a base rate out of range.
+        """
+        answers = self._answers.under(base_rate, PredictConfig.threshold, PredictConfig.at_least)
+        frame: pd.DataFrame = ranked_answers(answers, subject, predicate, object, top).to_pandas()
+        return frame
+
+    def discover(
+        self,
+        subject: str = "",
+        predicate: str = "",
+        object: str = "",
+        *,
+        top: int = DiscoverConfig.top,
+        above: float = DiscoverConfig.above,
+        base_rate: float | None = None,
+    ) -> pd.DataFrame:
+        """List the `top` most probable missing facts with a probability above a limit, as `kgcal discover` does.
+
+        subject, predicate, object  the known parts of the facts; '': any. All empty: the whole graph
+        above                       in [0, 1)
+        base_rate                   as in `predict`
+
+        The columns are subject, predicate, object and ANSWERS. Raises InputError for a name that is not in the graph,
+        and for an argument out of range.
+        """
+        config = DiscoverConfig(top=top, above=above)
+        answers = self._answers.under(base_rate, PredictConfig.threshold, config.at_least)
+        discovery = Discovery(answers.model, Domains(answers.model.graph), config.at_least)
+        found = discovery.most_probable(discovery.question(subject, predicate, object), config.top, config.above)
+        frame: pd.DataFrame = answers.table(answers.named(found.triples)).to_pandas()
+        return frame
+
+    def explain(self, subject: str, predicate: str, object: str, *, base_rate: float | None = None) -> Explanation:
+        """Explain the probability of a triple. The files have no calibration sample, so `evidence` is None.
+
+        base_rate  as in `predict`
+
+        Raises InputError for a name that is not in the graph, and for a base rate out of range.
+        """
+        model = self.calibrated if base_rate is None else self.calibrated.at(base_rate)
+        return Explainer(model).explain(subject, predicate, object)
 
     @cached_property
     def _answers(self) -> Answers:

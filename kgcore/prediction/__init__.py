@@ -3,6 +3,7 @@
 candidates.py  reads files of candidate triples, in blocks
 answers.py     answers the triples of a block
 sink.py        writes the answers to a file, in blocks
+ranked.py      ranks all answers to a query with one open side
 pairs.py       searches all pairs of subjects and objects of a predicate for the best ones
 best.py        keeps the best of a stream of scored pairs
 discovery.py   answers questions about missing facts: the most probable ones, lists with few false ones, answer sets

@@ -10,6 +10,7 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.conformal.sets import SetRule
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
@@ -57,10 +58,7 @@ class Discovery:
 
     def question(self, subject: str, predicate: str, object_: str) -> Question:
         """Return a question by names; '': any. Raises InputError for a name that is not in the graph."""
-        graph = self.model.graph
-        parts = (("subject", subject, graph.entities), ("predicate", predicate, graph.predicates))
-        numbers = [_number(*part) for part in (*parts, ("object", object_, graph.entities))]
-        return Question(*numbers)
+        return Question(*numbers_of(self.model.graph, subject, predicate, object_))
 
     def predicates(self, question: Question) -> list[int]:
         """Return the predicates that a question asks about.
@@ -177,6 +175,20 @@ class Discovery:
         q: Probabilities = self.model.calibrator.predict(scores, self.model.calibrator.model, triples[:, 1])
         order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
         return order
+
+
+def numbers_of(
+    graph: KnowledgeGraph, subject: str, predicate: str, object_: str
+) -> tuple[int | None, int | None, int | None]:
+    """Return the numbers of a subject, a predicate and an object; None for an empty name.
+
+    Raises InputError for a name that is not in the graph.
+    """
+    return (
+        _number("subject", subject, graph.entities),
+        _number("predicate", predicate, graph.predicates),
+        _number("object", object_, graph.entities),
+    )
 
 
 def _number(part: str, name: str, vocabulary: Sequence[str]) -> int | None:

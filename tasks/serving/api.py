@@ -1,11 +1,10 @@
 """The addresses of the server: JSON for programs, and a page for people."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import pyarrow as pa
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -16,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from kgcore.errors import KgcalError
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
-from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
+from kgcore.prediction.ranked import ranked_answers
 from kgcore.prediction.sink import sink
 from tasks.serving.limits import LimitedBody
 from tasks.serving.model import Answerer, Served
@@ -49,7 +48,8 @@ def create_app(served: Served) -> FastAPI:
         """Rank all answers to (subject, predicate, ?) or (?, predicate, object); known facts are marked."""
         now = served.current
         conditions = now.answers.under(query.base_rate, query.threshold, query.at_least)
-        return _response(now, conditions, conditions.table(ranked(conditions, query)))
+        table = ranked_answers(conditions, query.subject, query.predicate, query.object, query.top)
+        return _response(now, conditions, table)
 
     @app.get("/explain")
     def explain(query: Annotated[ExplainQuery, Query()]) -> dict[str, Any]:
@@ -80,30 +80,6 @@ def create_app(served: Served) -> FastAPI:
         return PAGE.read_text(encoding="utf-8")
 
     return app
-
-
-def ranked(answers: Answers, query: AnswersQuery) -> pa.Table:
-    """Return the triples of the best answers to a query as names, the best first.
-
-    Raises HTTPException with status 422 if not exactly one side is open, or if a name is unknown.
-    """
-    graph = answers.model.graph
-    if (query.subject is None) == (query.object is None):
-        raise HTTPException(422, "subject and object: give one of them, and the server answers the other")
-    entity = query.subject if query.subject is not None else str(query.object)
-    one, predicate = _number("entity", entity, graph.entities), _number("predicate", query.predicate, graph.predicates)
-    every = np.arange(len(graph.entities))
-    subjects, objects = (np.array([one]), every) if query.subject is not None else (every, np.array([one]))
-    search = PairSearch(subjects, objects, predicate, query.top, reflexive=False)
-    trained = answers.model.trained
-    return answers.named(best_pairs(trained, search, search_pairs(trained, search, search.subjects)))
-
-
-def _number(kind: str, name: str, names: Sequence[str]) -> int:
-    try:
-        return names.index(name)
-    except ValueError:
-        raise HTTPException(422, f"there is no {kind} {name!r}: /names?kind={kind}&text=... completes names") from None
 
 
 def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:

@@ -49,8 +49,8 @@ class AnswersQuery(Conditions):
     """A question with an open side: (subject, predicate, ?) or (?, predicate, object)."""
 
     predicate: str
-    subject: str | None = None
-    object: str | None = None
+    subject: str = ""
+    object: str = ""
     top: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] = 10
 
 

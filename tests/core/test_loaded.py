@@ -197,3 +197,24 @@ def test_a_model_is_loaded_without_mlflow_and_torch_only_when_needed(
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_loaded_model_ranks_discovers_and_explains(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    write_calibrated(tmp_path, calibrated(small_graph))
+    loaded = kgcore.load(tmp_path)
+    ranked = loaded.answers("e1", "p0", top=5, base_rate=0.1)
+    assert ranked["score"].is_monotonic_decreasing
+    pd.testing.assert_frame_equal(
+        loaded.predict(ranked[NAMES], base_rate=0.1)[["score", "probability"]], ranked[["score", "probability"]]
+    )
+    assert loaded.answers(predicate="p0", object="e1", top=40)["known"].any()
+    missing = loaded.discover(predicate="p0", top=7)
+    assert len(missing) == 7
+    assert not missing["known"].any()
+    first = missing.iloc[0]
+    explanation = loaded.explain(first["subject"], "p0", first["object"])
+    assert (explanation.score, explanation.probability) == (first["score"], first["probability"])
+    with pytest.raises(InputError, match="give one of them"):
+        loaded.answers("e1", "p0", "e2")
+    with pytest.raises(InputError, match="the subject 'x' is not in the graph"):
+        loaded.discover("x")

@@ -139,8 +139,8 @@ def test_an_invalid_request_gets_one_sentence(client: TestClient, body: Any, sta
     [
         ("/answers?predicate=cousin_of", "subject and object: give one of them"),
         ("/answers?predicate=cousin_of&subject=a&object=b", "subject and object: give one of them"),
-        ("/answers?predicate=cousin_of&subject=nobody", "there is no entity 'nobody': /names?kind=entity"),
-        ("/answers?predicate=cousin&subject=person_1", "there is no predicate 'cousin'"),
+        ("/answers?predicate=cousin_of&subject=nobody", "the subject 'nobody' is not in the graph"),
+        ("/answers?predicate=cousin&subject=person_1", "the predicate 'cousin' is not in the graph"),
         ("/answers?subject=person_1", "predicate is missing"),
         ("/answers?predicate=cousin_of&subject=person_1&top=0", "top is 0: it must be at least 1"),
         ("/names?kind=thing", "kind is thing: it must be one of entity, predicate"),
