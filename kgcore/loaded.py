@@ -14,10 +14,7 @@ from kgcore.config import DiscoverConfig, PredictConfig
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
 from kgcore.prediction.candidates import COLUMNS
-from kgcore.prediction.discovery import Discovery
-from kgcore.prediction.domains import Domains
 from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.ranked import ranked_answers
 from kgcore.storage import missing_parts, read_calibrated
 
 _BOOLEANS = ("decision", "known")
@@ -89,6 +86,8 @@ class LoadedModel:
         The columns are subject, predicate, object and ANSWERS. Raises InputError if not exactly one side is open, for a
         name that is not in the graph, and for a base rate out of range.
         """
+        from kgcore.prediction.ranked import ranked_answers  # loads torch
+
         answers = self._answers.under(base_rate, PredictConfig.threshold, PredictConfig.at_least)
         frame: pd.DataFrame = ranked_answers(answers, subject, predicate, object, top).to_pandas()
         return frame
@@ -112,6 +111,9 @@ class LoadedModel:
         The columns are subject, predicate, object and ANSWERS. Raises InputError for a name that is not in the graph,
         and for an argument out of range.
         """
+        from kgcore.prediction.discovery import Discovery  # loads torch
+        from kgcore.prediction.domains import Domains
+
         config = DiscoverConfig(top=top, above=above)
         answers = self._answers.under(base_rate, PredictConfig.threshold, config.at_least)
         discovery = Discovery(answers.model, Domains(answers.model.graph), config.at_least)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,6 @@ import pyarrow as pa
 from kgcore.config import DiscoverConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.discovery import Discovery, Found, Question
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
 from kgcore.prediction.sink import check_ending, sink
@@ -19,6 +19,9 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device
+
+if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
+    from kgcore.prediction.discovery import Discovery, Found, Question
 
 MOST_EXAMPLES = 20  # facts that a summary keeps for the terminal and the Prefect UI
 MOST_FLYERS = 20  # frequent flyers that it keeps
@@ -84,6 +87,8 @@ def discover_facts(
     Raises InputError if there is no such model or name, if the file cannot be written, if the base rate is out of
     range, or if the settings do not fit the question.
     """
+    from kgcore.prediction.discovery import Discovery
+
     if output:
         check_ending(Path(output))
     found = find_calibrated_model(ask)
@@ -122,10 +127,10 @@ def discover_facts(
     return summary
 
 
-Listed = tuple[Found, dict[str, float], list[str]]  # the list, its figures, and sentences about it
+Listed: TypeAlias = "tuple[Found, dict[str, float], list[str]]"  # the list, its figures, and sentences about it
 
 
-def _list(discovery: Discovery, question: Question, config: DiscoverConfig) -> Listed:
+def _list(discovery: "Discovery", question: "Question", config: DiscoverConfig) -> Listed:
     with progress_bar("discover", 100) as move:
 
         def on_part(done: float) -> None:
@@ -138,7 +143,7 @@ def _list(discovery: Discovery, question: Question, config: DiscoverConfig) -> L
         return discovery.most_probable(question, config.top, config.above, on_part), {}, []
 
 
-def _answer_set(discovery: Discovery, question: Question, coverage: float) -> Listed:
+def _answer_set(discovery: "Discovery", question: "Question", coverage: float) -> Listed:
     listed, rule, measured = discovery.answer_set(question, coverage)
     figures = {"coverage": coverage, "calibration_queries": rule.queries, "pooled": float(rule.pooled)}
     of = "several predicates, because this one has few" if rule.pooled else "the predicate"
@@ -157,7 +162,7 @@ def _answer_set(discovery: Discovery, question: Question, coverage: float) -> Li
 
 
 def _with_few_false(
-    discovery: Discovery, question: Question, config: DiscoverConfig, on_part: Callable[[float], None]
+    discovery: "Discovery", question: "Question", config: DiscoverConfig, on_part: Callable[[float], None]
 ) -> Listed:
     rng = np.random.default_rng(config.discover_seed)
     listed, candidates = discovery.with_few_false(question, config.fdr, rng, on_part)
@@ -174,7 +179,7 @@ def _with_few_false(
     return listed, {"fdr": config.fdr, "queries": tested, "skipped": candidates.skipped}, notes
 
 
-def _table(discovery: Discovery, listed: Found, config: DiscoverConfig) -> pa.Table:
+def _table(discovery: "Discovery", listed: "Found", config: DiscoverConfig) -> pa.Table:
     """Return the list with the columns of the answer of `kgcal predict`, and the rank as its first column."""
     names = discovery.model.graph.names_of(listed.triples)
     answers = Answers(discovery.model, 0.5, config.at_least)
@@ -186,7 +191,7 @@ def _table(discovery: Discovery, listed: Found, config: DiscoverConfig) -> pa.Ta
     return table.add_column(0, "rank", pa.array(np.arange(1, len(table) + 1)))
 
 
-def _flyers(discovery: Discovery, question: Question, listed: Found) -> list[dict[str, object]]:
+def _flyers(discovery: "Discovery", question: "Question", listed: "Found") -> list[dict[str, object]]:
     graph, parts = discovery.model.graph, ((SUBJECT, question.subject), (OBJECT, question.object))
     columns = [column for column, given in parts if given is None]
     return [
