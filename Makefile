@@ -7,18 +7,22 @@ READY := $(VENV)/.ready
 # The slow folders come first, so that both cores are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages
+KILLS := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
 
-.PHONY: run test test-docs test-e2e check ui bench clean constraints generated
+.PHONY: run test test-docs test-kills test-e2e check ui bench clean constraints generated
 .DEFAULT_GOAL := run
 
 run: $(READY) ## run the whole pipeline on a generated graph
 	$(BIN)/kgcal run
 
-test: $(READY) ## run all tests but the commands of the documentation and the end-to-end tests
-	$(BIN)/pytest $(TESTS) -m 'not pages'
+test: $(READY) ## run all tests but those of the three targets below
+	$(BIN)/pytest $(TESTS) -m 'not pages and not kills'
 
 test-docs: $(READY) ## run every command of README and docs as written
 	$(BIN)/pytest $(PAGES)
+
+test-kills: $(READY) ## interrupt and kill processes, and go on after it
+	$(BIN)/pytest $(KILLS)
 
 test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, and failures of each
 	.ci/postgresql

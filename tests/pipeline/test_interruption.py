@@ -9,6 +9,8 @@ import pytest
 
 from tests.pipeline.conftest import Kgcal, all_runs, tags_of
 
+pytestmark = pytest.mark.kills
+
 OPTIONS = ("--size", "600", "--k", "16", "--epochs", "60", "--batch-size", "64")
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.pipeline.conftest import Kgcal, all_runs, runs_of
 from tests.pipeline.searches import TINY, artifact, started, states
 
+pytestmark = pytest.mark.kills
+
 
 def wait_for_second_trial(process: "subprocess.Popen[str]", kgcal: Kgcal) -> None:
     """Wait until one trial is complete and another trial runs, in the study and in MLflow."""

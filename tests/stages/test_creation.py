@@ -17,6 +17,8 @@ from kgcore.errors import InputError
 from tasks.tracking.new_database import create_database, is_unfinished
 from tasks.tracking.store import Store
 
+pytestmark = pytest.mark.kills
+
 EARLIER_SCHEMA = "451aebb31d03"  # MLflow's first migration
 
 
