@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import DiscoverConfig, PredictConfig
+from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
-from kgcore.prediction.candidates import COLUMNS
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.storage import missing_parts, read_calibrated
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints
 from kgcore.audit.sample import Strata
+from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.candidates import COLUMNS, read_candidates
+from kgcore.prediction.candidates import read_candidates
 
 LABEL, STRATUM, FACTS = "label", "stratum", "stratum_facts"
 _NEEDED = (*COLUMNS, LABEL, STRATUM, FACTS)

@@ -1,5 +1,6 @@
 """Readers of files of triples, with tab-separated names or with ids. The text of a fault has its file and line."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,29 +24,8 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
     """
     names = [*COLUMNS, "label"] if labelled else list(COLUMNS)
     data = _read_text(path, f"it must have {len(names)} tab-separated columns").encode()
-    refused: list[pa.csv.InvalidRow] = []
-
-    def skip(row: pa.csv.InvalidRow) -> str:
-        refused.append(row)
-        return "skip"
-
     try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(data),
-            # With a single block, the number of a refused row is its line number in the file.
-            read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(len(data), 1)),
-            parse_options=pa.csv.ParseOptions(
-                delimiter="\t",
-                quote_char=False,
-                ignore_empty_lines=False,
-                invalid_row_handler=skip,
-            ),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=False,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        table, refused = parse_columns(data, names, "\t")
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as tab-separated text: {error}") from error
     lines = np.setdiff1d(np.arange(1, len(table) + len(refused) + 1), [row.number for row in refused])
@@ -54,6 +34,38 @@ def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
         for row in refused
     ]
     return table.to_pandas().set_index(lines), faults
+
+
+def parse_columns(data: bytes, names: Sequence[str], delimiter: str) -> tuple[pa.Table, list[pa.csv.InvalidRow]]:
+    """Parse UTF-8 text as columns of strings. Return the table, and the rows with a wrong number of columns.
+
+    delimiter  a comma: quotes may enclose a value; another delimiter: quotes are ordinary characters
+
+    The number of a wrong row is its line in the text, from 1, because the text is parsed as a single block. Raises
+    pyarrow.ArrowInvalid if the text cannot be parsed.
+    """
+    refused: list[pa.csv.InvalidRow] = []
+
+    def skip(row: pa.csv.InvalidRow) -> str:
+        refused.append(row)
+        return "skip"
+
+    table = pa.csv.read_csv(
+        pa.BufferReader(data),
+        read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
+        parse_options=pa.csv.ParseOptions(
+            delimiter=delimiter,
+            quote_char='"' if delimiter == "," else False,
+            ignore_empty_lines=False,
+            invalid_row_handler=skip,
+        ),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=False,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return table, refused
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.calibrated import CalibratedModel
+from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
-from kgcore.prediction.candidates import COLUMNS
 
 TOO_LITTLE = "too little calibration data for the predicate"
 _UNKNOWN = ("subject", "predicate", "object")

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
+from kgcore.datasets.read import COLUMNS, parse_columns
 from kgcore.errors import InputError, raise_faults
 
-COLUMNS = ("subject", "predicate", "object")
 DELIMITERS = {".tsv": "\t", ".txt": "\t", ".csv": ","}
 ENDINGS = (*DELIMITERS, ".parquet")
 BLOCK_BYTES = 2**24  # bytes of text per block
@@ -138,32 +137,8 @@ def _parse(path: Path, data: bytes, names: Sequence[str], delimiter: str, line: 
     line   number of the first line in the file
     """
     _check_utf8(path, data, line)
-    refused: list[pa.csv.InvalidRow] = []
-
-    def skip(row: pa.csv.InvalidRow) -> str:
-        refused.append(row)
-        return "skip"
-
     try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(data),
-            read_options=pa.csv.ReadOptions(
-                column_names=names,
-                use_threads=False,
-                block_size=len(data) + 1,  # with a single block, the number of a refused row is its line number
-            ),
-            parse_options=pa.csv.ParseOptions(
-                delimiter=delimiter,
-                quote_char='"' if delimiter == "," else False,
-                ignore_empty_lines=False,
-                invalid_row_handler=skip,
-            ),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=False,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        table, refused = parse_columns(data, names, delimiter)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as text with columns: {error}") from error
     raise_faults(

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.candidates import COLUMNS, Block, check_readable, read_candidates
+from kgcore.prediction.candidates import Block, check_readable, read_candidates
 from tasks.jobs.prediction import Prediction, Request, answering, run_prediction
 from tasks.workspace.progress import progress_bar
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.config import PredictConfig
-from kgcore.prediction.candidates import COLUMNS
+from kgcore.datasets.read import COLUMNS
 from kgcore.storage import GRAPH_FOLDER, MODEL_FOLDER
 from tasks.tracking.artifacts import CALIBRATOR, GRAPH
 from tasks.tracking.registry import calibrator_inputs
