@@ -19,7 +19,7 @@ CALIBRATORS, ROUNDS = 6, 3
 
 
 def predictions(n: int) -> Predictions:
-    """Return the probabilities of calibrators, each of which is more overconfident than the one before."""
+    """Return the probabilities of several calibrators. Each calibrator is more overconfident than the one before."""
     rng = np.random.default_rng(0)
     scores = 2 * rng.normal(size=n)
     labels = (rng.random(n) < expit(scores)).astype(np.float64)

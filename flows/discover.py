@@ -25,8 +25,8 @@ def discover(
 
     Give a subject and a predicate, a predicate and an object, one of them, or nothing for the whole graph. With --fdr,
     at most that share of the list is false, in expectation. With --coverage, the list is an answer set that contains
-    the true answer of a query with that probability. Without --model the champion of the data set answers or, if there
-    is none, the newest finished run.
+    the true answer of a query with that probability. Without --model the champion of the data set answers. Without a
+    champion, the newest finished run answers.
 
     Args:
         subject: subject of the missing facts; if empty, any

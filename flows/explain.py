@@ -21,7 +21,7 @@ def explain(
 ) -> Explained:
     """Explain the probability of a triple by calibration data, other base rates, alternatives and near known facts.
 
-    Without --model the champion of the data set answers or, if there is none, the newest finished run.
+    Without --model the champion of the data set answers. Without a champion, the newest finished run answers.
 
     Args:
         triple: subject, predicate, object

@@ -30,7 +30,7 @@ def predict(
     """Give candidate triples a score, a probability with an interval, and a decision.
 
     The candidates are those of a file, one triple, or with --predicate all pairs of subjects and objects. Without
-    --model the champion of the data set answers or, if there is none, the newest finished run.
+    --model the champion of the data set answers. Without a champion, the newest finished run answers.
 
     Args:
         candidates: file of triples (.tsv, .txt, .csv or .parquet), or one triple: subject, predicate, object

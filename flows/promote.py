@@ -11,8 +11,8 @@ from tasks.jobs.promote import Decision, datasets_with_results, promote_best
 def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
     """Promote the best calibrated model of a data set to champion if the model passes the gate.
 
-    The gate compares the model with the champion or, if there is none, with the constant base rate. It demands a
-    significantly better Brier score, by a bootstrap interval, and a calibration error that is not worse.
+    The gate compares the model with the champion. Without a champion, it compares with the constant base rate. It
+    demands a significantly better Brier score, by a bootstrap interval, and a calibration error that is not worse.
 
     Args:
         dataset: data set that has results; if empty, every data set that has results

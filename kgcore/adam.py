@@ -1,4 +1,4 @@
-"""The Adam optimiser for tables of which a step uses only a few rows. It updates only these rows."""
+"""The Adam optimiser for large tables. A step reads and updates only the rows that it uses."""
 
 import torch
 from torch import Tensor

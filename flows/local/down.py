@@ -45,7 +45,7 @@ def _end_flow_runs(api: str, worker: Service | None, seconds: float) -> None:
 
 
 def _mark_dead_runs() -> None:
-    """Mark an MLflow run as KILLED if its process has ended. Create no store if there is none."""
+    """Mark an MLflow run as KILLED if its process has ended. If the store does not exist, do not create it."""
     if tracking_uri().startswith("sqlite:") and not (home() / "mlflow.db").is_file():
         return
     try:

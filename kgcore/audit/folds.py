@@ -67,7 +67,7 @@ def without_fold(graph: KnowledgeGraph, fold: Ints, number: int) -> KnowledgeGra
 
 
 def only_facts(graph: KnowledgeGraph, triples: Triples) -> list[str]:
-    """Return for each training fact the names of which it is the only fact, as words: `subject`, `subject and object`.
+    """Return for each training fact which of its names occur in no other fact: `subject`, `subject and object`, ...
 
     triples  (n, 3) training facts. The text is empty if every name has another training fact
     """

@@ -114,7 +114,7 @@ class DiscoverConfig(Config):
     top: int = setting(100, "largest number of missing facts; not used with `fdr` or `coverage`", ge=1)
     above: float = setting(0.0, "list only facts with a probability above this value", ge=0, lt=1)
     fdr: float = setting(
-        0.0, "list facts of which at most this share is false, in expectation; 0 = do not control the share", ge=0, lt=1
+        0.0, "largest expected share of false facts in the list; 0 = do not control the share", ge=0, lt=1
     )
     coverage: float = setting(
         0.0, "answer set of a query that contains the true answer with this probability; 0 = no answer set", ge=0, lt=1
