@@ -123,7 +123,7 @@ TRIPLE = {"subject": "a", "predicate": "p", "object": "b"}
         ({"triples": [TRIPLE, TRIPLE | {"subject": 5}]}, 422, "triples[1].subject is 5: it must be text"),
         ({"triples": [TRIPLE | {"relation": "p"}]}, 422, "triples[0].relation is unknown: leave it out"),
         ({"triples": [TRIPLE], "base_rate": 1}, 422, "base_rate is 1: it must be below 1"),
-        ({"triples": [TRIPLE], "threshold": "high"}, 422, "threshold is high: it must be a number"),
+        ({"triples": [TRIPLE], "threshold": "high"}, 422, 'threshold is "high": it must be a number'),
         ({"triples": [TRIPLE], "cutoff": 0.5}, 422, "cutoff is unknown: leave it out"),
     ],
 )
