@@ -70,6 +70,10 @@ class Page:
         """Send a command to this page."""
         return self._browser.send(method, self._session, **parameters)
 
+    def close(self) -> None:
+        """Close the page."""
+        self.send("Page.close")
+
     def resize(self, width: int, height: int) -> None:
         """Give the page another size in pixels."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -123,8 +127,7 @@ class Page:
         """Replace the text of an input by typing."""
         self.click(selector)
         self.evaluate(f"document.querySelector({json.dumps(selector)}).select()")
-        if not text:
-            self.press("Backspace")
+        self.press("Backspace")
         for letter in text:
             self.send("Input.dispatchKeyEvent", type="keyDown", text=letter, key=letter)
             self.send("Input.dispatchKeyEvent", type="keyUp", key=letter)
