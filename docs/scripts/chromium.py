@@ -113,11 +113,12 @@ class Page:
         """Click the middle of an element."""
         self.click_on(f"document.querySelector({json.dumps(selector)})")
 
-    def click_on(self, element: str) -> None:
+    def click_on(self, element: str, patience: float = PATIENCE) -> None:
         """Click the middle of the element that a JavaScript expression gives."""
         where = self.until(
             f"(e => {{ if (!e) return null; e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
-            f" const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})({element})"
+            f" const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})({element})",
+            patience,
         )
         button = {"x": where[0], "y": where[1], "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):

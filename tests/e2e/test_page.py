@@ -168,9 +168,7 @@ def test_bad_input_shows_one_sentence(page: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-def test_nothing_is_wider_than_the_screen(
-    page: Any, address: str, fact: dict[str, Any], size: tuple[int, int]
-) -> None:
+def test_nothing_is_wider_than_the_screen(page: Any, address: str, fact: dict[str, Any], size: tuple[int, int]) -> None:
     page.resize(*size)
     ask(page, subject=fact["subject"], predicate="cousin_of", top="300")
     page.until(f"document.querySelector('{ROWS} .badge')")

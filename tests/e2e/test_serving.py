@@ -20,13 +20,13 @@ WITHIN = 10.0  # seconds until a new champion answers
 
 
 class Asked:
-    """The replies to requests that are sent one after the other, without a pause."""
+    """The replies to requests that are sent one after the other."""
 
     def __init__(self, address: str) -> None:
         self.address, self.failures, self.count, self.ended = address, list[str](), 0, threading.Event()
 
     def ask(self) -> None:
-        while not self.ended.is_set():
+        while not self.ended.wait(0.02):
             try:
                 reply = requests.post(f"{self.address}/predict", json=BODY, timeout=30)
             except requests.RequestException as error:
@@ -70,8 +70,7 @@ def kill(pid: int) -> None:
         member.send_signal(signal.SIGKILL)
 
 
-def trained(kgcal: Kgcal, *options: str) -> None:
-    kgcal.results(*SMALL, *options)
+def promote(kgcal: Kgcal) -> None:
     done = kgcal("promote", "--dataset", "family")
     assert "It is the new champion" in " ".join(done.stdout.split()), done.stdout + done.stderr
 
@@ -84,7 +83,9 @@ def test_a_killed_mlflow_server_costs_no_request_and_a_new_champion_takes_over(t
     behind = Kgcal(tmp_path / "server")
     with started(behind, "ui") as (mlflow, process):
         kgcal = Kgcal(tmp_path / "user", MLFLOW_TRACKING_URI=mlflow)
-        trained(kgcal, "--k", "16", "--epochs", "30")
+        kgcal.results(*SMALL, "--k", "16", "--epochs", "30")
+        promote(kgcal)
+        kgcal.results(*SMALL, "--k", "48", "--epochs", "80")  # the better model, which is promoted later
         with started(kgcal, "serve", "--dataset", "family") as (address, _), asked(address) as sent:
             assert served(address) == "models:/kgcal-family/1"
             kill(process.pid)
@@ -96,10 +97,10 @@ def test_a_killed_mlflow_server_costs_no_request_and_a_new_champion_takes_over(t
             with started(behind, "ui", port=int(port)):
                 client = MlflowClient(mlflow)
                 until(lambda: bool(health(address)["store_answers"]), 20)
-                trainer = threading.Thread(target=trained, args=(kgcal, "--k", "48", "--epochs", "80"))
-                trainer.start()
+                promotion = threading.Thread(target=promote, args=(kgcal,))
+                promotion.start()
                 until(lambda: champion(client) == "models:/kgcal-family/2", 120)
                 until(lambda: served(address) == "models:/kgcal-family/2", WITHIN)
-                trainer.join()
+                promotion.join()
                 client.set_registered_model_alias("kgcal-family", "champion", "1")
                 until(lambda: served(address) == "models:/kgcal-family/1", WITHIN)
