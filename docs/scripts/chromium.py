@@ -24,7 +24,13 @@ from websockets.sync.client import ClientConnection, connect
 
 PATIENCE = 30.0  # seconds until what a page is waited for must be there
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0")
-QUIET = ("--no-first-run", "--disable-extensions", "--disable-component-update", "--disable-background-networking")
+QUIET = (
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-extensions",
+    "--disable-component-update",
+    "--disable-background-networking",
+)
 Value = TypeVar("Value")
 
 

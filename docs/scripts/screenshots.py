@@ -155,9 +155,9 @@ def take_page(browser: Browser) -> None:
             page.open(f"http://127.0.0.1:{port}/{query}")
             page.until("document.querySelector('#answers .badge')")
             store(page, "serve", whole=True)
-            page.click("#answers tr:nth-child(2) .link")
+            page.click("#answers tr:nth-child(3) .link")
             page.until("document.querySelector('.why')")
-            page.resize(1000, 1000)
+            page.resize(1000, 1240)
             page.evaluate("document.querySelector('#answers').scrollIntoView()")
             store(page, "serve-explanation")
         finally:

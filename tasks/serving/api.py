@@ -25,7 +25,7 @@ from tasks.serving.requests import (
     FileQuery,
     NamesQuery,
     NoQuery,
-    predict_schema,
+    PredictRequest,
     read_predict,
 )
 
@@ -45,7 +45,7 @@ def create_app(served: Served) -> FastAPI:
     app.add_middleware(LimitedBody)
     add_errors(app)
 
-    @app.post("/predict", openapi_extra=predict_schema())
+    @app.post("/predict", openapi_extra=_predict_schema())
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
         """Give each triple a score, a probability with an interval, and a decision."""
         now, body = served.current, await request.body()
@@ -86,6 +86,11 @@ def create_app(served: Served) -> FastAPI:
         now = served.current
         return {"status": "ok", "model": _described(now, now.answers), "store_answers": served.store_answers}
 
+    _add_pages(app)
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def page() -> str:
         return PAGE.read_text(encoding="utf-8").replace("MOST_BYTES", str(MOST_BYTES))
@@ -94,7 +99,12 @@ def create_app(served: Served) -> FastAPI:
     def docs() -> str:
         return DOCS.read_text(encoding="utf-8")
 
-    return app
+
+def _predict_schema() -> dict[str, Any]:
+    """Return the OpenAPI description of the body of a request to /predict."""
+    schema = PredictRequest.model_json_schema()
+    schema["properties"]["triples"]["items"] = schema.pop("$defs")["Triple"]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:

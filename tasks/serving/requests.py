@@ -95,13 +95,6 @@ def read_predict(body: bytes) -> PredictRequest:
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from error
 
 
-def predict_schema() -> dict[str, Any]:
-    """Return the OpenAPI description of the body of a request to /predict."""
-    schema = PredictRequest.model_json_schema()
-    schema["properties"]["triples"]["items"] = schema.pop("$defs")["Triple"]
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
 def sentence(error: RequestValidationError) -> tuple[int, str]:
     """Return the status and one sentence for an invalid request: 400 if the body is not JSON, 422 otherwise."""
     first = error.errors()[0]
