@@ -11,18 +11,11 @@ from kgcore.audit.facts import REFERENCE, AuditedFacts, FoldScores, audited, sco
 from kgcore.audit.folds import KEPT, fact_folds
 from kgcore.audit.labels import read_labelled, to_label
 from kgcore.audit.sample import Strata
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.shift import shift
-from kgcore.calibration.support import Support
-from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.sink import sink
-from kgcore.registries import CALIBRATORS
-from kgcore.training.loop import train
-from tests.core.trainings import CPU
+from tests.core.calibrated_models import calibrated
 
 NAMES = ["subject", "predicate", "object"]
 
@@ -68,19 +61,17 @@ def test_the_probabilities_are_those_of_stored_facts(small_graph: KnowledgeGraph
 
 
 def test_a_fold_is_scored_by_its_model_and_calibrator(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:
-    trained, valid = train(small_graph, TrainConfig(k=8, epochs=2), CPU).model, small_graph.valid
-    sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
-    fitted, support = CALIBRATORS.get("per_relation").fit(sample), Support.fit(sample, by_predicate=True)
-    support = replace(support, rows={**support.rows, 2: (50, 3)})
-    prints = trained.fingerprint(), small_graph.fingerprint()
-    bound = BoundCalibrator("per_relation", "ground_truth", sample.base_rate, *prints, fitted, support=support)
+    model = calibrated(small_graph, "per_relation")
+    bound, trained = model.calibrator, model.trained
+    assert bound.support is not None
+    bound = replace(bound, support=replace(bound.support, rows={**bound.support.rows, 2: (50, 3)}))
     rows = np.flatnonzero(fact_folds(small_graph, 3, rng) == 1)
     triples = small_graph.train.triples[rows]
-    found = score_fold(CalibratedModel(trained, bound, small_graph), triples, rows, at_least=4)
+    found = score_fold(replace(model, calibrator=bound), triples, rows, at_least=4)
     few = triples[:, 1] == 2
     np.testing.assert_array_equal(found.scores, trained.score(triples))
     q = bound.predict(found.scores, trained.fingerprint(), triples[:, 1])
-    np.testing.assert_allclose(found.probability[~few], shift(q, sample.base_rate, REFERENCE)[~few])
+    np.testing.assert_allclose(found.probability[~few], shift(q, bound.base_rate, REFERENCE)[~few])
     assert np.isnan(found.probability[few]).all()
     assert (found.low[~few] <= found.probability[~few]).all()
     assert (found.probability[~few] <= found.high[~few]).all()
