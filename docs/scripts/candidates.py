@@ -16,6 +16,7 @@ from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness
 from kgcore.mixture.interval import base_rate_interval
+from kgcore.mixture.level import interval_level
 from kgcore.mixture.relations import fit_relations
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 
@@ -97,9 +98,11 @@ FOREIGN = (
 
 def covered(world: World, seed: int) -> tuple[float, float, float]:
     """Return the estimate and its limits in one repetition."""
-    data = world.draw(np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    data = world.draw(rng)
     counts = count(data, bin_edges(data, number_of_bins(data)))
-    rate, _ = base_rate_interval(counts, solve(counts), 0.95)
+    best = solve(counts)
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 200, rng))
     return rate.value, rate.low, rate.high
 
 
@@ -177,7 +180,7 @@ def of_relations(seed: int) -> list[tuple[float, float, float, float]]:
         _join([part.candidates for part in parts]),
     )
     weights = fit_mixture(data, MixtureOptions(replicates=20), rng).weights
-    return [(one.own.value, one.shrunk, one.own.low, one.own.high) for one in fit_relations(data, weights)]
+    return [(one.own.value, one.shrunk, one.own.low, one.own.high) for one in fit_relations(data, weights, rng)]
 
 
 def _labelled(data: MixtureData, predicate: int) -> MixtureData:

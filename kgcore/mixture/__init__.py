@@ -7,7 +7,9 @@ the mixture. It sees scores only: no model, no graph, no calibrator.
 * clusters.py computes how many independent rows a sample is worth.
 * bins.py counts scores in bins.
 * em.py finds the greatest likelihood, for many problems at once.
-* interval.py computes the confidence interval of the base rate. strength.py corrects it where the likelihood is flat.
+* interval.py computes the confidence interval of the base rate. strength.py corrects it where the likelihood is flat,
+  and level.py where some strategies have no share.
+* draws.py draws bootstrap replicates.
 * goodness.py tests whether the candidates contain mistakes that no strategy resembles.
 * relations.py estimates the base rate by relation.
 * labels.py estimates a base rate from labels alone, and says how many labels are needed.

@@ -6,34 +6,35 @@ from kgcore.arrays import Floats, Ints
 
 
 def design_effect(cells: Ints, groups: Ints | None, num_cells: int) -> float:
-    """Return by which factor the variance of the shares of the cells is larger than with independent rows.
+    """Return by which factor dependence enlarges the variance of the shares of ordered cells.
 
     cells   (n,) the cell of each row, 0 to num_cells - 1
     groups  (n,) rows of one group are dependent, rows of different groups are not; None: all rows are independent
 
-    With group sizes n_g, counts n_gb and shares p_b = sum_g n_gb / n, the effect is
+    For numbers h_b, such as the indicator of a cell, the variance of the mean of h over the rows is larger than that of
+    independent rows by
 
-        deff = sum_b sum_g (n_gb - n_g p_b)^2 / (n sum_b p_b (1 - p_b)),
+        deff(h) = sum_g (sum_{i in g} (h_i - mean h))^2 / sum_i (h_i - mean h)^2.
 
-    the mean of the design effects of the cells, each weighted by its binomial variance. Counts divided by it can be
-    used as if the rows were independent: the first-order correction of Rao & Scott (Annals of Statistics 12, 1984).
-    The factor is at least 1, and 1 if all rows are in one cell.
+    The result is the larger of two: the mean over the cells' indicators, each weighted by its variance (the first-order
+    correction of Rao & Scott, Annals of Statistics 12, 1984), and that of the mean rank, because groups mostly move
+    scores up or down together. It is at least 1, and 1 if all rows are in one cell. Counts divided by it can be used as
+    if the rows were independent.
     """
-    n = len(cells)
-    if groups is None or n == 0:
+    if groups is None or not len(cells):
         return 1.0
     _, group = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(group).astype(np.float64)
-    shares = np.bincount(cells, minlength=num_cells) / n
+    size, num = len(cells), int(group.max()) + 1
+    counts = np.zeros((num, num_cells))
+    np.add.at(counts, (group, cells), 1.0)
+    sizes, shares = counts.sum(axis=1), counts.sum(axis=0) / size
     spread = float((shares * (1 - shares)).sum())
     if spread == 0:
         return 1.0
-    pairs, counts = np.unique(group * num_cells + cells, return_counts=True)
-    # sum_gb (n_gb - n_g p_b)^2, without the cells where n_gb = 0: these contribute (n_g p_b)^2
-    own_size, own_share = sizes[pairs // num_cells], shares[pairs % num_cells]
-    squares = float((counts.astype(np.float64) ** 2 - 2 * counts * own_size * own_share).sum())
-    squares += float((sizes**2).sum() * (shares**2).sum())
-    return max(1.0, squares / (n * spread))
+    indicators = float(((counts - sizes[:, None] * shares) ** 2).sum()) / (size * spread)
+    rank = np.cumsum(shares) - shares / 2
+    rank -= shares @ rank
+    return max(1.0, indicators, float(((counts @ rank) ** 2).sum() / (size * (shares @ rank**2))))
 
 
 def effective_counts(cells: Ints, groups: Ints | None, num_cells: int) -> Floats:

@@ -6,11 +6,13 @@ import numpy as np
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins, smoothed
+from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
+from kgcore.mixture.draws import resample
 from kgcore.mixture.em import Solution, solve
-from kgcore.mixture.goodness import drawn_counts, fitness
+from kgcore.mixture.goodness import fitness
 from kgcore.mixture.interval import base_rate_interval
 from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
+from kgcore.mixture.level import interval_level
 from kgcore.mixture.result import MixtureFit, Shape
 from kgcore.mixture.samples import MixtureData
 
@@ -58,7 +60,8 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
     edges = bin_edges(data, options.bins or number_of_bins(data))
     counts = count(data, edges)
     free = solve(counts)
-    estimated, _ = base_rate_interval(counts, free, options.confidence)
+    level = interval_level(counts, free, options.confidence, options.replicates, rng)
+    estimated, _ = base_rate_interval(counts, free, level)
     stated = options.base_rate
     best = free if stated is None else solve(counts, np.array([stated]), start=free)
     weights = _cleaned(best.weights[0])
@@ -82,23 +85,11 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
     )
 
 
-def resampled(counts: Counts, replicates: int, rng: np.random.Generator) -> Counts:
-    """Draw every sample of one problem (S = 1) again from its own bins: bootstrap replicates as problems."""
-    candidates = drawn_counts(counts.candidates.sum(), counts.candidates[0], replicates, rng)
-    rows = [drawn_counts(own.sum(), own, replicates, rng) for own in counts.components[0]]
-    labels = np.concatenate([counts.true[0], counts.false[0]])
-    drawn = (
-        drawn_counts(labels.sum(), labels, replicates, rng) if counts.labels else np.zeros((replicates, len(labels)))
-    )
-    true, false = np.split(drawn, 2, axis=1)
-    return Counts(candidates, smoothed(np.stack(rows, axis=1)), true, false)
-
-
 def _share_limits(
     counts: Counts, best: Solution, stated: float | None, options: MixtureOptions, rng: np.random.Generator
 ) -> list[tuple[float, float]]:
     """Return percentile bootstrap limits of each strategy's share of the mistakes."""
-    drawn = resampled(counts, options.replicates, rng)
+    drawn = resample(counts, options.replicates, rng)
     alphas = None if stated is None else np.full(options.replicates, stated)
     negatives = solve(drawn, alphas, start=best.repeat(options.replicates)).weights[:, 1:]
     shares = negatives / np.maximum(negatives.sum(axis=-1, keepdims=True), 1e-300)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.mixture.bins import Counts, smoothed
+from kgcore.mixture.bins import Counts
+from kgcore.mixture.draws import simulate
 from kgcore.mixture.em import Solution, solve
 
 
@@ -49,24 +50,6 @@ def statistics(counts: Counts, solved: Solution) -> Floats:
     full = _saturated(counts.candidates) + _saturated(counts.components).sum(axis=-1)
     lacking: Floats = np.maximum(2 * (full - solved.likelihood), 0.0)
     return lacking
-
-
-def simulate(counts: Counts, solved: Solution, replicates: int, rng: np.random.Generator) -> Counts:
-    """Draw problems from the solution of one problem without labels. The samples keep their sizes."""
-    shares = np.einsum("j,jb->b", solved.weights[0], solved.densities[0])
-    candidates = drawn_counts(counts.candidates[0].sum(), shares, replicates, rng)
-    sizes = counts.components[0].sum(axis=-1)
-    rows = [drawn_counts(n, p, replicates, rng) for n, p in zip(sizes, solved.densities[0], strict=True)]
-    nothing = np.zeros_like(candidates)
-    return Counts(candidates, smoothed(np.stack(rows, axis=1)), nothing, nothing)
-
-
-def drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.Generator) -> Floats:
-    """Draw multinomial counts (replicates, B) of a sample of about `size` rows. Their sum is exactly `size`."""
-    n = max(1, round(float(size)))
-    drawn = rng.multinomial(n, shares / shares.sum(), replicates)
-    scaled: Floats = drawn.astype(np.float64) * (float(size) / n)
-    return scaled
 
 
 def _saturated(counts: Floats) -> Floats:

@@ -9,7 +9,8 @@ from kgcore.arrays import Floats
 from kgcore.mixture.bins import Counts
 from kgcore.mixture.em import Solution, solve
 from kgcore.mixture.labels import Rate
-from kgcore.mixture.strength import conditional_p_value, flat_likelihood, strength_of
+from kgcore.mixture.level import p_values
+from kgcore.mixture.strength import flat_likelihood
 
 _COARSE, _FINE = 33, 9  # points of the two grids on which the profile is computed
 
@@ -29,16 +30,17 @@ class Profile:
 
 
 def base_rate_interval(
-    counts: Counts, best: Solution, confidence: float, prior: Floats | None = None
+    counts: Counts, best: Solution, level: float, prior: Floats | None = None
 ) -> tuple[Rate, Profile]:
     """Return the estimated base rate with its confidence interval, and the profile that the interval is read from.
 
     counts  one problem (S = 1), and `best` its solution with a free base rate
+    level   the least p-value of a base rate in the interval: see `interval_level`
     prior   as in `solve`
 
-    The interval holds the base rates whose p-value is at least 1 - confidence: a profile-likelihood interval whose
-    limit is that of chi-square with one degree of freedom where the base rate is well determined, and higher where it
-    is not (see `conditional_p_value`). Between grid points the p-value is interpolated.
+    This is a profile-likelihood interval. Its limit is that of chi-square with one degree of freedom where the base
+    rate is well determined, and higher where it is not (see `conditional_p_value`). Between grid points the p-value is
+    interpolated.
     """
     most = max(2.0, float(counts.candidates.sum()))
     ends = np.log(20 * most)
@@ -46,7 +48,6 @@ def base_rate_interval(
     coarse = np.r_[0.0, np.sort(np.r_[expit(np.linspace(-ends, ends, _COARSE)), np.clip(value, 1e-12, 1 - 1e-12)]), 1.0]
     flat = flat_likelihood(counts)
     profile = profile_at(coarse, counts, best, flat, prior)
-    level = 1 - confidence
     more = [_between(profile, start, level) for start in _crossings(profile, level)]
     if more:
         fine = profile_at(np.concatenate(more), counts, best, flat, prior)
@@ -64,10 +65,7 @@ def profile_at(alphas: Floats, counts: Counts, best: Solution, flat: Floats, pri
     many = counts.repeat(m)
     solved = solve(many, alphas, prior, best.repeat(m))
     likelihood = np.minimum(solved.likelihood - best.likelihood, 0.0)
-    strength = strength_of(many, solved, flat)
-    bins, strategies = counts.components.shape[2], counts.components.shape[1] - 1
-    p_values = conditional_p_value(-2 * likelihood, strength, max(1, bins - strategies))
-    return Profile(alphas, likelihood, p_values)
+    return Profile(alphas, likelihood, p_values(many, solved, best.likelihood, flat))
 
 
 def _crossings(profile: Profile, level: float) -> list[int]:

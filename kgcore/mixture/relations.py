@@ -1,7 +1,7 @@
 """The base rate of the candidates of each relation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, logit
@@ -13,6 +13,7 @@ from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import Profile, base_rate_interval
 from kgcore.mixture.labels import CONFIDENCE, Rate
+from kgcore.mixture.level import interval_level
 from kgcore.mixture.samples import MixtureData
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own
@@ -41,11 +42,17 @@ class RelationRate:
 
 
 def fit_relations(
-    data: MixtureData, weights: dict[str, float], confidence: float = CONFIDENCE, fewest: int = FEWEST
+    data: MixtureData,
+    weights: dict[str, float],
+    rng: np.random.Generator,
+    confidence: float = CONFIDENCE,
+    replicates: int = 200,
+    fewest: int = FEWEST,
 ) -> list[RelationRate]:
     """Estimate the base rate of each relation that has at least `fewest` positives and candidates.
 
-    weights  strategy -> its share of the mistakes of all relations
+    weights     strategy -> its share of the mistakes of all relations
+    replicates  bootstrap replicates for the level of each interval
 
     Every relation has its own densities and its own base rate. Its shares have a Dirichlet prior, centred on `weights`,
     that counts as PRIOR_CANDIDATES mistakes. The base rate has no prior in `own`, so that its interval covers for each
@@ -64,19 +71,18 @@ def fit_relations(
             continue
         counts = count(part, bin_edges(part, number_of_bins(part)))
         best = solve(counts, prior=prior)
-        rate, profile = base_rate_interval(counts, best, confidence, prior)
+        level = interval_level(counts, best, confidence, replicates, rng, prior)
+        rate, profile = base_rate_interval(counts, best, level, prior)
         own = best.weights[0, 1:] / max(float(best.weights[0, 1:].sum()), 1e-300)
         shares = dict(zip(data.negatives, own.tolist(), strict=True))
         sizes = (len(part.positives), len(part.candidates))
         found.append((RelationRate(predicate, rate, rate.value, shares, *sizes), profile))
     values = shrink([profile for _, profile in found])
+    limits = [(rate.own.low, rate.own.high) for rate, _ in found]
     return [
-        RelationRate(
-            one.predicate, one.own, float(np.clip(value, one.own.low, one.own.high)), one.weights, one.positives,
-            one.candidates,
-        )
-        for (one, _), value in zip(found, values, strict=True)
-    ]  # fmt: skip
+        replace(rate, shrunk=float(np.clip(value, low, high)))
+        for (rate, _), value, (low, high) in zip(found, values, limits, strict=True)
+    ]
 
 
 def shrink(profiles: Sequence[Profile]) -> list[float]:
