@@ -66,6 +66,7 @@ class World:
         return np.where(true, rng.normal(1, 1, n), mistake), true.astype(float)
 
 
+LEVEL_REPLICATES = 200  # of the base rate's interval: the default
 FOUR = (-1.0, -0.5, -2.0, 0.0)
 WORLDS = (
     World("one of four strategies", FOUR, (1, 0, 0, 0)),
@@ -102,7 +103,7 @@ def covered(world: World, seed: int) -> tuple[float, float, float]:
     data = world.draw(rng)
     counts = count(data, bin_edges(data, number_of_bins(data)))
     best = solve(counts)
-    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 200, rng))
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, LEVEL_REPLICATES, rng))
     return rate.value, rate.low, rate.high
 
 

@@ -86,4 +86,4 @@ def _with_zeros(counts: Counts, solved: Solution, kept: Ints) -> Solution:
     weights[:, kept] = solved.weights
     densities = counts.components / counts.components.sum(axis=-1, keepdims=True)
     densities[:, kept] = solved.densities
-    return Solution(weights, densities, solved.likelihood)
+    return Solution(weights, densities, log_likelihood(counts, weights, densities))
