@@ -7,7 +7,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats
 from kgcore.mixture.bins import Counts
 
-TOLERANCE = 1e-5  # a problem is solved when three iterations raise its log-likelihood by less than this
+TOLERANCE = 1e-4  # a problem is solved when three iterations raise its log-likelihood by less than this
 MOST_ITERATIONS = 6_000
 _TINY = 1e-300
 _START = 0.05  # share of equal weights in a start from another problem's weights: EM cannot leave a weight of 0
@@ -79,7 +79,7 @@ def _iterate(problems: _Problems, weights: Floats, densities: Floats) -> Solutio
     likelihood = log_likelihood(problems.counts, weights, densities, problems.prior)
     left, own = np.arange(len(weights), dtype=np.int64), problems
     for _ in range(MOST_ITERATIONS // 3):
-        w, p, value = _cycle(own, weights[left], densities[left])
+        w, p, value = _cycle(own, weights[left], densities[left], likelihood[left])
         gain = value - likelihood[left]
         weights[left], densities[left], likelihood[left] = w, p, value
         keep = gain > TOLERANCE
@@ -90,8 +90,11 @@ def _iterate(problems: _Problems, weights: Floats, densities: Floats) -> Solutio
     return Solution(weights, densities, likelihood)
 
 
-def _cycle(problems: _Problems, w: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return weights, densities and log-likelihoods after two steps of EM, an extrapolation and a third step."""
+def _cycle(problems: _Problems, w: Floats, p: Floats, before: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return weights, densities and log-likelihoods after two steps of EM, an extrapolation and a third step.
+
+    before  (S,) the log-likelihoods at w and p. Where the third step falls below them, the result is the second step
+    """
     w1, p1 = _step(problems, w, p)
     w2, p2 = _step(problems, w1, p1)
     change_w, change_p = w1 - w, p1 - p
@@ -103,11 +106,13 @@ def _cycle(problems: _Problems, w: Floats, p: Floats) -> tuple[Floats, Floats, F
     p3 = np.maximum(p + 2 * far[..., None] * change_p + far[..., None] ** 2 * curve_p, p2 / 100)
     w3 = _with_base_rate(w3, problems.alpha)
     w3, p3 = _step(problems, w3, p3 / p3.sum(axis=-1, keepdims=True))
-    value2 = log_likelihood(problems.counts, w2, p2, problems.prior)
-    value3 = log_likelihood(problems.counts, w3, p3, problems.prior)
-    better = value3 >= value2
-    weights = np.where(better[:, None], w3, w2)
-    return weights, np.where(better[:, None, None], p3, p2), np.maximum(value2, value3)
+    value = log_likelihood(problems.counts, w3, p3, problems.prior)
+    worse = value < before
+    if worse.any():
+        own = problems.part(worse)
+        w3[worse], p3[worse] = w2[worse], p2[worse]
+        value[worse] = log_likelihood(own.counts, w2[worse], p2[worse], own.prior)
+    return w3, p3, value
 
 
 def _step(problems: _Problems, w: Floats, p: Floats) -> tuple[Floats, Floats]:
