@@ -101,8 +101,8 @@ FOREIGN = (
 def covered(world: World, seed: int) -> tuple[float, bool, float]:
     """Return the estimate, whether the interval holds the truth, and the interval's width: NaN after WIDTHS of them.
 
-    The interval holds the base rates whose p-value reaches a level of at most .05. So the level, which takes most of the
-    time, is needed only if the p-value of the truth is smaller than that.
+    The interval holds the base rates whose p-value reaches a level of at most .05. So the level, which takes most of
+    the time, is needed only if the p-value of the truth is smaller than that.
     """
     rng = np.random.default_rng(seed)
     data = world.draw(rng)
@@ -196,7 +196,10 @@ def of_relations(seed: int) -> list[tuple[float, float, float, float]]:
         _join([part.candidates for part in parts]),
     )
     weights = fit_mixture(data, MixtureOptions(replicates=20), rng).weights
-    return [(one.own.value, one.shrunk, one.own.low, one.own.high) for one in fit_relations(data, weights, rng)]
+    return [
+        (one.own.value, one.shrunk, one.own.low, one.own.high)
+        for one in fit_relations(data, weights, rng, replicates=100)
+    ]
 
 
 def _labelled(data: MixtureData, predicate: int) -> MixtureData:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from kgcore.arrays import Triples
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.mixed import mixture_sample
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
@@ -46,18 +47,19 @@ def trained_model(graph: KnowledgeGraph, name: str, seed: int) -> TrainedModel:
     return train(graph, replace(config, seed=seed), torch.device("cpu")).model
 
 
-def mixture_data(graph: KnowledgeGraph, model: TrainedModel, seed: int) -> MixtureData:
-    """Return the scores of the positives, of their corruptions by each strategy, and of all validation triples."""
-    config, positives = CorruptConfig(), graph.valid.positives
+def mixture_data(
+    graph: KnowledgeGraph, model: TrainedModel, seed: int, positives: Triples, triples: Triples, eta: int
+) -> MixtureData:
+    """Return the scores of positives (n, 3), of their corruptions by each strategy, and of candidate triples (m, 3)."""
+    config = CorruptConfig()
     shares = subject_shares(graph, config.calibration_sides)
     negatives = {}
     for name, strategy in STRATEGIES.items():
         drawing = Mixture(graph, strategy)
         drawing.see(model)
-        made = corrupt(positives, config.calibration_eta, drawing, np.random.default_rng(seed), shares, graph.known)
+        made = corrupt(positives, eta, drawing, np.random.default_rng(seed), shares, graph.known)
         negatives[name] = ScoreSample(model.score(made.triples), made.source, made.triples[:, 1])
     own = ScoreSample(model.score(positives), np.arange(len(positives)), positives[:, 1])
-    triples = graph.valid.triples
     return MixtureData(own, negatives, ScoreSample(model.score(triples), predicates=triples[:, 1]))
 
 
@@ -69,7 +71,7 @@ def words(fit: MixtureFit) -> str:
 def row(name: str, graph: KnowledgeGraph, seed: int) -> str:
     """Return a row of the table."""
     model = trained_model(graph, name, seed)
-    data = mixture_data(graph, model, seed)
+    data = mixture_data(graph, model, seed, graph.valid.positives, graph.valid.triples, CorruptConfig().calibration_eta)
     rng = np.random.default_rng(seed)
     stated = fit_mixture(data, MixtureOptions(STATED), rng)
     free = fit_mixture(data, MixtureOptions(), rng)

@@ -1,15 +1,18 @@
 """Calibrate to the candidates: a calibration sample from a mixture, and intervals that count its uncertainty."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Floats, Ints
 from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
+from kgcore.mixture.bins import Counts, count
 from kgcore.mixture.em import solve
+from kgcore.mixture.relations import RelationRate
 from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import MixtureData, ScoreSample
 
@@ -23,6 +26,41 @@ def mixture_sample(data: MixtureData, base_rate: float, weights: Mapping[str, fl
     Raises FitError if the base rate is 0 or 1.
     """
     return _sample(data, base_rate, [weights[name] for name in data.negatives], None)
+
+
+def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[RelationRate]) -> CalibrationSample:
+    """Build the calibration sample of a mixture in which relations have their own base rates and shares.
+
+    The weight of each relation is its share of the candidates. So a relation's base rate does not depend on how many of
+    its corruptions were drawn, or dropped because they are known facts. A relation that is not in `relations`, or that
+    has no candidates, has the base rate and the shares of all. If the base rate was stated, the log-odds of the
+    relations' base rates are moved by one number, so that the sample has the stated base rate.
+    """
+    by_relation = {one.predicate: one for one in relations}
+    known = [one.predicates for one in (*data.components, data.candidates) if one.predicates is not None]
+    every = np.unique(np.concatenate(known))
+    others = data.of_relations([p for p in every.tolist() if p not in by_relation])
+    strata = [(data.of_relations([p]), one.shrunk, one.weights) for p, one in by_relation.items()]
+    strata.append((others, fit.base_rate, fit.weights))
+    parts = [(part, rate, weights) for part, rate, weights in strata if part is not None]
+    sizes = np.array([float(len(part.candidates)) for part, _, _ in parts])
+    rates = np.clip([rate for _, rate, _ in parts], 1e-6, 1 - 1e-6)
+    if fit.stated:
+        rates = _moved(rates, sizes / sizes.sum(), fit.base_rate)
+    samples = [mixture_sample(part, rate, own) for (part, _, own), rate in zip(parts, rates.tolist(), strict=True)]
+    return CalibrationSample(
+        np.concatenate([sample.scores for sample in samples]),
+        np.concatenate([sample.labels for sample in samples]),
+        np.concatenate([s.weights * (size / s.weights.sum()) for s, size in zip(samples, sizes, strict=True)]),
+        np.concatenate([sample.predicates for sample in samples if sample.predicates is not None]),
+    )
+
+
+def _moved(rates: Floats, shares: Floats, mean: float) -> Floats:
+    """Return the rates (m,), moved by one number in log-odds, so that their mean with these shares (m,) is `mean`."""
+    move = brentq(lambda by: float(shares @ expit(logit(rates) + by)) - mean, -50, 50)
+    moved: Floats = expit(logit(rates) + move)
+    return moved
 
 
 def fit_to_candidates(
@@ -40,7 +78,7 @@ def fit_to_candidates(
     sample = mixture_sample(data, fit.base_rate, fit.weights)
     fitted = make().fit_sample(sample)
     scores = np.unique(np.quantile(sample.scores, np.linspace(0, 1, MOST_POINTS), method="nearest"))
-    edges = bin_edges(data, number_of_bins(data))
+    edges = np.array(fit.shape.edges)
     draws = [_draw(data, rng) for _ in range(replicates)]
     problems = Counts.stack([count(_drawn(data, draw), edges) for draw in draws])
     solved = solve(problems, np.full(replicates, fit.base_rate) if fit.stated else None).weights

@@ -66,7 +66,7 @@ def fit_relations(
     prior = np.r_[0.0, PRIOR_CANDIDATES * np.array([weights[name] for name in data.negatives])]
     found: list[tuple[RelationRate, Profile]] = []
     for predicate in np.unique(data.candidates.predicates).tolist():
-        part = data.of_relation(predicate)
+        part = data.of_relations([predicate])
         if part is None or min(len(part.positives), len(part.candidates)) < fewest:
             continue
         counts = count(part, bin_edges(part, number_of_bins(part)))

@@ -1,6 +1,6 @@
 """The scores that a mixture is fitted to."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,28 +98,24 @@ class MixtureData:
         """Return the samples of the components: the positives, then the corruptions of each strategy."""
         return (self.positives, *self.negatives.values())
 
-    def of_relation(self, predicate: int) -> "MixtureData | None":
-        """Return the scores of one predicate, or None if a sample has no row with it.
+    def of_relations(self, predicates: Collection[int]) -> "MixtureData | None":
+        """Return the scores of some predicates, or None if a sample has no row with one of them.
 
         Raises InputError if the predicates of a sample are not known.
         """
-        parts = [_of(sample, predicate) for sample in (*self.components, self.candidates)]
+        parts = [sample.part(_rows(sample, predicates)) for sample in (*self.components, self.candidates)]
         if not all(len(part) for part in parts):
             return None
         labelled = self.labelled
         if len(labelled):
-            labelled = labelled.part(_rows(labelled.sample, predicate))
+            labelled = labelled.part(_rows(labelled.sample, predicates))
         negatives = dict(zip(self.negatives, parts[1:-1], strict=True))
         return MixtureData(parts[0], negatives, parts[-1], labelled)
 
 
-def _rows(sample: ScoreSample, predicate: int) -> Bools:
-    """Return the mask (n,) of the rows of a predicate. Raises InputError if the predicates are not known."""
+def _rows(sample: ScoreSample, predicates: Collection[int]) -> Bools:
+    """Return the mask (n,) of the rows of some predicates. Raises InputError if the predicates are not known."""
     if sample.predicates is None:
         raise InputError("a sample of the mixture has no predicates: base rates by relation need those of every sample")
-    own: Bools = sample.predicates == predicate
+    own: Bools = np.isin(sample.predicates, list(predicates))
     return own
-
-
-def _of(sample: ScoreSample, predicate: int) -> ScoreSample:
-    return sample.part(_rows(sample, predicate))

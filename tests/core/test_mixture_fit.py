@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import norm
 
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.mixed import fit_to_candidates, mixture_sample
+from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.calibration.platt import Platt
+from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError, InputError
 from kgcore.mixture.bins import bin_edges, count
 from kgcore.mixture.em import solve
@@ -153,6 +154,28 @@ def test_base_rates_by_relation() -> None:
         fit_relations(normal_mixture(0), {}, np.random.default_rng(0))
 
 
+def test_the_sample_by_relation_has_the_base_rate_of_each_relation() -> None:
+    data = by_relation(1, (0.2, 0.7, 0.5), (900, 300, 24))
+    found = fit(data, replace(QUICK, base_rate=0.4))
+    rates = fit_relations(data, found.weights, np.random.default_rng(0), replicates=40)
+    assert len(rates) == 2
+
+    def rate_of(sample: CalibrationSample, predicate: int) -> float:
+        assert sample.predicates is not None
+        return sample.part(sample.predicates == predicate).base_rate
+
+    free = relation_sample(data, replace(found, stated=False), rates)
+    assert [rate_of(free, one.predicate) for one in rates] == pytest.approx([one.shrunk for one in rates])
+    assert rate_of(free, 2) == pytest.approx(0.4)  # too few candidates: the base rate of all
+    assert free.predicates is not None
+    assert free.weights[free.predicates == 0].sum() == pytest.approx(free.weights.sum() * 900 / 1_224)
+    stated = relation_sample(data, found, rates)
+    assert stated.base_rate == pytest.approx(0.4)
+    assert rate_of(stated, 0) < 0.4 < rate_of(stated, 1)
+    without = relation_sample(data, found, [])
+    assert np.sort(without.weights) == pytest.approx(np.sort(mixture_sample(data, 0.4, found.weights).weights))
+
+
 def test_shrinkage_moves_the_uncertain_to_the_certain() -> None:
     alphas = np.r_[0.0, np.linspace(0.01, 0.99, 99), 1.0]
 
@@ -182,7 +205,7 @@ def test_mistakes() -> None:
     with pytest.raises(InputError, match="every label"):
         LabelledCandidates(one, np.array([0, 1, 2]))
     with pytest.raises(InputError, match="has no predicates"):
-        MixtureData(one, {"typed": one}, one).of_relation(0)
+        MixtureData(one, {"typed": one}, one).of_relations([0])
     for wrong in ({"base_rate": 1.0}, {"bins": 1}, {"replicates": 5}, {"width": 0.0}):
         with pytest.raises(InputError):
             MixtureOptions(**wrong)
