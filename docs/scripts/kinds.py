@@ -51,9 +51,9 @@ def fitted(data: MixtureData, rng: np.random.Generator) -> tuple[float, bool, fl
     """Return the estimate, whether its interval holds the truth, its width, and the p-values of the two fits."""
     counts = count(data, bin_edges(data, number_of_bins(data)))
     best = solve(counts)
-    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 100, rng))
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 60, rng))
     at = solve(counts, np.array([RATE]), start=best)
-    free, stated = fitness(counts, best, None, 100, rng), fitness(counts, at, RATE, 100, rng)
+    free, stated = fitness(counts, best, None, 99, rng), fitness(counts, at, RATE, 99, rng)
     return rate.value, rate.low <= RATE <= rate.high, rate.width, free.p_value, stated.p_value
 
 
