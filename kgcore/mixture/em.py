@@ -56,7 +56,8 @@ def solve(
     Computer Physics Communications 77, 1993). With known densities it would be concave in the weights.
 
     alpha  (S,) stated base rates in [0, 1], to which w_0 is fixed; None: w_0 is free
-    prior  (J,) or (S, J) the v_j, at least 0; v_0 is used only if alpha is None. None: no prior
+    prior  (J,) or (S, J) the v_j, at least 0, for problems with a stated base rate: a Dirichlet prior of the shares of
+           the strategies. v_0 is not used. None: no prior
     start  solutions of S similar problems, from which to start; None: equal weights
 
     The iterations are those of EM (Dempster, Laird & Rubin 1977), extrapolated by SQUAREM (Varadhan & Roland,

@@ -29,14 +29,11 @@ class Profile:
     p_values: Floats
 
 
-def base_rate_interval(
-    counts: Counts, best: Solution, level: float, prior: Floats | None = None
-) -> tuple[Rate, Profile]:
+def base_rate_interval(counts: Counts, best: Solution, level: float) -> tuple[Rate, Profile]:
     """Return the estimated base rate with its confidence interval, and the profile that the interval is read from.
 
     counts  one problem (S = 1), and `best` its solution with a free base rate
     level   the least p-value of a base rate in the interval: see `interval_level`
-    prior   as in `solve`
 
     This is a profile-likelihood interval. Its limit is that of chi-square with one degree of freedom where the base
     rate is well determined, and higher where it is not (see `conditional_p_value`). Between grid points the p-value is
@@ -47,23 +44,23 @@ def base_rate_interval(
     value = float(best.weights[0, 0])
     coarse = np.r_[0.0, np.sort(np.r_[expit(np.linspace(-ends, ends, _COARSE)), np.clip(value, 1e-12, 1 - 1e-12)]), 1.0]
     flat = flat_likelihood(counts)
-    profile = profile_at(coarse, counts, best, flat, prior)
+    profile = profile_at(coarse, counts, best, flat)
     more = [_between(profile, start, level) for start in _crossings(profile, level)]
     if more:
-        fine = profile_at(np.concatenate(more), counts, best, flat, prior)
+        fine = profile_at(np.concatenate(more), counts, best, flat)
         profile = _join(profile, fine)
     low, high = _limits(profile, level)
     return Rate(value, min(low, value), max(high, value)), profile
 
 
-def profile_at(alphas: Floats, counts: Counts, best: Solution, flat: Floats, prior: Floats | None = None) -> Profile:
+def profile_at(alphas: Floats, counts: Counts, best: Solution, flat: Floats) -> Profile:
     """Return the profile of one problem at base rates (m,) in [0, 1], ascending.
 
     flat  (1,) the log-likelihood if positives are a mixture of corruptions
     """
     m = len(alphas)
     many = counts.repeat(m)
-    solved = solve(many, alphas, prior, best.repeat(m))
+    solved = solve(many, alphas, start=best.repeat(m))
     likelihood = np.minimum(solved.likelihood - best.likelihood, 0.0)
     return Profile(alphas, likelihood, p_values(many, solved, best.likelihood, flat))
 

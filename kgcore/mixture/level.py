@@ -18,7 +18,6 @@ def interval_level(
     confidence: float,
     replicates: int,
     rng: np.random.Generator,
-    prior: Floats | None = None,
 ) -> float:
     """Return the level in (0, 1 - confidence] that a base rate's p-value must reach to be in the interval.
 
@@ -28,13 +27,12 @@ def interval_level(
     fifth is c times that of chi-square, the quantile of chi-square is multiplied by c, at least 1.
 
     counts  one problem (S = 1), and `best` its solution with a free base rate
-    prior   as in `solve`
     """
-    solved = needed(counts, best, prior)
+    solved = needed(counts, best)
     drawn = simulate(counts, solved, replicates, rng)
     alphas = np.full(replicates, solved.weights[0, 0])
     start = solved.repeat(replicates)
-    at, free = solve(drawn, alphas, prior, start), solve(drawn, None, prior, start)
+    at, free = solve(drawn, alphas, start=start), solve(drawn, start=start)
     p = p_values(drawn, at, free.likelihood, flat_likelihood(drawn))
     ratios = np.sort(chi2.isf(np.clip(p, 1e-250, 1.0), 1))[-max(1, round(_TAIL * replicates)) :]
     expected = chi2.sf(chi2.isf(_TAIL, 1), 3) / _TAIL  # E[X | X > x] of chi-square with one degree of freedom
@@ -53,7 +51,7 @@ def p_values(counts: Counts, at: Solution, greatest: Floats, flat: Floats) -> Fl
     return conditional_p_value(ratio, strength_of(counts, at, flat), max(1, bins - num + 1))
 
 
-def needed(counts: Counts, best: Solution, prior: Floats | None = None) -> Solution:
+def needed(counts: Counts, best: Solution) -> Solution:
     """Return the solution of one problem in which strategies that are not needed have the weight 0.
 
     The strategy of the smallest weight is left out as long as twice the log-likelihood falls by less than log N from
@@ -62,11 +60,11 @@ def needed(counts: Counts, best: Solution, prior: Floats | None = None) -> Solut
     num = counts.components.shape[1]
     kept: Ints = np.arange(num)
     most = float(np.log(max(2.0, counts.candidates.sum() + counts.labels)))
-    chosen, greatest = best, _without_prior(counts, best)
+    chosen, greatest = best, _likelihood(counts, best)
     while len(kept) > 2:
         fewer = np.delete(kept, 1 + int(chosen.weights[0, kept[1:]].argmin()))
-        solved = _with_zeros(counts, solve(_of(counts, fewer), None, None if prior is None else prior[fewer]), fewer)
-        if 2 * (greatest - _without_prior(counts, solved)) > most:
+        solved = _with_zeros(counts, solve(_of(counts, fewer)), fewer)
+        if 2 * (greatest - _likelihood(counts, solved)) > most:
             break
         kept, chosen = fewer, solved
     return chosen
@@ -76,7 +74,7 @@ def _of(counts: Counts, kept: Ints) -> Counts:
     return Counts(counts.candidates, counts.components[:, kept], counts.true, counts.false)
 
 
-def _without_prior(counts: Counts, solved: Solution) -> float:
+def _likelihood(counts: Counts, solved: Solution) -> float:
     return float(log_likelihood(counts, solved.weights, solved.densities)[0])
 
 

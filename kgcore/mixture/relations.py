@@ -1,7 +1,7 @@
 """The base rate of the candidates of each relation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.mixture.bins import bin_edges, count, number_of_bins
+from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import Profile, base_rate_interval
 from kgcore.mixture.labels import CONFIDENCE, Rate
@@ -54,35 +54,36 @@ def fit_relations(
     weights     strategy -> its share of the mistakes of all relations
     replicates  bootstrap replicates for the level of each interval
 
-    Every relation has its own densities and its own base rate. Its shares have a Dirichlet prior, centred on `weights`,
-    that counts as PRIOR_CANDIDATES mistakes. The base rate has no prior in `own`, so that its interval covers for each
-    relation. `shrunk` is the posterior mean under a normal distribution of the log-odds over relations, whose mean and
-    standard deviation maximise the marginal likelihood (empirical Bayes: Efron & Morris, JASA 70, 1975).
+    Every relation has its own densities, its own base rate and its own shares. `own` has no prior, so that its interval
+    covers for each relation. The shares in the result have a Dirichlet prior, centred on `weights`, that counts as
+    PRIOR_CANDIDATES mistakes. `shrunk` is the posterior mean under a normal distribution of the log-odds over
+    relations, whose mean and standard deviation maximise the marginal likelihood (empirical Bayes: Efron & Morris,
+    JASA 70, 1975).
 
     Raises InputError if a sample has no predicates.
     """
     if data.candidates.predicates is None:
         raise InputError("the candidates have no predicates: base rates by relation need them")
     prior = np.r_[0.0, PRIOR_CANDIDATES * np.array([weights[name] for name in data.negatives])]
-    found: list[tuple[RelationRate, Profile]] = []
+    found: list[tuple[int, MixtureData, Counts, Rate, Profile]] = []
     for predicate in np.unique(data.candidates.predicates).tolist():
         part = data.of_relations([predicate])
         if part is None or min(len(part.positives), len(part.candidates)) < fewest:
             continue
         counts = count(part, bin_edges(part, number_of_bins(part)))
-        best = solve(counts, prior=prior)
-        level = interval_level(counts, best, confidence, replicates, rng, prior)
-        rate, profile = base_rate_interval(counts, best, level, prior)
-        own = best.weights[0, 1:] / max(float(best.weights[0, 1:].sum()), 1e-300)
-        shares = dict(zip(data.negatives, own.tolist(), strict=True))
+        best = solve(counts)
+        level = interval_level(counts, best, confidence, replicates, rng)
+        rate, profile = base_rate_interval(counts, best, level)
+        found.append((predicate, part, counts, rate, profile))
+    values = shrink([profile for *_, profile in found])
+    made = []
+    for (predicate, part, counts, rate, _), value in zip(found, values, strict=True):
+        shrunk = float(np.clip(value, rate.low, rate.high))
+        mistakes = solve(counts, np.array([min(shrunk, 1 - 1e-6)]), prior).weights[0, 1:]
+        shares = dict(zip(data.negatives, (mistakes / mistakes.sum()).tolist(), strict=True))
         sizes = (len(part.positives), len(part.candidates))
-        found.append((RelationRate(predicate, rate, rate.value, shares, *sizes), profile))
-    values = shrink([profile for _, profile in found])
-    limits = [(rate.own.low, rate.own.high) for rate, _ in found]
-    return [
-        replace(rate, shrunk=float(np.clip(value, low, high)))
-        for (rate, _), value, (low, high) in zip(found, values, limits, strict=True)
-    ]
+        made.append(RelationRate(predicate, rate, shrunk, shares, *sizes))
+    return made
 
 
 def shrink(profiles: Sequence[Profile]) -> list[float]:
