@@ -57,6 +57,14 @@ class PredictConfig(Config):
         5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
     )
 
+    fdr: float = setting(
+        0.0,
+        "mark candidates of a file as selected, so that this is the largest expected share of false ones among them; "
+        "0 = mark none",
+        ge=0,
+        lt=1,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.threshold != 0.5 and self.cost_false_positive != self.cost_false_negative:
