@@ -24,12 +24,14 @@ test-docs: $(READY) ## run every command of README and docs as written
 test-kills: $(READY) ## interrupt and kill processes, and go on after it
 	$(BIN)/pytest $(KILLS)
 
-test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, and failures of each
+test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, a browser, and failures of each
 	.ci/postgresql
+	.ci/chromium
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
 
 check: $(READY) ## check format, lint, layers and types, and run all tests, as CI does
 	.ci/postgresql
+	.ci/chromium
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo --no-cache

@@ -5,24 +5,33 @@ python benchmarks/serving.py http://127.0.0.1:8080
 """
 
 import argparse
+import json
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import numpy as np
 import requests
 
 
 def ask(address: str, rows: list[dict[str, str]], number: int) -> list[float]:
-    """Send `number` requests, one after the other, and return the seconds of each."""
-    taken = []
-    with requests.Session() as session:
-        for _ in range(number):
-            started = time.perf_counter()
-            reply = session.post(f"{address}/predict", json={"triples": rows}, timeout=60)
-            reply.raise_for_status()
-            assert len(reply.json()["answers"]) == len(rows)
-            taken.append(time.perf_counter() - started)
+    """Send `number` requests over one connection, one after the other, and return the seconds of each.
+
+    The clients share one process, so each does as little as it can: `requests` itself would take most of the time.
+    """
+    body, taken = json.dumps({"triples": rows}).encode(), []
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
+    for _ in range(number):
+        started = time.perf_counter()
+        connection.request("POST", "/predict", body, {"content-type": "application/json"})
+        reply = connection.getresponse()
+        text = reply.read()
+        taken.append(time.perf_counter() - started)
+        assert reply.status == 200, text
+        assert len(json.loads(text)["answers"]) == len(rows)
+    connection.close()
     return taken
 
 

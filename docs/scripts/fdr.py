@@ -59,7 +59,7 @@ def discovery_of(graph: KnowledgeGraph, seed: int) -> Discovery:
     trained = train(graph, TrainConfig(**SETTINGS, seed=seed), torch.device("cpu")).model
     valid = graph.valid
     sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
-    fitted = CALIBRATORS.get("platt").fit(sample)
+    fitted = CALIBRATORS.get("platt")().fit_sample(sample)
     prints = trained.fingerprint(), graph.fingerprint()
     bound = BoundCalibrator("platt", "ground_truth", 0.5, *prints, fitted, support=Support.fit(sample, False))
     return Discovery(CalibratedModel(trained, bound, graph), Domains(graph), 5)

@@ -1,27 +1,32 @@
 """Take the screenshots of the documentation: start servers, run small pipelines, and open pages in headless Chromium.
 
-    pip install playwright && python docs/scripts/screenshots.py
+    python docs/scripts/screenshots.py                          # all
+    python docs/scripts/screenshots.py serve serve-explanation  # those of `kgcal serve`
 
-The script uses the system's Chromium (`chromium` on the PATH). Everything runs in a temporary KGCAL_HOME, on free ports
+The script uses the system's Chromium (chromium.py). Everything runs in a temporary KGCAL_HOME, on free ports
 of 127.0.0.1, and is stopped at the end.
 """
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import requests
-from playwright.sync_api import Page, sync_playwright
+from chromium import Browser, Page, chromium, waited
 
 IMAGES = Path(__file__).parents[1] / "images"
 SMALL = ["--size", "600", "--k", "32", "--epochs", "40", "--batch-size", "256"]
+SERVERS = ("prefect-run", "prefect-form", "mlflow-runs", "mlflow-chart", "mlflow-run", "mlflow-champion")
+PAGES = ("serve", "serve-explanation")  # pictures of the page of `kgcal serve`
+PATIENCE = 180.0  # seconds: on a busy machine, the first page of a server is slow
+ASSISTANT = '[aria-label="Close"], [data-component-id*="assistant"][data-component-id*="close"]'
 RUNS = [[], ["--loss", "pairwise"], ["--model", "distmult"], ["--model", "complex", "--loss", "nll"]]
 
 
@@ -95,32 +100,88 @@ def pictures(home: Home) -> dict[str, tuple[str, str]]:
     }
 
 
+def question(home: Home) -> str:
+    """Return the query of a question that has known and unknown answers, for the page of `kgcal serve`."""
+    home.kgcal("run", *SMALL)
+    home.kgcal("promote", "--dataset", "family")
+    return "?subject=person_161&predicate=sibling_of&top=10&base_rate=0.05"
+
+
 def take(page: Page, name: str, address: str, awaited: str) -> None:
-    """Take one screenshot."""
-    page.goto("about:blank")  # the browser would not load a page again that differs only after the '#'
-    page.goto(address)
+    """Take one screenshot of a server of `kgcal up`."""
+    page.open("about:blank")  # the browser would not load a page again that differs only after the '#'
+    page.open(address, PATIENCE)
     if name == "prefect-run":
-        page.get_by_text("Artifacts").first.click()
-    page.get_by_text(awaited).first.wait_for()
-    assistant = page.locator("[aria-label='Close'], [data-component-id*='assistant'][data-component-id*='close']")
-    if "mlflow" in name and assistant.count():
-        assistant.first.click()
-    page.wait_for_timeout(6_000)  # charts appear after the text
-    page.screenshot(path=IMAGES / f"{name}.png")
+        page.click_on(with_text("Artifacts"), PATIENCE)
+    page.until(with_text(awaited), PATIENCE)
+    if "mlflow" in name and page.evaluate(f"Boolean(document.querySelector({ASSISTANT!r}))"):
+        page.click(ASSISTANT)
+    time.sleep(6)  # charts appear after the text
+    store(page, name)
+
+
+def with_text(text: str) -> str:
+    """Return a JavaScript expression that gives the innermost visible element with a text."""
+    wanted = json.dumps(text.lower())
+    visible = f"element.checkVisibility() && element.textContent.toLowerCase().includes({wanted})"
+    return f"[...document.body.querySelectorAll('*')].filter(element => {visible}).at(-1)"
+
+
+def store(page: Page, name: str, whole: bool = False) -> None:
+    """Store a picture in the folder of the documentation."""
+    page.screenshot(IMAGES / f"{name}.png", whole)
     print(IMAGES / f"{name}.png")
+
+
+def take_servers(browser: Browser, wanted: list[str]) -> None:
+    """Take the screenshots of the MLflow UI and the Prefect UI."""
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as home:
+        page = browser.page(1600, 900)
+        for name, (address, awaited) in pictures(home).items():
+            if name in wanted:
+                take(page, name, address, awaited)
+
+
+def take_page(browser: Browser) -> None:
+    """Take the screenshots of the page of `kgcal serve`: answers, and an explanation."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, port = Home(Path(folder)), free_port()
+        query = question(home)
+        command = [sys.executable, "-m", "flows.cli", "serve", "--dataset", "family", "--port", str(port)]
+        process = subprocess.Popen(command, env=home.environment)  # noqa: S603
+        try:
+            waited(lambda: answers(port), "server", PATIENCE)
+            page = browser.page(1000, 800)
+            page.open(f"http://127.0.0.1:{port}/{query}")
+            page.until("document.querySelector('#answers .badge')")
+            store(page, "serve", whole=True)
+            page.click("#answers tr:nth-child(3) .link")
+            page.until("document.querySelector('.why')")
+            page.resize(1000, 1240)
+            page.evaluate("document.querySelector('#answers').scrollIntoView()")
+            store(page, "serve-explanation")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def answers(port: int) -> bool:
+    """Return whether a server answers at /health."""
+    try:
+        return requests.get(f"http://127.0.0.1:{port}/health", timeout=5).ok
+    except requests.ConnectionError:
+        return False
 
 
 def main() -> None:
     """Take all screenshots, or those named on the command line."""
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as home, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1600, "height": 900})
-        page.set_default_timeout(180_000)  # on a busy machine, the first page of a server is slow
-        for name, (address, awaited) in pictures(home).items():
-            if not sys.argv[1:] or name in sys.argv[1:]:
-                take(page, name, address, awaited)
-        browser.close()
+    wanted = sys.argv[1:] or [*SERVERS, *PAGES]
+    with chromium() as browser:
+        if set(wanted) & set(PAGES):
+            take_page(browser)
+        if set(wanted) & set(SERVERS):
+            take_servers(browser, wanted)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def _ratios(columns: Floats, planted: Bools, seed: int) -> Floats:
     guess = cross_val_predict(trees, columns, planted, cv=parts, method="predict_proba")[:, 0].clip(_EDGE, 1 - _EDGE)
     sample = ground_truth_sample(logit(guess), (~planted).astype(np.float64))  # higher = rather a training fact
     low, high = Band.fit(sample).limits(sample.scores)
-    fact = Beta.fit(sample).predict(sample.scores).clip(_EDGE, 1 - _EDGE)
+    fact = Beta().fit_sample(sample).calibrate(sample.scores).clip(_EDGE, 1 - _EDGE)
     odds = (~planted).sum() / planted.sum()
     value = (1 - fact) / fact * odds
     with np.errstate(divide="ignore"):

@@ -2,7 +2,7 @@
 
 Each calibrator has its own file. The other files:
 
-* base.py holds the abstract class that every calibrator implements.
+* base.py holds the abstract class that every calibrator implements, and makes each one a scikit-learn classifier.
 * sample.py builds the samples that calibrators are fitted on, and audit.py describes such a sample.
 * fit.py fits all configured calibrators to a score table.
 * pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share.

@@ -40,8 +40,7 @@ class BBQ(Steps):
     probabilities to the base rate of the sample.
     """
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
+    def fit_sample(self, sample: CalibrationSample) -> Self:
         effective = effective_weights(sample)
         rate = float(np.average(sample.labels, weights=effective))
         groups = group_by_score(sample.scores, sample.labels, effective)
@@ -60,7 +59,7 @@ class BBQ(Steps):
         weighted = np.add.reduceat(average * groups.weights, merged)
         rising = positive_share(weighted, np.add.reduceat(groups.weights, merged))
         levels = shift(rising, rate, sample.base_rate)
-        return cls.through(groups.scores, np.repeat(levels, np.diff(np.r_[merged, len(average)])))
+        return self.set_steps(groups.scores, np.repeat(levels, np.diff(np.r_[merged, len(average)])))
 
 
 def log_evidence(positives: Weights, rows: Weights, rate: float) -> float:

@@ -1,6 +1,6 @@
 """Beta calibration: Platt scaling with separate slopes for small and for large probabilities."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import expit
@@ -27,29 +27,28 @@ class Beta(Calibrator):
     negatives, q is the constant base rate, and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
-    def __init__(self, a: float, b: float, c: float, slope: float, intercept: float) -> None:
-        self.a, self.b, self.c = a, b, c
-        self.slope, self.intercept = slope, intercept
+    fitted = ("a", "b", "c", "slope", "intercept")
+    a_: float
+    b_: float
+    c_: float
+    slope_: float
+    intercept_: float
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
+    def fit_sample(self, sample: CalibrationSample) -> Self:
         slope, intercept = fit_line("beta calibration", sample)
         if slope == 0 or len(np.unique(sample.scores)) == 2:
-            return cls(1.0, 1.0, 0.0, slope, intercept)
+            return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
         design, targets = features(slope * sample.scores + intercept), smoothed_targets(sample.labels)
         start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
         a, b, c = fit_logistic("beta calibration", design, targets, sample.weights, start, bounded).tolist()
-        return cls(a, b, c, slope, intercept)
+        return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)
 
-    def predict(self, scores: Scores) -> Probabilities:
+    def calibrate(self, scores: Scores) -> Probabilities:
         with np.errstate(over="ignore"):
-            log_odds = self.slope * np.asarray(scores, dtype=np.float64) + self.intercept
+            log_odds = self.slope_ * np.asarray(scores, dtype=np.float64) + self.intercept_
         design = features(log_odds.clip(-1e300, 1e300))  # finite: a parameter of 0 times infinity would be NaN
-        q: Probabilities = expit(np.array([self.a, self.b, self.c]) @ design)
+        q: Probabilities = expit(np.array([self.a_, self.b_, self.c_]) @ design)
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {"a": self.a, "b": self.b, "c": self.c, "slope": self.slope, "intercept": self.intercept}
 
 
 def features(log_odds: Floats) -> Floats:

@@ -78,7 +78,7 @@ class BoundCalibrator:
             )
         if predicates is None and self.calibrator.by_predicate:
             raise InputError(f"the calibrator {self.label} has a map for each predicate: pass the predicates, too")
-        return self._shifted(self.calibrator.predict_of(scores, predicates))
+        return self._shifted(self.calibrator.calibrate_of(scores, predicates))
 
     def interval(
         self, scores: Scores, probabilities: Probabilities, predicates: Ints | None = None

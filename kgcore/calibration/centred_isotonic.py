@@ -29,12 +29,11 @@ class CentredIsotonic(Isotonic):
     Ties remain in three cases: below the first centre if q1 = 0, above the last centre if qm = 1, and everywhere if all
     scores are in one block. In the last case q is the base rate.
 
-    scores         (m,) increasing: the weighted mean score of each block
-    probabilities  (m,) increasing, in [0, 1]: the level of each block
+    scores_         (m,) increasing: the weighted mean score of each block
+    probabilities_  (m,) increasing, in [0, 1]: the level of each block
     """
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
+    def fit_sample(self, sample: CalibrationSample) -> Self:
         groups = group_by_score(sample.scores, sample.labels, sample.weights)
         starts = block_starts(groups.means, groups.weights)
         weights = np.add.reduceat(groups.weights, starts)
@@ -42,10 +41,11 @@ class CentredIsotonic(Isotonic):
         lasts = np.r_[starts[1:], len(groups.scores)] - 1
         # rounding must not move a centre out of its block
         centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])
-        return cls(centres.tolist(), positive_share(np.add.reduceat(groups.positives, starts), weights).tolist())
+        levels = positive_share(np.add.reduceat(groups.positives, starts), weights)
+        return self.set_fitted(scores=centres, probabilities=levels)
 
-    def predict(self, scores: Scores) -> Probabilities:
-        f, centres, levels = np.asarray(scores, dtype=np.float64), self.scores, self.probabilities
+    def calibrate(self, scores: Scores) -> Probabilities:
+        f, centres, levels = np.asarray(scores, dtype=np.float64), self.scores_, self.probabilities_
         q: Probabilities = np.interp(f, centres, levels)
         if len(centres) == 1:
             return q

@@ -48,9 +48,12 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
         return BoundCalibrator(name, negatives, *belongs_to, fitted, corruptions=corruptions, support=support)
 
     alpha = config.base_rate
-    bound = [bind("uncalibrated", "none", alpha, Uncalibrated()), bind("base_rate", "none", alpha, BaseRate(alpha))]
+    bound = [
+        bind("uncalibrated", "none", alpha, Uncalibrated().set_fitted()),
+        bind("base_rate", "none", alpha, BaseRate().set_fitted(alpha=alpha)),
+    ]
     for negatives, sample in sorted(calibration_samples(table, config).items()):
-        fitted = {name: CALIBRATORS.get(name).fit(sample) for name in config.calibrators}
+        fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.calibrators}
         support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
         bound += [
             bind(name, negatives, sample.base_rate, one, support[one.by_predicate]) for name, one in fitted.items()

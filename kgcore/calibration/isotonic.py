@@ -1,6 +1,6 @@
 """Isotonic regression: the best non-decreasing curve, without an assumption about its shape."""
 
-from typing import Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -19,24 +19,22 @@ class Isotonic(Calibrator):
     the distinct scores. The curve is flat on each block of scores, linear between neighbouring blocks, and constant
     below the first and above the last score of the sample.
 
-    scores         (m,) increasing: the first and the last score of each block
-    probabilities  (m,) non-decreasing, in [0, 1]: the level at each of these scores
+    scores_         (m,) increasing: the first and the last score of each block
+    probabilities_  (m,) non-decreasing, in [0, 1]: the level at each of these scores
     """
 
-    def __init__(self, scores: list[float], probabilities: list[float]) -> None:
-        self.scores = np.asarray(scores, dtype=np.float64)
-        self.probabilities = np.asarray(probabilities, dtype=np.float64)
+    fitted: ClassVar[tuple[str, ...]] = ("scores", "probabilities")
+    scores_: Scores
+    probabilities_: Probabilities
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
+    def fit_sample(self, sample: CalibrationSample) -> Self:
         groups = group_by_score(sample.scores, sample.labels, sample.weights)
         starts = block_starts(groups.means, groups.weights)
         levels = positive_share(np.add.reduceat(groups.positives, starts), np.add.reduceat(groups.weights, starts))
-        return cls.of_blocks(groups.scores, starts, levels)
+        return self.set_blocks(groups.scores, starts, levels)
 
-    @classmethod
-    def of_blocks(cls, scores: Scores, starts: Ints, levels: Probabilities) -> Self:
-        """Build the curve that is flat on each of b blocks of scores.
+    def set_blocks(self, scores: Scores, starts: Ints, levels: Probabilities) -> Self:
+        """Set the curve that is flat on each of b blocks of scores.
 
         scores  (m,) the distinct scores, increasing
         starts  (b,) index of the first score of each block; the first is 0
@@ -44,11 +42,8 @@ class Isotonic(Calibrator):
         """
         lasts = np.r_[starts[1:], len(scores)] - 1
         ends, place = np.unique(np.r_[starts, lasts], return_index=True)
-        return cls(scores[ends].tolist(), np.tile(levels, 2)[place].tolist())
+        return self.set_fitted(scores=scores[ends], probabilities=np.tile(levels, 2)[place])
 
-    def predict(self, scores: Scores) -> Probabilities:
-        q: Probabilities = np.interp(scores, self.scores, self.probabilities)
+    def calibrate(self, scores: Scores) -> Probabilities:
+        q: Probabilities = np.interp(scores, self.scores_, self.probabilities_)
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {"scores": self.scores.tolist(), "probabilities": self.probabilities.tolist()}

@@ -1,7 +1,7 @@
 """Platt scaling: a logistic curve of the score."""
 
 import warnings
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import expit, logit
@@ -30,19 +30,17 @@ class Platt(Calibrator):
     rate, and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
-    def __init__(self, a: float, b: float) -> None:
-        self.a, self.b = a, b
+    fitted = ("a", "b")
+    a_: float
+    b_: float
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
-        return cls(*fit_line("Platt scaling", sample))
+    def fit_sample(self, sample: CalibrationSample) -> Self:
+        a, b = fit_line("Platt scaling", sample)
+        return self.set_fitted(a=a, b=b)
 
-    def predict(self, scores: Scores) -> Probabilities:
-        q: Probabilities = expit(self.a * np.asarray(scores, dtype=np.float64) + self.b)
+    def calibrate(self, scores: Scores) -> Probabilities:
+        q: Probabilities = expit(self.a_ * np.asarray(scores, dtype=np.float64) + self.b_)
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {"a": self.a, "b": self.b}
 
 
 def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:

@@ -28,8 +28,7 @@ class SmoothedIsotonic(Isotonic):
     rows of its block, but not compared with the prior.
     """
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
+    def fit_sample(self, sample: CalibrationSample) -> Self:
         effective = effective_weights(sample)
         rate = float(np.average(sample.labels, weights=effective))
         groups = group_by_score(sample.scores, sample.labels, effective)
@@ -37,4 +36,4 @@ class SmoothedIsotonic(Isotonic):
         positives, rows = np.add.reduceat(groups.positives, starts) + rate, np.add.reduceat(groups.weights, starts) + 1
         merged = block_starts(positive_share(positives, rows), rows)
         levels = positive_share(np.add.reduceat(positives, merged), np.add.reduceat(rows, merged))
-        return cls.of_blocks(groups.scores, starts[merged], shift(levels, rate, sample.base_rate))
+        return self.set_blocks(groups.scores, starts[merged], shift(levels, rate, sample.base_rate))

@@ -1,10 +1,10 @@
 """Step functions of the score: the base class of the calibrators that use bins."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from kgcore.arrays import Ints, Probabilities, Scores, Weights
+from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.pav import LEVEL_TOLERANCE
 
@@ -27,17 +27,16 @@ def equal_mass(weights: Weights, bins: int) -> Ints:
 class Steps(Calibrator):
     """A step function: q is constant between neighbouring edges.
 
-    edges          (b - 1,) increasing; a score on an edge belongs to the bin below it
-    probabilities  (b,) non-decreasing, in [0, 1]
+    edges_          (b - 1,) increasing; a score on an edge belongs to the bin below it
+    probabilities_  (b,) non-decreasing, in [0, 1]
     """
 
-    def __init__(self, edges: list[float], probabilities: list[float]) -> None:
-        self.edges = np.asarray(edges, dtype=np.float64)
-        self.probabilities = np.asarray(probabilities, dtype=np.float64)
+    fitted = ("edges", "probabilities")
+    edges_: Floats
+    probabilities_: Probabilities
 
-    @classmethod
-    def through(cls, scores: Scores, levels: Probabilities) -> Self:
-        """Build the step function that has the non-decreasing levels (m,) at the increasing scores (m,).
+    def set_steps(self, scores: Scores, levels: Probabilities) -> Self:
+        """Set the step function that has the non-decreasing levels (m,) at the increasing scores (m,).
 
         An edge lies half-way between two neighbouring scores where the level rises.
         """
@@ -45,11 +44,8 @@ class Steps(Calibrator):
         low, high = scores[rises], scores[rises + 1]
         middle = low / 2 + high / 2
         edges = np.where(middle < high, middle, low)
-        return cls(edges.tolist(), levels[np.r_[0, rises + 1]].tolist())
+        return self.set_fitted(edges=edges, probabilities=levels[np.r_[0, rises + 1]])
 
-    def predict(self, scores: Scores) -> Probabilities:
-        q: Probabilities = self.probabilities[np.searchsorted(self.edges, scores)]
+    def calibrate(self, scores: Scores) -> Probabilities:
+        q: Probabilities = self.probabilities_[np.searchsorted(self.edges_, scores)]
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {"edges": self.edges.tolist(), "probabilities": self.probabilities.tolist()}

@@ -1,6 +1,6 @@
 """Temperature scaling: the score, taken as a log-odds, is divided by one number."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import expit
@@ -24,32 +24,28 @@ class Temperature(Calibrator):
     above 1/2 for all triples or for none. Use temperature scaling for scores that are log-odds already, and Platt
     scaling for other scores.
 
-    inverse  1 / T, at least 0. If no finite T has a lower loss than the constant 1/2, inverse is 0 and q = 1/2.
+    inverse_  1 / T, at least 0. If no finite T has a lower loss than the constant 1/2, inverse is 0 and q = 1/2.
 
     If all positives have scores >= 0 and all negatives have scores <= 0, the loss keeps falling as T falls to 0. T then
     minimises the loss against Platt's smoothed targets (see `smoothed_targets`), and is at most 1. Raises FitError if
     the fit does not converge.
     """
 
-    def __init__(self, inverse: float) -> None:
-        self.inverse = inverse
+    fitted = ("inverse",)
+    inverse_: float
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
+    def fit_sample(self, sample: CalibrationSample) -> Self:
         f, y, w = sample.scores, sample.labels, sample.weights
         size = float(np.sqrt(np.average(f**2, weights=w)))
         if size == 0:
-            return cls(1.0)
+            return self.set_fitted(inverse=1.0)
         separates = bool((f[y == 1] >= 0).all() and (f[y == 0] <= 0).all())
         targets = smoothed_targets(y) if separates else y
         start, bounded = np.zeros(1), np.ones(1, dtype=bool)
         [inverse] = fit_logistic("temperature scaling", f[None] / size, targets, w, start, bounded).tolist()
-        return cls(max(1.0, inverse / size) if separates else inverse / size)
+        return self.set_fitted(inverse=max(1.0, inverse / size) if separates else inverse / size)
 
-    def predict(self, scores: Scores) -> Probabilities:
+    def calibrate(self, scores: Scores) -> Probabilities:
         with np.errstate(over="ignore"):  # sigmoid(inf) is 1
-            q: Probabilities = expit(self.inverse * np.asarray(scores, dtype=np.float64))
+            q: Probabilities = expit(self.inverse_ * np.asarray(scores, dtype=np.float64))
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {"inverse": self.inverse}

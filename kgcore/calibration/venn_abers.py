@@ -1,6 +1,6 @@
 """Inductive Venn-Abers: two isotonic regressions, one for each possible label of the triple."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -27,18 +27,17 @@ class VennAbers(Calibrator):
     the sample. This is exact if all rows of a label have the same weight, as in ground-truth and synthetic samples.
     Other weights change the result only through the base rate that they give.
 
-    lower_scores, lower  (m,) increasing scores, and p0 from each of them up to the next one; p0 is 0 below the first
-    upper_scores, upper  (k,) increasing scores, and p1 from above the previous one up to each; p1 is 1 above the last
+    lower_scores_, lower_  (m,) increasing scores, and p0 from each of them up to the next one; p0 is 0 below the first
+    upper_scores_, upper_  (k,) increasing scores, and p1 from above the previous one up to each; p1 is 1 above the last
     """
 
-    def __init__(
-        self, lower_scores: list[float], lower: list[float], upper_scores: list[float], upper: list[float]
-    ) -> None:
-        self.lower_scores, self.lower = np.asarray(lower_scores, dtype=np.float64), np.asarray(lower, dtype=np.float64)
-        self.upper_scores, self.upper = np.asarray(upper_scores, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+    fitted = ("lower_scores", "lower", "upper_scores", "upper")
+    lower_scores_: Scores
+    lower_: Probabilities
+    upper_scores_: Scores
+    upper_: Probabilities
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
+    def fit_sample(self, sample: CalibrationSample) -> Self:
         scores, place = np.unique(sample.scores, return_inverse=True)
         rows = np.bincount(place)
         positives = np.bincount(place[sample.labels == 1], minlength=len(rows))
@@ -48,11 +47,11 @@ class VennAbers(Calibrator):
         rises = np.diff(lower) > 0
         first = np.r_[True, rises]
         last = np.r_[np.diff(upper) > 0, True]
-        return cls(
-            scores[first].tolist(),
-            shift(lower[first], raw, rate).tolist(),
-            scores[last].tolist(),
-            shift(upper[last], raw, rate).tolist(),
+        return self.set_fitted(
+            lower_scores=scores[first],
+            lower=shift(lower[first], raw, rate),
+            upper_scores=scores[last],
+            upper=shift(upper[last], raw, rate),
         )
 
     def interval(self, scores: Scores) -> tuple[Probabilities, Probabilities]:
@@ -60,22 +59,14 @@ class VennAbers(Calibrator):
 
         The interval from p0 to p1 is wide where one more labelled triple would strongly change the probability.
         """
-        p0 = np.r_[0.0, self.lower][np.searchsorted(self.lower_scores, scores, side="right")]
-        p1 = np.r_[self.upper, 1.0][np.searchsorted(self.upper_scores, scores, side="left")]
+        p0 = np.r_[0.0, self.lower_][np.searchsorted(self.lower_scores_, scores, side="right")]
+        p1 = np.r_[self.upper_, 1.0][np.searchsorted(self.upper_scores_, scores, side="left")]
         return p0, p1
 
-    def predict(self, scores: Scores) -> Probabilities:
+    def calibrate(self, scores: Scores) -> Probabilities:
         p0, p1 = self.interval(scores)
         q: Probabilities = p1 / (1 - p0 + p1)
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {
-            "lower_scores": self.lower_scores.tolist(),
-            "lower": self.lower.tolist(),
-            "upper_scores": self.upper_scores.tolist(),
-            "upper": self.upper.tolist(),
-        }
 
 
 def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:

@@ -82,7 +82,7 @@ class Ensemble:
             )
         if predicates is None and self.recalibrated.by_predicate:
             raise InputError(f"the ensemble {self.label} has a map for each predicate: pass the predicates, too")
-        return self.recalibrated.predict_of(self.pool.log_odds(q.clip(self.low, self.high)), predicates)
+        return self.recalibrated.calibrate_of(self.pool.log_odds(q.clip(self.low, self.high)), predicates)
 
     def to_json(self) -> dict[str, Any]:
         """Return the ensemble as plain JSON values, which hold no executable code."""

@@ -118,7 +118,7 @@ def _fit_pools(
             base_rate=sample.base_rate,
             model=table.model,
             dataset=table.dataset,
-            calibrator=calibrator.fit(sample),
+            calibrator=calibrator().fit_sample(sample),
             corruptions=corruptions,
         )
         for table, sample in zip(tables, samples, strict=True)
@@ -127,7 +127,7 @@ def _fit_pools(
     for kind in config.pools:
         pool = POOLS.get(kind).fit(held_out, labels, weights)
         pooled = CalibrationSample(pool.log_odds(held_out), labels, weights, samples[0].predicates)
-        again = CALIBRATORS.get(config.recalibrator).fit(pooled)
+        again = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled)
         made.append(Ensemble(members, low, high, kind, pool, config.recalibrator, again))
     return made
 

@@ -41,5 +41,5 @@ def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: 
     for number in np.unique(fold):
         own = fold == number
         predicates = None if sample.predicates is None else sample.predicates[own]
-        q[own] = calibrator.fit(sample.part(~own)).predict_of(sample.scores[own], predicates)
+        q[own] = calibrator().fit_sample(sample.part(~own)).calibrate_of(sample.scores[own], predicates)
     return q

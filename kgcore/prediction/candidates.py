@@ -73,16 +73,19 @@ def _read_parquet(path: Path) -> Iterator[Block]:
             done, rows = 0, max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(BLOCK_ROWS):
                 done += len(batch)
-                yield Block(_ordered(_as_text(pa.table(batch))), done / rows)
+                yield Block(_ordered(_as_text(path, pa.table(batch))), done / rows)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
 
 
-def _as_text(table: pa.Table) -> pa.Table:
+def _as_text(path: Path, table: pa.Table) -> pa.Table:
     """Return the table with subject, predicate and object as strings."""
     for name in COLUMNS:
-        place = table.schema.get_field_index(name)
-        table = table.set_column(place, name, table[name].cast(pa.string()))
+        place, column = table.schema.get_field_index(name), table[name]
+        try:
+            table = table.set_column(place, name, column.cast(pa.string()))
+        except pa.ArrowNotImplementedError as error:
+            raise InputError(f"the column {name} of {path} has the type {column.type}: it must be text") from error
     return table
 
 

@@ -42,7 +42,7 @@ class HeldOut:
         """Convert scores (n,) to probabilities (n,): an isotonic calibrator, fitted on one half, predicts the other."""
         q = np.empty(len(scores))
         for measured in (self.second, ~self.second):
-            q[measured] = Isotonic.fit(self._sample(scores, ~measured)).predict(scores[measured])
+            q[measured] = Isotonic().fit_sample(self._sample(scores, ~measured)).calibrate(scores[measured])
         return q
 
     def _sample(self, scores: Scores, rows: Bools) -> CalibrationSample:

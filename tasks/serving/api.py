@@ -1,27 +1,36 @@
 """The addresses of the server: JSON for programs, and a page for people."""
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import FastAPI, HTTPException, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.responses import FileResponse, HTMLResponse, Response
+from pydantic_core import to_json
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
-from kgcore.errors import KgcalError
+from kgcore.errors import InputError, KgcalError
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.ranked import ranked_answers
 from kgcore.prediction.sink import sink
-from tasks.serving.limits import LimitedBody
+from tasks.serving.errors import add_errors, once
+from tasks.serving.limits import MOST_BYTES, LimitedBody
 from tasks.serving.model import Answerer, Served
-from tasks.serving.requests import AnswersQuery, ExplainQuery, FileQuery, NamesQuery, PredictRequest, sentence
+from tasks.serving.requests import (
+    AnswersQuery,
+    ExplainQuery,
+    FileQuery,
+    NamesQuery,
+    NoQuery,
+    PredictRequest,
+    read_predict,
+)
 
-PAGE = Path(__file__).with_name("page.html")
+AT_ONCE = 2**16  # bytes of a body to /predict: a smaller one takes less time than handing it to a thread
+PAGE, DOCS = (Path(__file__).with_name(name) for name in ("page.html", "docs.html"))
 
 
 def create_app(served: Served) -> FastAPI:
@@ -29,22 +38,23 @@ def create_app(served: Served) -> FastAPI:
     app = FastAPI(
         title="kgcal",
         description="Calibrated probabilities of triples. Names are case-sensitive.",
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
+        dependencies=[Depends(once)],
     )
     app.add_middleware(LimitedBody)
-    _add_errors(app)
+    add_errors(app)
 
-    @app.post("/predict")
-    def predict(request: PredictRequest) -> dict[str, Any]:
+    @app.post("/predict", openapi_extra=_predict_schema())
+    async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
         """Give each triple a score, a probability with an interval, and a decision."""
-        now = served.current
-        answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
-        rows = [(triple.subject, triple.predicate, triple.object) for triple in request.triples]
-        return _response(now, answers, answers.table(table_of(rows)))
+        now, body = served.current, await request.body()
+        if len(body) <= AT_ONCE:
+            return _predicted(now, body)
+        return await run_in_threadpool(_predicted, now, body)
 
     @app.get("/answers")
-    def answers(query: Annotated[AnswersQuery, Query()]) -> dict[str, Any]:
+    def answers(query: Annotated[AnswersQuery, Query()]) -> Response:
         """Rank all answers to (subject, predicate, ?) or (?, predicate, object); known facts are marked."""
         now = served.current
         conditions = now.answers.under(query.base_rate, query.threshold, query.at_least)
@@ -71,15 +81,30 @@ def create_app(served: Served) -> FastAPI:
         return await run_in_threadpool(_answer_file, conditions, query.format, body)
 
     @app.get("/health")
-    def health() -> dict[str, Any]:
-        """Say which model answers."""
-        return {"status": "ok", "model": _described(served.current, served.current.answers)}
+    def health(query: Annotated[NoQuery, Query()]) -> dict[str, Any]:
+        """Say which model answers, and whether the MLflow store answers."""
+        now = served.current
+        return {"status": "ok", "model": _described(now, now.answers), "store_answers": served.store_answers}
 
+    _add_pages(app)
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def page() -> str:
-        return PAGE.read_text(encoding="utf-8")
+        return PAGE.read_text(encoding="utf-8").replace("MOST_BYTES", str(MOST_BYTES))
 
-    return app
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    def docs() -> str:
+        return DOCS.read_text(encoding="utf-8")
+
+
+def _predict_schema() -> dict[str, Any]:
+    """Return the OpenAPI description of the body of a request to /predict."""
+    schema = PredictRequest.model_json_schema()
+    schema["properties"]["triples"]["items"] = schema.pop("$defs")["Triple"]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:
@@ -94,16 +119,31 @@ def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:
     try:
         source.write_bytes(body)
         with sink(target) as write:
+            rows = 0
             for block in read_candidates(source):
                 write(answers.table(block.names))
+                rows += len(block.names)
+        if not rows:
+            raise InputError(f"{source} has no rows: it must have at least one triple")
     except KgcalError as error:
         remove()
         raise HTTPException(422, str(error).replace(f"{folder}/", "")) from error
+    except BaseException:
+        remove()
+        raise
     return FileResponse(target, filename=target.name, background=BackgroundTask(remove))
 
 
-def _response(now: Answerer, answers: Answers, table: pa.Table) -> dict[str, Any]:
-    return {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
+def _predicted(now: Answerer, body: bytes) -> Response:
+    request = read_predict(body)
+    answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
+    rows = [(triple.subject, triple.predicate, triple.object) for triple in request.triples]
+    return _response(now, answers, answers.table(table_of(rows)))
+
+
+def _response(now: Answerer, answers: Answers, table: pa.Table) -> Response:
+    found = {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
+    return Response(to_json(found), media_type="application/json")
 
 
 def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
@@ -114,22 +154,3 @@ def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
         "calibrator": found.label,
         "base_rate": answers.model.calibrator.base_rate,
     }
-
-
-def _add_errors(app: FastAPI) -> None:
-    """Answer every error with {"error": one sentence}."""
-
-    def answer(status: int, text: str) -> JSONResponse:
-        return JSONResponse({"error": text}, status)
-
-    handlers: dict[type[Exception], Callable[[Any], JSONResponse]] = {
-        RequestValidationError: lambda error: answer(*sentence(error)),
-        HTTPException: lambda error: answer(error.status_code, str(error.detail)),
-        KgcalError: lambda error: answer(422, str(error)),
-    }
-    for kind, make in handlers.items():
-
-        async def handle(request: Request, error: Exception, make: Callable[[Any], JSONResponse] = make) -> Response:
-            return make(error)
-
-        app.add_exception_handler(kind, handle)

@@ -14,7 +14,7 @@ from tasks.jobs.calibrated_model import Ask, FoundModel, locate, read_located
 from tasks.jobs.explain import calibration_sample
 from tasks.serving.names import Names
 
-SECONDS = 5.0  # between two looks at the store
+SECONDS = 2.0  # between two looks at the store
 MOST_EXPLAINERS = 8  # that are kept at a time, one for each base rate
 log = logging.getLogger("kgcal")
 
@@ -59,14 +59,14 @@ class Served:
     """The model of a server. A request uses `current` from its beginning to its end.
 
     A thread asks the store for the model every SECONDS seconds. If another model answers now, it is loaded, and then
-    takes the place of the old one. If the store does not answer, the old model stays.
+    takes the place of the old one. If the store does not answer, the old model stays, and `store_answers` is false.
     """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.current = self._load()
         self._ended = threading.Event()
-        self._store_answers = True
+        self.store_answers = True
 
     def start(self) -> None:
         """Start the thread. It ends with the process, or with `stop`."""
@@ -82,13 +82,13 @@ class Served:
             if locate(self._ask) != self.current.found.located:
                 self.current = self._load()
                 log.info("now serving %s", self.current.found.uri)
-            if not self._store_answers:
+            if not self.store_answers:
                 log.info("the MLflow store answers again")
-            self._store_answers = True
-        except KgcalError as error:
-            if self._store_answers:
+            self.store_answers = True
+        except Exception as error:  # whatever it is, the server keeps answering with the model that it has
+            if self.store_answers:
                 log.warning("serving %s without the store: %s", self.current.found.uri, first_line(error))
-            self._store_answers = False
+            self.store_answers = False
 
     def _load(self) -> Answerer:
         found, config = read_located(locate(self._ask)), PredictConfig()

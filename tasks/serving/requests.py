@@ -1,10 +1,11 @@
 """The types of requests to the server, and one sentence for each invalid one."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgcore.config import PredictConfig
 
@@ -29,8 +30,8 @@ class Triple(BaseModel):
 class PredictRequest(BaseModel):
     """A question about some triples."""
 
-    model_config = ConfigDict(extra="forbid")
-    triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES)]
+    model_config = ConfigDict(extra="forbid", strict=True)
+    triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
     base_rate: BaseRate = None
     threshold: Threshold = PredictConfig.threshold
     at_least: AtLeast = PredictConfig.at_least
@@ -48,10 +49,10 @@ class Conditions(BaseModel):
 class AnswersQuery(Conditions):
     """A question with an open side: (subject, predicate, ?) or (?, predicate, object)."""
 
-    predicate: str
-    subject: str = ""
-    object: str = ""
-    top: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] = 10
+    predicate: Annotated[str, Field(description="predicate of the query")]
+    subject: Annotated[str, Field(description="subject, if the objects are ranked")] = ""
+    object: Annotated[str, Field(description="object, if the subjects are ranked")] = ""
+    top: Annotated[int, Field(ge=1, le=MOST_ANSWERS, description="number of answers")] = 10
 
 
 class ExplainQuery(BaseModel):
@@ -64,19 +65,34 @@ class ExplainQuery(BaseModel):
     base_rate: BaseRate = None
 
 
+class NoQuery(BaseModel):
+    """An address without parameters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class NamesQuery(BaseModel):
     """A question for names that contain a text."""
 
     model_config = ConfigDict(extra="forbid")
-    kind: Annotated[str, Field(pattern="^(entity|predicate)$")]
-    text: str = ""
-    limit: Annotated[int, Field(ge=1, le=MOST_NAMES)] = 20
+    kind: Annotated[str, Field(pattern="^(entity|predicate)$", description="what the names are names of")]
+    text: Annotated[str, Field(description="text that a name contains, in upper or lower case")] = ""
+    limit: Annotated[int, Field(ge=1, le=MOST_NAMES, description="most names")] = 20
 
 
 class FileQuery(Conditions):
     """The format of a file of candidates, and of the file of answers."""
 
-    format: Annotated[str, Field(pattern="^(tsv|csv|parquet)$")]
+    format: Annotated[str, Field(pattern="^(tsv|csv|parquet)$", description="format of both files")]
+
+
+def read_predict(body: bytes) -> PredictRequest:
+    """Read the body of a request to /predict. Raises RequestValidationError if it is invalid."""
+    try:
+        return PredictRequest.model_validate_json(body)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from error
 
 
 def sentence(error: RequestValidationError) -> tuple[int, str]:
@@ -84,12 +100,14 @@ def sentence(error: RequestValidationError) -> tuple[int, str]:
     first = error.errors()[0]
     where = _place(first["loc"])
     if first["type"] == "json_invalid":
-        return 400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+        if not first["input"].strip():
+            return 422, "the body is empty: it must be a JSON object"
+        return 400, f"the body is not JSON: {first['ctx']['error']}"
     if first["type"] == "missing":
-        return 422, f"{where} is missing" if where else "the body is empty: it must be a JSON object"
+        return 422, f"{where} is missing"
     if first["type"] == "extra_forbidden":
         return 422, f"{where} is unknown: leave it out"
-    return 422, f"{where or 'the body'} is {_value(first)}: {_rule(first)}"
+    return 422, f"{where or 'the body'} is {_value(first['input'], first['loc'][0] == 'body')}: {_rule(first)}"
 
 
 def _place(location: Sequence[str | int]) -> str:
@@ -100,11 +118,17 @@ def _place(location: Sequence[str | int]) -> str:
     return text.removeprefix(".")
 
 
-def _value(error: Mapping[str, Any]) -> str:
-    found = error["input"]
+def _value(found: object, is_json: bool) -> str:
+    """Write a value that was found in a request, shortened; `is_json`: in its body."""
     if isinstance(found, list):
         return f"a list of {len(found):,}"
-    return "null" if found is None else str(found)[:60] if isinstance(found, str | float | int) else "not a value"
+    if isinstance(found, dict):
+        return "an object"
+    if found is None or isinstance(found, bool):
+        return json.dumps(found)
+    if isinstance(found, str) and is_json:
+        return json.dumps(found[:60], ensure_ascii=False)
+    return str(found)[:60] or "empty"
 
 
 def _rule(error: Mapping[str, Any]) -> str:
@@ -120,8 +144,7 @@ def _rule(error: Mapping[str, Any]) -> str:
         "less_than_equal": f"it must be at most {limits.get('le')}",
         "string_pattern_mismatch": "it must be one of "
         + str(limits.get("pattern", "")).strip("^$()").replace("|", ", "),
-        "model_attributes_type": "it must be a JSON object",
-        "dict_type": "it must be a JSON object",
+        "model_type": "it must be a JSON object",
         "list_type": "it must be a list",
         "float_parsing": "it must be a number",
         "int_parsing": "it must be a whole number",

@@ -24,16 +24,20 @@ class Answering:
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
 
-    def predict(self, model_input: pd.DataFrame, params: Mapping[str, float] | None = None) -> pd.DataFrame:
+    def predict(self, model_input: pd.DataFrame, params: Mapping[str, float | None] | None = None) -> pd.DataFrame:
         """Answer candidate triples, as `LoadedModel.predict` does. A missing value is None, so that JSON has null.
 
-        model_input  n rows, the columns subject, predicate and object as text
-        params       base_rate, threshold and at_least; see `LoadedModel.predict`
+        model_input  n rows, at least 1, the columns subject, predicate and object as text
+        params       base_rate, threshold and at_least; see `LoadedModel.predict`. None stands for the default
 
-        Raises MlflowException, which a server answers with status 400, for input that cannot be used.
+        Raises MlflowException, which a server answers with status 400, for input that cannot be used. MLflow leaves out
+        params that the signature does not have before it calls this method: docs/decisions/0008-pyfunc.md.
         """
+        stated = {name: value for name, value in (params or {}).items() if value is not None}
         try:
-            answers = self._model.predict(model_input, **dict(params or {}))  # type: ignore[arg-type]
+            if len(model_input) == 0:
+                raise InputError("the input has no rows: it must have at least one triple")
+            answers = self._model.predict(model_input, **stated)  # type: ignore[arg-type]
         except KgcalError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from error
         return pd.DataFrame({name: _plain(answers[name]) for name in answers.columns}, index=answers.index)

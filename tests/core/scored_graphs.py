@@ -3,26 +3,9 @@
 import numpy as np
 import torch
 
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.support import Support
-from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
-from kgcore.registries import CALIBRATORS
-from kgcore.training.loop import train
-
-
-def calibrated_model(graph: KnowledgeGraph, calibrator: str) -> CalibratedModel:
-    """Train a model for two epochs, and calibrate it on the labelled validation triples."""
-    trained = train(graph, TrainConfig(k=20, epochs=2, batch_size=200), torch.device("cpu")).model
-    sample = ground_truth_sample(trained.score(graph.valid.triples), graph.valid.labels, graph.valid.triples[:, 1])
-    fitted = CALIBRATORS.get(calibrator).fit(sample)
-    support, prints = Support.fit(sample, fitted.by_predicate), (trained.fingerprint(), graph.fingerprint())
-    bound = BoundCalibrator(calibrator, "ground_truth", sample.base_rate, *prints, fitted, support=support)
-    return CalibratedModel(trained, bound, graph)
 
 
 def table_model(scores: np.ndarray, predicates: int) -> TrainedModel:

@@ -5,31 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.support import Support
-from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.registries import CALIBRATORS, MODELS
-from kgcore.training.loop import train
-
-
-def calibrated(graph: KnowledgeGraph, calibrator: str = "isotonic", **settings: object) -> CalibratedModel:
-    config = TrainConfig(k=20, epochs=2, batch_size=200, **settings)
-    trained = train(graph, config, torch.device("cpu")).model
-    valid = graph.valid
-    sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
-    fitted = CALIBRATORS.get(calibrator).fit(sample)
-    prints = trained.fingerprint(), graph.fingerprint()
-    support = Support.fit(sample, fitted.by_predicate)
-    bound = BoundCalibrator(calibrator, "ground_truth", sample.base_rate, *prints, fitted, support=support)
-    return CalibratedModel(trained, bound, graph)
+from kgcore.registries import MODELS
+from tests.core.calibrated_models import calibrated
 
 
 def names_of(graph: KnowledgeGraph, triples: np.ndarray) -> pa.Table:

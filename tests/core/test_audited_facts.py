@@ -15,12 +15,11 @@ from kgcore.audit.likelihood import Ratios, likelihood_ratios
 from kgcore.audit.plan import AuditPlan, plan_audit
 from kgcore.audit.row_scores import RowScores, score_rows
 from kgcore.audit.sample import Strata
-from kgcore.config import AuditConfig, TrainConfig
+from kgcore.config import AuditConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.sink import sink
-from kgcore.training.loop import train
-from tests.core.trainings import CPU
+from tests.core.calibrated_models import trained_on
 
 NAMES = ["subject", "predicate", "object"]
 
@@ -62,7 +61,7 @@ def test_the_probabilities_depend_on_the_share_of_wrong_facts(small_graph: Knowl
 def test_scores_are_divided_by_who_has_seen_the_row(small_graph: KnowledgeGraph) -> None:
     plan = plan_audit(small_graph, AuditConfig(folds=2))
     plan = replace(plan, fold=np.r_[KEPT, plan.fold[1:]])
-    models = [train(plan.without_fold(i), TrainConfig(k=8, epochs=2, seed=i), CPU).model for i in range(2)]
+    models = [trained_on(plan.without_fold(i), seed=i) for i in range(2)]
     found, scores = score_rows(plan, models), np.array([model.score(plan.triples) for model in models])
     rows = np.arange(1, len(plan.triples))
     np.testing.assert_array_equal(found.unseen[1:], scores[plan.fold[1:], rows])

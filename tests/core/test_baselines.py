@@ -33,12 +33,12 @@ def test_a_baseline_is_refused_as_a_calibrator(config, setting, name: str) -> No
 
 
 def test_the_base_rate_has_the_brier_score_of_a_constant() -> None:
-    fitted = BaseRate.fit(synthetic_sample(np.arange(20.0), np.arange(300.0), 0.3))
+    fitted = BaseRate().fit_sample(synthetic_sample(np.arange(20.0), np.arange(300.0), 0.3))
     labels = np.repeat([1.0, 0.0], [30, 70])
-    np.testing.assert_allclose(fitted.predict(np.arange(100.0)), 0.3)
-    assert brier(fitted.predict(np.arange(100.0)), labels) == pytest.approx(0.3 * 0.7)
+    np.testing.assert_allclose(fitted.calibrate(np.arange(100.0)), 0.3)
+    assert brier(fitted.calibrate(np.arange(100.0)), labels) == pytest.approx(0.3 * 0.7)
 
 
 def test_an_uncalibrated_score_is_read_as_log_odds() -> None:
-    np.testing.assert_allclose(Uncalibrated().predict(np.array([0.0, np.log(3), -np.log(3)])), [0.5, 0.75, 0.25])
-    np.testing.assert_array_equal(Uncalibrated().predict(np.array([-800.0, 800.0])), expit([-800.0, 800.0]))
+    np.testing.assert_allclose(Uncalibrated().calibrate(np.array([0.0, np.log(3), -np.log(3)])), [0.5, 0.75, 0.25])
+    np.testing.assert_array_equal(Uncalibrated().calibrate(np.array([-800.0, 800.0])), expit([-800.0, 800.0]))

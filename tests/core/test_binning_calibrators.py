@@ -22,20 +22,20 @@ def test_histogram_by_hand() -> None:
     The shares of the third and fourth bin decrease, and so do the shares of the eighth and ninth bin.
     """
     labels = np.array([0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 0, 1, 1, 1, 0, 1, 1], dtype=float)
-    fitted = Histogram.fit(ground_truth_sample(np.arange(20.0), labels))
+    fitted = Histogram().fit_sample(ground_truth_sample(np.arange(20.0), labels))
     want = np.repeat([0, 0.25, 0.5, 0.75, 1], [4, 4, 6, 4, 2])
-    np.testing.assert_allclose(fitted.predict(np.arange(20.0)), want)
-    np.testing.assert_allclose(fitted.edges, [3.5, 7.5, 13.5, 17.5])
-    np.testing.assert_allclose(fitted.predict(np.array([-9, 3.5, 3.6, 99])), [0, 0, 0.25, 1])
+    np.testing.assert_allclose(fitted.calibrate(np.arange(20.0)), want)
+    np.testing.assert_allclose(fitted.edges_, [3.5, 7.5, 13.5, 17.5])
+    np.testing.assert_allclose(fitted.calibrate(np.array([-9, 3.5, 3.6, 99])), [0, 0, 0.25, 1])
 
 
 def test_histogram_equals_numpy_quantile_bins_where_the_shares_rise() -> None:
     scores, labels = drawn(9, 5000)
-    fitted = Histogram.fit(ground_truth_sample(scores, labels))
+    fitted = Histogram().fit_sample(ground_truth_sample(scores, labels))
     place = np.searchsorted(np.quantile(scores, np.arange(0.1, 1, 0.1)), scores)
     shares = np.array([labels[place == b].mean() for b in range(10)])
     assert (np.diff(shares) > 0).all()
-    np.testing.assert_allclose(fitted.predict(scores), shares[place], atol=1e-9)
+    np.testing.assert_allclose(fitted.calibrate(scores), shares[place], atol=1e-9)
 
 
 def test_neighbouring_floating_point_numbers_can_be_in_different_bins() -> None:
@@ -43,8 +43,8 @@ def test_neighbouring_floating_point_numbers_can_be_in_different_bins() -> None:
     for _ in range(19):
         scores.append(float(np.nextafter(scores[-1], 2)))
     labels = np.repeat([0.0, 1.0, 0.0, 1.0], [9, 1, 1, 9])
-    fitted = Histogram.fit(ground_truth_sample(np.array(scores), labels))
-    np.testing.assert_array_equal(fitted.predict(np.array(scores)), np.repeat([0.0, 0.5, 1.0], [8, 4, 8]))
+    fitted = Histogram().fit_sample(ground_truth_sample(np.array(scores), labels))
+    np.testing.assert_array_equal(fitted.calibrate(np.array(scores)), np.repeat([0.0, 0.5, 1.0], [8, 4, 8]))
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 30))
@@ -94,4 +94,6 @@ def test_bbq_equals_the_sum_of_the_paper() -> None:
             q[place == b] = (m + alpha) / (n + prior)
         averaged, total = averaged + score * q, total + score
     want = IsotonicRegression().fit_transform(np.arange(40.0), averaged / total)
-    np.testing.assert_allclose(BBQ.fit(ground_truth_sample(scores, labels)).predict(scores[order]), want, atol=1e-9)
+    np.testing.assert_allclose(
+        BBQ().fit_sample(ground_truth_sample(scores, labels)).calibrate(scores[order]), want, atol=1e-9
+    )

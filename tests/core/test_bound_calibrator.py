@@ -35,7 +35,7 @@ FORMAT_3 = """
 
 def bound() -> BoundCalibrator:
     scores, labels = drawn(7)
-    platt = Platt.fit(ground_truth_sample(scores, labels))
+    platt = Platt().fit_sample(ground_truth_sample(scores, labels))
     return BoundCalibrator("platt", "synthetic", 0.5, "a" * 64, "d" * 64, platt)
 
 
@@ -78,7 +78,7 @@ def fitted_with_support(by_predicate: bool = False) -> BoundCalibrator:
     scores, labels = drawn(7)
     predicates = np.where(np.arange(len(scores)) % 4 == 0, 3, 1)
     sample = CalibrationSample(scores, labels, np.ones(len(scores)), predicates)
-    return replace(bound(), calibrator=Platt.fit(sample), support=Support.fit(sample, by_predicate))
+    return replace(bound(), calibrator=Platt().fit_sample(sample), support=Support.fit(sample, by_predicate))
 
 
 def test_an_interval_contains_the_probability_and_moves_with_the_base_rate() -> None:
@@ -162,7 +162,7 @@ def test_an_unknown_calibrator_is_refused() -> None:
 @pytest.mark.parametrize("above", [0.0, 0.02, 0.5, 0.9, 0.999])
 def test_the_lowest_score_of_a_probability_is_found_to_the_bit(base_rate: float, above: float) -> None:
     scores, labels = drawn(7)
-    isotonic = Isotonic.fit(ground_truth_sample(scores, labels))
+    isotonic = Isotonic().fit_sample(ground_truth_sample(scores, labels))
     for fitted in (bound().at(base_rate), replace(bound(), calibrator=isotonic).at(base_rate)):
         lowest = fitted.lowest_score(above, 0)
         if np.isfinite(lowest):

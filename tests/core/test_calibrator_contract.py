@@ -18,12 +18,12 @@ from tests.core.calibrator_samples import EVERY, GRID, any_scores, drawn, quiet,
 @settings(max_examples=60, deadline=None)
 @given(sample=samples())
 def test_predictions_are_non_decreasing_probabilities_and_survive_json(name: str, sample: CalibrationSample) -> None:
-    fitted = stored_class(name).fit(sample)
-    q = fitted.predict(GRID)
+    fitted = stored_class(name)().fit_sample(sample)
+    q = fitted.calibrate(GRID)
     assert ((q >= 0) & (q <= 1)).all()
     assert (np.diff(q) >= -1e-12).all()
     again = stored_class(name).from_parameters(json.loads(json.dumps(fitted.parameters())))
-    np.testing.assert_array_equal(again.predict(GRID), q)
+    np.testing.assert_array_equal(again.calibrate(GRID), q)
 
 
 @quiet
@@ -31,20 +31,20 @@ def test_predictions_are_non_decreasing_probabilities_and_survive_json(name: str
 @settings(max_examples=150, deadline=None)
 @given(sample=any_scores())
 def test_any_finite_scores_can_be_fitted(name: str, sample: CalibrationSample) -> None:
-    fitted = CALIBRATORS.get(name).fit(sample)
+    fitted = CALIBRATORS.get(name)().fit_sample(sample)
     asked = np.sort(np.r_[sample.scores, (sample.scores[1:] + sample.scores[:-1]) / 2, -1e300, -1e7, 0, 1e7, 1e300])
-    q = fitted.predict(asked)
+    q = fitted.calibrate(asked)
     assert ((q >= 0) & (q <= 1)).all()
     assert (np.diff(q) >= -1e-12).all()
     again = CALIBRATORS.get(name).from_parameters(json.loads(json.dumps(fitted.parameters(), allow_nan=False)))
-    np.testing.assert_array_equal(again.predict(asked), q)
+    np.testing.assert_array_equal(again.calibrate(asked), q)
 
 
 @quiet
 @pytest.mark.parametrize("name", CALIBRATORS.names())
 @pytest.mark.parametrize("scores", [[-1.0, 1.0], [1.0, -1.0], [0.1, 0.1], [0.0, 0.0], [2.0, 3.0], [-3.0, -2.0]])
 def test_one_positive_and_one_negative_are_enough(name: str, scores: list[float]) -> None:
-    q = CALIBRATORS.get(name).fit(ground_truth_sample(np.array(scores), np.array([0.0, 1.0]))).predict(GRID)
+    q = CALIBRATORS.get(name)().fit_sample(ground_truth_sample(np.array(scores), np.array([0.0, 1.0]))).calibrate(GRID)
     assert np.isfinite(q).all()
     assert (np.diff(q) >= -1e-12).all()
 
@@ -55,7 +55,7 @@ def test_equal_scores_get_the_base_rate(name: str, value: float) -> None:
     sample = synthetic_sample(np.full(40, value), np.full(400, value), 0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        q = CALIBRATORS.get(name).fit(sample).predict(np.array([value]))
+        q = CALIBRATORS.get(name)().fit_sample(sample).calibrate(np.array([value]))
     assert q[0] == pytest.approx(0.3, abs=0.02)
 
 
@@ -64,6 +64,6 @@ def test_a_fit_leaves_its_sample_unchanged(name: str) -> None:
     scores, labels = drawn(20)
     sample = ground_truth_sample(scores, labels)
     kept = [array.copy() for array in (sample.scores, sample.labels, sample.weights)]
-    stored_class(name).fit(sample).predict(sample.scores)
+    stored_class(name)().fit_sample(sample).calibrate(sample.scores)
     for before, after in zip(kept, (sample.scores, sample.labels, sample.weights), strict=True):
         np.testing.assert_array_equal(before, after)

@@ -23,8 +23,8 @@ def test_every_calibrator_repairs_a_known_distortion(name: str, distortion: str)
     distort, tolerance = DISTORTIONS[distortion]
     scores, labels = drawn(1, 4000)
     fresh, truth = drawn(2, 4000)
-    fitted = CALIBRATORS.get(name).fit(ground_truth_sample(distort(scores), labels))
-    after = brier(fitted.predict(distort(fresh)), truth)
+    fitted = CALIBRATORS.get(name)().fit_sample(ground_truth_sample(distort(scores), labels))
+    after = brier(fitted.calibrate(distort(fresh)), truth)
     assert after < brier(expit(distort(fresh)), truth)
     assert after < brier(expit(1.5 * fresh - 0.5), truth) + tolerance
 
@@ -37,9 +37,9 @@ def test_bent_log_odds_are_fitted_better_than_by_platt_scaling(name: str) -> Non
     truth = expit(np.where(grid < 0, 3 * grid, grid))
 
     def error(calibrator: str, fitted_on: CalibrationSample = sample) -> float:
-        return float(np.abs(CALIBRATORS.get(calibrator).fit(fitted_on).predict(grid) - truth).mean())
+        return float(np.abs(CALIBRATORS.get(calibrator)().fit_sample(fitted_on).calibrate(grid) - truth).mean())
 
     assert error(name) < 0.6 * error("platt")
     skewed = synthetic_sample(scores[labels == 1], scores[labels == 0], 0.1)
     moved = shift(truth, float(labels.mean()), 0.1)
-    assert np.abs(CALIBRATORS.get(name).fit(skewed).predict(grid) - moved).mean() < 0.02
+    assert np.abs(CALIBRATORS.get(name)().fit_sample(skewed).calibrate(grid) - moved).mean() < 0.02

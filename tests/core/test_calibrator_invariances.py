@@ -14,10 +14,7 @@ from kgcore.calibration.platt import fit_sigmoid
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.venn_abers import VennAbers
 from kgcore.registries import CALIBRATORS
-from tests.core.calibrator_samples import EVERY, GRID, drawn, quiet, samples
-
-# These calibrators count rows, so a row of weight 2 is not two rows. Their tests below say what holds instead.
-COUNTING = {"platt", "beta", "smoothed_isotonic", "bbq", "venn_abers", "per_relation"}
+from tests.core.calibrator_samples import COUNTING, EVERY, GRID, drawn, quiet, samples
 
 
 @quiet
@@ -27,10 +24,10 @@ COUNTING = {"platt", "beta", "smoothed_isotonic", "bbq", "venn_abers", "per_rela
 def test_the_order_of_rows_and_the_scale_of_weights_do_not_matter(
     name: str, sample: CalibrationSample, seed: int, scale: float
 ) -> None:
-    fit = stored_class(name).fit
+    fit = stored_class(name)().fit_sample
     order = np.random.default_rng(seed).permutation(len(sample.scores))
     shuffled = CalibrationSample(sample.scores[order], sample.labels[order], sample.weights[order] * scale)
-    np.testing.assert_allclose(fit(shuffled).predict(GRID), fit(sample).predict(GRID), atol=1e-6)
+    np.testing.assert_allclose(fit(shuffled).calibrate(GRID), fit(sample).calibrate(GRID), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", sorted(set(CALIBRATORS.names()) - COUNTING))
@@ -39,10 +36,10 @@ def test_the_order_of_rows_and_the_scale_of_weights_do_not_matter(
 def test_weighting_equals_duplicating(name: str, sample: CalibrationSample) -> None:
     if name == "temperature":  # if the sign of the score separates the labels, it counts rows
         assume(((sample.scores > 0) != (sample.labels == 1))[sample.scores != 0].any())
-    fit, times = CALIBRATORS.get(name).fit, np.rint(sample.weights / sample.weights.min()).astype(int)
+    fit, times = CALIBRATORS.get(name)().fit_sample, np.rint(sample.weights / sample.weights.min()).astype(int)
     exact = CalibrationSample(sample.scores, sample.labels, times.astype(float))
     copies = CalibrationSample(np.repeat(sample.scores, times), np.repeat(sample.labels, times), np.ones(times.sum()))
-    np.testing.assert_allclose(fit(copies).predict(GRID), fit(exact).predict(GRID), atol=1e-9)
+    np.testing.assert_allclose(fit(copies).calibrate(GRID), fit(exact).calibrate(GRID), atol=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -71,12 +68,12 @@ def test_weighting_equals_duplicating_in_beta_for_fixed_targets(sample: Calibrat
 @pytest.mark.parametrize("name", ["smoothed_isotonic", "bbq"])
 def test_copies_are_more_evidence_but_weights_are_not(name: str) -> None:
     scores, labels = drawn(13, 60)
-    fit, times = CALIBRATORS.get(name).fit, 50
-    once = fit(ground_truth_sample(scores, labels)).predict(scores)
-    heavy = fit(CalibrationSample(scores, labels, np.full(60, float(times)))).predict(scores)
-    copies = fit(ground_truth_sample(np.repeat(scores, times), np.repeat(labels, times))).predict(scores)
+    fit, times = CALIBRATORS.get(name)().fit_sample, 50
+    once = fit(ground_truth_sample(scores, labels)).calibrate(scores)
+    heavy = fit(CalibrationSample(scores, labels, np.full(60, float(times)))).calibrate(scores)
+    copies = fit(ground_truth_sample(np.repeat(scores, times), np.repeat(labels, times))).calibrate(scores)
     np.testing.assert_allclose(heavy, once, atol=1e-12)
-    plain = Isotonic.fit(ground_truth_sample(scores, labels)).predict(scores)
+    plain = Isotonic().fit_sample(ground_truth_sample(scores, labels)).calibrate(scores)
     assert np.abs(copies - plain).mean() < np.abs(once - plain).mean()
 
 
@@ -85,5 +82,5 @@ def test_copies_are_more_evidence_but_weights_are_not(name: str) -> None:
 def test_weights_within_a_label_change_only_the_base_rate_of_venn_abers(sample: CalibrationSample) -> None:
     y, w = sample.labels, sample.weights
     even = np.where(y == 1, w[y == 1].mean(), w[y == 0].mean())
-    ours, same = VennAbers.fit(sample), VennAbers.fit(CalibrationSample(sample.scores, y, even))
+    ours, same = VennAbers().fit_sample(sample), VennAbers().fit_sample(CalibrationSample(sample.scores, y, even))
     np.testing.assert_allclose(ours.interval(GRID), same.interval(GRID), atol=1e-9)

@@ -20,7 +20,7 @@ def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> BoundCalibrat
     true, predicates = rng.normal(1, 1, 33), np.repeat([0, 1], [30, 3])
     sample = synthetic_sample(true, rng.normal(0, 1, 99), base_rate, predicates=(predicates, np.repeat(predicates, 3)))
     fitted, drawn = (
-        CALIBRATORS.get("platt").fit(sample),
+        CALIBRATORS.get("platt")().fit_sample(sample),
         CorruptionSettings({"typed": 0.9, "uniform": 0.1}, "both", True),
     )
     corruptions = drawn if negatives == "synthetic" else None

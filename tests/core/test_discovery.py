@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
@@ -16,12 +14,11 @@ from kgcore.prediction.discovery import Discovery, Question
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
 from kgcore.prediction.queries import Queries, best_answers, score_blocks
-from kgcore.training.loop import train
-from tests.core.scored_graphs import calibrated_model
+from tests.core.calibrated_models import calibrated, trained_on
 
 
 def discovery_of(graph: KnowledgeGraph, calibrator: str = "isotonic") -> Discovery:
-    return Discovery(calibrated_model(graph, calibrator), Domains(graph, is_typed=False), 0)
+    return Discovery(calibrated(graph, calibrator), Domains(graph, is_typed=False), 0)
 
 
 def every_missing(graph: KnowledgeGraph) -> np.ndarray:
@@ -71,7 +68,7 @@ def test_a_name_that_the_graph_does_not_have_is_reported(small_graph: KnowledgeG
 def test_blocks_of_queries_have_the_scores_of_their_triples(
     small_graph: KnowledgeGraph, name: str, has_cohort: bool, side: int, rng: np.random.Generator
 ) -> None:
-    trained = train(small_graph, TrainConfig(k=20, epochs=1, batch_size=200, model=name), torch.device("cpu")).model
+    trained = trained_on(small_graph, epochs=1, model=name)
     if has_cohort:
         trained = replace(trained, cohort=draw_cohort(small_graph, 30, 0.5, 1.0, rng))
     queries = Queries(1, side, np.arange(40), np.arange(5, 35), Domains(small_graph).left_out(1))

@@ -140,8 +140,8 @@ def test_members_are_measured_on_the_same_rows_as_ensembles() -> None:
     ]
     test = made[0].measured("test")
     valid = made[1].rows("valid", LABELLED)
-    alone = Isotonic.fit(ground_truth_sample(made[1].scores[valid], made[1].labels[valid]))
-    np.testing.assert_array_equal(judged.probabilities["ground_truth.b"], alone.predict(made[1].scores[test]))
+    alone = Isotonic().fit_sample(ground_truth_sample(made[1].scores[valid], made[1].labels[valid]))
+    np.testing.assert_array_equal(judged.probabilities["ground_truth.b"], alone.calibrate(made[1].scores[test]))
     np.testing.assert_array_equal(judged.labels, made[0].labels[test])
     assert not judged.synthetic_negatives
 

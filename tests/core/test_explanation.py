@@ -20,7 +20,7 @@ from kgcore.prediction.wording import percent
 from kgcore.ranking import filtered_ranks
 from kgcore.registries import CALIBRATORS, MODELS
 from kgcore.report.explanation import explanation_figure, explanation_page
-from tests.core.explained import calibrated
+from tests.core.calibrated_models import calibrated, calibrated_and_sample
 
 SMALL = ExplainConfig(alternatives=7, facts=4)
 
@@ -36,7 +36,7 @@ def answered(model: CalibratedModel, triples: list[tuple[str, str, str]]) -> lis
 
 @pytest.mark.parametrize("name", MODELS.names())
 def test_scores_and_probabilities_are_those_of_predict_to_the_bit(small_graph: KnowledgeGraph, name: str) -> None:
-    model, sample = calibrated(small_graph, model=name)
+    model, sample = calibrated_and_sample(small_graph, model=name)
     explainer = Explainer(model, sample, SMALL)
     for s, p, o in names_of(small_graph, small_graph.test.triples[::50]):
         made = explainer.explain(s, p, o)
@@ -50,7 +50,7 @@ def test_scores_and_probabilities_are_those_of_predict_to_the_bit(small_graph: K
 
 @pytest.mark.parametrize("name", MODELS.names())
 def test_ranks_are_the_filtered_ranks(small_graph: KnowledgeGraph, name: str) -> None:
-    model, sample = calibrated(small_graph, model=name)
+    model, sample = calibrated_and_sample(small_graph, model=name)
     triples = small_graph.test.triples[::30]
     ranks = filtered_ranks(model.trained, triples, small_graph.all_known, rows=1)
     explainer = Explainer(model, sample, SMALL)
@@ -60,7 +60,7 @@ def test_ranks_are_the_filtered_ranks(small_graph: KnowledgeGraph, name: str) ->
 
 
 def test_alternatives_are_the_best_entities_that_make_no_known_fact(small_graph: KnowledgeGraph) -> None:
-    model, sample = calibrated(small_graph)
+    model, sample = calibrated_and_sample(small_graph)
     triple = small_graph.train.triples[3]
     [(s, p, o)] = names_of(small_graph, triple[None])
     made = Explainer(model, sample, SMALL).explain(s, p, o)
@@ -75,7 +75,7 @@ def test_alternatives_are_the_best_entities_that_make_no_known_fact(small_graph:
 
 
 def test_an_entity_is_its_own_alternative_only_if_training_has_such_facts(small_graph: KnowledgeGraph) -> None:
-    model, _ = calibrated(small_graph)
+    model = calibrated(small_graph)
     loops = np.array([[7, 1, 7]])
     train = Split(np.concatenate([small_graph.train.triples, loops]), np.ones(len(small_graph.train) + 1))
     both = model, replace(model, graph=replace(small_graph, train=train))
@@ -90,7 +90,7 @@ def test_an_entity_is_its_own_alternative_only_if_training_has_such_facts(small_
 
 
 def test_with_a_cohort_the_best_subjects_have_the_highest_normalised_scores(small_graph: KnowledgeGraph) -> None:
-    model, sample = calibrated(small_graph)
+    model, sample = calibrated_and_sample(small_graph)
     trained = replace(model.trained, cohort=draw_cohort(small_graph, 9, 0.9, 0.3, np.random.default_rng(2)))
     model = replace(model, trained=trained, calibrator=replace(model.calibrator, model=trained.fingerprint()))
     triple = small_graph.train.triples[5]
@@ -108,7 +108,7 @@ def test_with_a_cohort_the_best_subjects_have_the_highest_normalised_scores(smal
 
 @pytest.mark.parametrize("name", ["transe", "complex", "kg2e"])
 def test_the_nearest_facts_have_the_highest_mean_cosine(small_graph: KnowledgeGraph, name: str) -> None:
-    model, sample = calibrated(small_graph, model=name)
+    model, sample = calibrated_and_sample(small_graph, model=name)
     s, p, o = triple = small_graph.valid.triples[100]
     support = Explainer(model, sample, SMALL).explain(*names_of(small_graph, triple[None])[0]).support
     table = model.trained.embeddings.entities.numpy().astype(np.float64)
@@ -135,7 +135,7 @@ def test_the_nearest_facts_have_the_highest_mean_cosine(small_graph: KnowledgeGr
 
 
 def test_a_known_fact_and_a_labelled_negative_are_named(small_graph: KnowledgeGraph) -> None:
-    model, sample = calibrated(small_graph)
+    model, sample = calibrated_and_sample(small_graph)
     explainer = Explainer(model, sample, SMALL)
     for split in ("train", "valid", "test"):
         made = explainer.explain(*names_of(small_graph, getattr(small_graph, split).positives[:1])[0])
@@ -151,7 +151,7 @@ def test_a_known_fact_and_a_labelled_negative_are_named(small_graph: KnowledgeGr
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS.names())
 def test_other_base_rates_shift_the_probability_and_its_interval(small_graph: KnowledgeGraph, calibrator: str) -> None:
-    model, sample = calibrated(small_graph, calibrator)
+    model, sample = calibrated_and_sample(small_graph, calibrator)
     model = replace(model, calibrator=model.calibrator.at(0.2))
     made = Explainer(model, sample, SMALL).explain(*names_of(small_graph, small_graph.test.triples[9:10])[0])
     assert [row.base_rate for row in made.at_base_rates] == [0.5, 0.2, 0.1, 0.01, 0.001]
@@ -166,7 +166,7 @@ def test_other_base_rates_shift_the_probability_and_its_interval(small_graph: Kn
 
 @pytest.mark.parametrize("calibrator", ["isotonic", "per_relation"])
 def test_the_curve_passes_through_the_triple(small_graph: KnowledgeGraph, calibrator: str) -> None:
-    model, sample = calibrated(small_graph, calibrator)
+    model, sample = calibrated_and_sample(small_graph, calibrator)
     made = Explainer(model, sample, SMALL).explain(*names_of(small_graph, small_graph.test.triples[4:5])[0])
     curve = made.curve
     assert curve is not None
@@ -177,7 +177,7 @@ def test_the_curve_passes_through_the_triple(small_graph: KnowledgeGraph, calibr
 
 
 def test_a_predicate_with_too_little_data_has_a_reason_and_everything_else(small_graph: KnowledgeGraph) -> None:
-    model, sample = calibrated(small_graph)
+    model, sample = calibrated_and_sample(small_graph)
     support = model.calibrator.support
     assert support is not None
     model = replace(
@@ -199,7 +199,7 @@ def test_a_predicate_with_too_little_data_has_a_reason_and_everything_else(small
 
 
 def test_without_a_sample_there_is_no_evidence_but_a_curve(small_graph: KnowledgeGraph) -> None:
-    model, sample = calibrated(small_graph)
+    model, sample = calibrated_and_sample(small_graph)
     made = Explainer(model, None).explain("e1", "p1", "e2")
     assert made.evidence is None
     assert "The calibration triples of this predicate are not known." in made.sentences
@@ -209,7 +209,7 @@ def test_without_a_sample_there_is_no_evidence_but_a_curve(small_graph: Knowledg
 
 
 def test_unknown_names_are_an_error_with_near_names_and_frequent_predicates(small_graph: KnowledgeGraph) -> None:
-    explainer = Explainer(calibrated(small_graph)[0])
+    explainer = Explainer(calibrated(small_graph))
     message = (
         r"^the graph small has no entity 'E12' \(near names: e12, e2, e1\) and no predicate 'likes' \(no name is near; "
         r"frequent predicates: p\d, p\d, p\d\)$"
@@ -232,7 +232,7 @@ def test_percentages(share: float, text: str) -> None:
 
 
 def test_json_is_plain_and_holds_the_sentences(small_graph: KnowledgeGraph) -> None:
-    made = Explainer(*calibrated(small_graph)).explain("e1", "p1", "e2")
+    made = Explainer(*calibrated_and_sample(small_graph)).explain("e1", "p1", "e2")
     data = json.loads(json.dumps(made.to_json(), allow_nan=False))
     assert data["probability"] == made.probability
     assert data["sentences"] == list(made.sentences)
@@ -267,7 +267,7 @@ def page_text(made: Explanation) -> str:
 
 def test_the_page_shows_the_explanation_and_needs_no_other_files(small_graph: KnowledgeGraph) -> None:
     graph = replace(small_graph, entities=["<b>&e0", *small_graph.entities[1:]])
-    model, sample = calibrated(graph)
+    model, sample = calibrated_and_sample(graph)
     made = Explainer(model, sample).explain("<b>&e0", "p1", "e2")
     html, text = explanation_page(made, "small", "models:/m-1", "abc"), page_text(made)
     assert "<b>&e0 p1 e2" in text

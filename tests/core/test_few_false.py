@@ -8,17 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.config import TrainConfig
+from kgcore.calibration.sample import CalibrationSample
 from kgcore.conformal.selection import benjamini_hochberg
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.few_false import FEWEST_NEGATIVES, Negatives, Selection, mark
-from kgcore.registries import CALIBRATORS
-from kgcore.training.loop import train
-from tests.core.trainings import CPU
+from tests.core.calibrated_models import calibrated
 
 
 def sample_of(negatives: np.ndarray, predicates: np.ndarray) -> CalibrationSample:
@@ -32,11 +27,7 @@ def sample_of(negatives: np.ndarray, predicates: np.ndarray) -> CalibrationSampl
 
 @pytest.fixture
 def answers(small_graph: KnowledgeGraph) -> Answers:
-    trained = train(small_graph, TrainConfig(k=8, epochs=2), CPU).model
-    sample = ground_truth_sample(trained.score(small_graph.valid.triples), small_graph.valid.labels)
-    prints = trained.fingerprint(), small_graph.fingerprint()
-    bound = BoundCalibrator("platt", "ground_truth", 0.5, *prints, CALIBRATORS.get("platt").fit(sample))
-    return Answers(CalibratedModel(trained, bound, small_graph), 0.5, 0)
+    return Answers(calibrated(small_graph, "platt"), 0.5, 0)
 
 
 def scored(answers: Answers, triples: np.ndarray, scores: np.ndarray) -> pa.Table:

@@ -54,8 +54,8 @@ def test_each_row_gets_its_probability_from_the_other_folds(rng: np.random.Gener
     q = cross_fitted(Isotonic, sample, fold)
     for row in range(30):
         others = fold != fold[row]
-        own = Isotonic.fit(CalibrationSample(scores[others], labels[others], weights[others]))
-        assert q[row] == pytest.approx(own.predict(scores[row : row + 1])[0])
+        own = Isotonic().fit_sample(CalibrationSample(scores[others], labels[others], weights[others]))
+        assert q[row] == pytest.approx(own.calibrate(scores[row : row + 1])[0])
 
 
 @pytest.mark.parametrize("name", POOLS.names())
@@ -66,16 +66,16 @@ def test_a_pool_learned_on_held_out_folds_is_better_on_new_triples(name: str) ->
         y, fresh = labels[:150], labels[150:]
         samples = [ground_truth_sample(own, y) for own in evidence[:150].T]
         fold = draw_folds(np.arange(150), y, 10, np.random.default_rng(seed))
-        whole = [Isotonic.fit(sample) for sample in samples]
-        new = np.stack([fit.predict(own) for fit, own in zip(whole, evidence[150:].T, strict=True)], axis=1)
+        whole = [Isotonic().fit_sample(sample) for sample in samples]
+        new = np.stack([fit.calibrate(own) for fit, own in zip(whole, evidence[150:].T, strict=True)], axis=1)
         learned_on = {
             "others": np.stack([cross_fitted(Isotonic, sample, fold) for sample in samples], axis=1),
-            "themselves": np.stack([fit.predict(s.scores) for fit, s in zip(whole, samples, strict=True)], axis=1),
+            "themselves": np.stack([fit.calibrate(s.scores) for fit, s in zip(whole, samples, strict=True)], axis=1),
         }
         losses = {}
         for way, members in learned_on.items():
             pool = POOLS.get(name).fit(members.clip(*bounds(y)), y, np.ones(150))
-            again = Platt.fit(ground_truth_sample(pool.log_odds(members.clip(*bounds(y))), y))
-            losses[way] = log_loss(again.predict(pool.log_odds(new.clip(*bounds(y)))), fresh)
+            again = Platt().fit_sample(ground_truth_sample(pool.log_odds(members.clip(*bounds(y))), y))
+            losses[way] = log_loss(again.calibrate(pool.log_odds(new.clip(*bounds(y)))), fresh)
         gains.append(losses["themselves"] - losses["others"])
     assert np.mean(gains) > 0.005

@@ -9,37 +9,28 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import torch
 
 import kgcore
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import synthetic_sample
-from kgcore.calibration.support import Support
-from kgcore.config import TrainConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import ANSWERS, Answers
-from kgcore.registries import CALIBRATORS
 from kgcore.storage import write_calibrated
-from kgcore.training.loop import train
+from tests.core.calibrated_models import trained_on, with_calibrator
 
 NAMES = ["subject", "predicate", "object"]
 
 
 def calibrated(graph: KnowledgeGraph, name: str = "isotonic", **settings: object) -> CalibratedModel:
     """Train a small model with a cohort, and fit a calibrator to its scores at the base rate 0.4."""
-    trained = train(graph, TrainConfig(k=8, epochs=2, batch_size=200, **settings), torch.device("cpu")).model
-    trained = replace(trained, cohort=draw_cohort(graph, 20, 0.5, 1.0, np.random.default_rng(1)))
+    trained = replace(trained_on(graph, **settings), cohort=draw_cohort(graph, 20, 0.5, 1.0, np.random.default_rng(1)))
     scores, predicates = trained.score(graph.valid.triples), graph.valid.triples[:, 1]
     noise = np.random.default_rng(2).normal(0, scores.std(), len(scores))
     true = scores + noise > np.median(scores)  # labels that the scores predict
     sample = synthetic_sample(scores[true], scores[~true], 0.4, predicates=(predicates[true], predicates[~true]))
-    fitted = CALIBRATORS.get(name).fit(sample)
-    support = Support.fit(sample, fitted.by_predicate)
-    prints = trained.fingerprint(), graph.fingerprint()
-    return CalibratedModel(trained, BoundCalibrator(name, "synthetic", 0.4, *prints, fitted, support=support), graph)
+    return with_calibrator(trained, graph, sample, name, "synthetic", 0.4)
 
 
 @pytest.fixture

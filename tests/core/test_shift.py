@@ -1,25 +1,23 @@
 """A change of the base rate without a new fit."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.bound import BoundCalibrator, stored_class
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import synthetic_sample
 from kgcore.calibration.shift import shift
-from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS
-from kgcore.training.loop import train
+from tests.core.calibrated_models import calibrated
 from tests.core.calibrator_samples import EVERY
 
 rates = st.floats(0.01, 0.99)
@@ -29,7 +27,7 @@ probabilities = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max
 def bound(base_rate: float = 0.5, name: str = "platt") -> BoundCalibrator:
     rng = np.random.default_rng(0)
     sample = synthetic_sample(rng.normal(1, 1, 50), rng.normal(-1, 1, 500), base_rate)
-    return BoundCalibrator(name, "synthetic", base_rate, "m" * 64, "d" * 64, stored_class(name).fit(sample))
+    return BoundCalibrator(name, "synthetic", base_rate, "m" * 64, "d" * 64, stored_class(name)().fit_sample(sample))
 
 
 def test_a_shift_by_hand() -> None:
@@ -86,9 +84,9 @@ def test_shifted_isotonic_equals_a_new_fit_at_the_scores_of_the_sample(positives
     rounding.
     """
     both = [np.array(scores, dtype=float) for scores in (positives, corruptions)]
-    first, refitted = (Isotonic.fit(synthetic_sample(*both, rate)) for rate in (old, new))
-    np.testing.assert_array_equal(first.scores, refitted.scores)
-    np.testing.assert_allclose(shift(first.probabilities, old, new), refitted.probabilities, rtol=1e-9)
+    first, refitted = (Isotonic().fit_sample(synthetic_sample(*both, rate)) for rate in (old, new))
+    np.testing.assert_array_equal(first.scores_, refitted.scores_)
+    np.testing.assert_allclose(shift(first.probabilities_, old, new), refitted.probabilities_, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["smoothed_isotonic", "bbq", "venn_abers"])
@@ -101,13 +99,13 @@ def test_shifted_isotonic_equals_a_new_fit_at_the_scores_of_the_sample(positives
 )
 def test_shifted_calibrators_that_count_rows_equal_a_new_fit(name, positives, corruptions, old, new) -> None:
     both = [np.array(scores, dtype=float) for scores in (positives, corruptions)]
-    first, refitted = (CALIBRATORS.get(name).fit(synthetic_sample(*both, rate)) for rate in (old, new))
+    first, refitted = (CALIBRATORS.get(name)().fit_sample(synthetic_sample(*both, rate)) for rate in (old, new))
     scores = np.unique(np.concatenate(both))
     if name == "venn_abers":
         for one, two in zip(first.interval(scores), refitted.interval(scores), strict=True):
             np.testing.assert_allclose(shift(one, old, new), two, rtol=1e-9)
     else:
-        np.testing.assert_allclose(shift(first.predict(scores), old, new), refitted.predict(scores), rtol=1e-9)
+        np.testing.assert_allclose(shift(first.calibrate(scores), old, new), refitted.calibrate(scores), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -132,11 +130,8 @@ def test_moving_a_calibrator_away_and_back_gives_the_same_calibrator(one: float,
 
 
 def test_a_calibrated_model_predicts_at_another_base_rate(small_graph: KnowledgeGraph) -> None:
-    trained = train(small_graph, TrainConfig(k=4, epochs=3, batch_size=200), torch.device("cpu")).model
-    valid = small_graph.valid
-    fitted = CALIBRATORS.get("isotonic").fit(ground_truth_sample(trained.score(valid.triples), valid.labels))
-    prints = trained.fingerprint(), small_graph.fingerprint()
-    model = CalibratedModel(trained, BoundCalibrator("isotonic", "ground_truth", 0.4, *prints, fitted), small_graph)
+    made = calibrated(small_graph)
+    model = replace(made, calibrator=replace(made.calibrator, base_rate=0.4))
     names = pd.concat(
         [
             small_graph.names_of(small_graph.test.triples),

@@ -29,7 +29,7 @@ def test_platt_finds_the_weighted_optimum_of_another_optimiser(rng: np.random.Ge
     scores, labels = drawn(3)
     scores, weights = 50 * scores - 900, rng.uniform(0.1, 5, 400)
     sample = CalibrationSample(scores, labels, weights)
-    platt = Platt.fit(sample)
+    platt = Platt().fit_sample(sample)
     n, m = labels.sum(), (1 - labels).sum()
     targets = np.where(labels == 1, (n + 1) / (n + 2), 1 / (m + 2))
 
@@ -38,9 +38,9 @@ def test_platt_finds_the_weighted_optimum_of_another_optimiser(rng: np.random.Ge
         return float(np.average(np.logaddexp(0, z) - targets * z, weights=weights))
 
     best = minimize(loss, [0, 0], method="BFGS", options={"gtol": 1e-10})
-    assert platt.a == pytest.approx(best.x[0] / 50, rel=1e-5)
-    assert platt.b == pytest.approx(best.x[1] + 18 * best.x[0], rel=1e-5)
-    assert np.average(platt.predict(scores), weights=weights) == pytest.approx(
+    assert platt.a_ == pytest.approx(best.x[0] / 50, rel=1e-5)
+    assert platt.b_ == pytest.approx(best.x[1] + 18 * best.x[0], rel=1e-5)
+    assert np.average(platt.calibrate(scores), weights=weights) == pytest.approx(
         np.average(targets, weights=weights), abs=1e-9
     )
 
@@ -54,19 +54,19 @@ def test_the_sigmoid_is_logistic_regression_without_penalty() -> None:
 
 def test_smoothing_uses_unweighted_counts_and_keeps_separable_data_finite() -> None:
     scores, labels = np.array([-2.0, -1, 1, 2]), np.array([0.0, 0, 1, 1])
-    light = Platt.fit(CalibrationSample(scores, labels, np.ones(4)))
-    heavy = Platt.fit(CalibrationSample(scores, labels, np.full(4, 1000.0)))
-    assert (light.a, light.b) == pytest.approx((heavy.a, heavy.b))
-    assert 0.6 < light.predict(np.array([1.5]))[0] < 0.9  # the target is (2 + 1) / (2 + 2)
+    light = Platt().fit_sample(CalibrationSample(scores, labels, np.ones(4)))
+    heavy = Platt().fit_sample(CalibrationSample(scores, labels, np.full(4, 1000.0)))
+    assert (light.a_, light.b_) == pytest.approx((heavy.a_, heavy.b_))
+    assert 0.6 < light.calibrate(np.array([1.5]))[0] < 0.9  # the target is (2 + 1) / (2 + 2)
 
 
 def test_platt_of_inverted_or_equal_scores_is_the_base_rate() -> None:
     scores, labels = drawn(5)
     with pytest.warns(UserWarning, match="rank positives below negatives"):
-        inverted = Platt.fit(ground_truth_sample(-scores, labels))
-    assert inverted.a == 0
-    assert inverted.predict(np.array([0.0]))[0] == pytest.approx(labels.mean(), abs=0.01)
-    assert Platt.fit(ground_truth_sample(np.zeros(400), labels)).a == 0
+        inverted = Platt().fit_sample(ground_truth_sample(-scores, labels))
+    assert inverted.a_ == 0
+    assert inverted.calibrate(np.array([0.0]))[0] == pytest.approx(labels.mean(), abs=0.01)
+    assert Platt().fit_sample(ground_truth_sample(np.zeros(400), labels)).a_ == 0
 
 
 # Beta calibration
@@ -80,14 +80,14 @@ def as_weighted_labels(targets: np.ndarray, weights: np.ndarray) -> tuple[np.nda
 def test_beta_is_logistic_regression_on_the_logarithms(rng: np.random.Generator) -> None:
     scores, labels = drawn(1, 2000)
     sample = CalibrationSample(10 * scores - 70, labels, rng.uniform(0.1, 5, len(labels)))
-    fitted = Beta.fit(sample)
-    p = Platt.fit(sample).predict(sample.scores)
+    fitted = Beta().fit_sample(sample)
+    p = Platt().fit_sample(sample).calibrate(sample.scores)
     y, w = as_weighted_labels(smoothed_targets(labels), sample.weights)
     x = np.tile(np.stack([np.log(p), -np.log(1 - p)], axis=1), (2, 1))
     reference = LogisticRegression(C=np.inf, tol=1e-12, solver="newton-cholesky", max_iter=1000).fit(x, y, w)
-    assert [fitted.a, fitted.b] == pytest.approx(reference.coef_[0], rel=1e-6)
-    assert fitted.c == pytest.approx(reference.intercept_[0], rel=1e-6)
-    assert min(fitted.a, fitted.b) > 0.5
+    assert [fitted.a_, fitted.b_] == pytest.approx(reference.coef_[0], rel=1e-6)
+    assert fitted.c_ == pytest.approx(reference.intercept_[0], rel=1e-6)
+    assert min(fitted.a_, fitted.b_) > 0.5
 
 
 @pytest.mark.parametrize("direction", [1, -1])
@@ -98,42 +98,44 @@ def test_beta_agrees_with_the_published_package_where_a_slope_is_0(direction: in
     odds = np.where(direction * scores < 0, -0.8, 2.0) * direction * scores - 1
     labels = (rng.random(2000) < expit(direction * odds)).astype(float)
     sample = ground_truth_sample(scores, labels)
-    fitted = Beta.fit(sample)
-    assert (fitted.a == 0) == (direction == 1)
-    assert (fitted.b == 0) == (direction == -1)
+    fitted = Beta().fit_sample(sample)
+    assert (fitted.a_ == 0) == (direction == 1)
+    assert (fitted.b_ == 0) == (direction == -1)
     y, w = as_weighted_labels(smoothed_targets(labels), sample.weights)
     with warnings.catch_warnings():  # the package changes the warning filters
-        p = Platt.fit(sample).predict(scores)
+        p = Platt().fit_sample(sample).calibrate(scores)
         published = BetaCalibration().fit(np.tile(p, 2), y, sample_weight=w).predict(p)
-    np.testing.assert_allclose(fitted.predict(scores), published, atol=2e-3)  # the optimiser of the package stops early
+    np.testing.assert_allclose(
+        fitted.calibrate(scores), published, atol=2e-3
+    )  # the optimiser of the package stops early
 
 
 @quiet
 @settings(max_examples=100, deadline=None)
 @given(sample=samples())
 def test_beta_finds_the_optimum_within_its_bounds(sample: CalibrationSample) -> None:
-    fitted = Beta.fit(sample)
-    design = features(fitted.slope * sample.scores + fitted.intercept)
+    fitted = Beta().fit_sample(sample)
+    design = features(fitted.slope_ * sample.scores + fitted.intercept_)
     targets = smoothed_targets(sample.labels)
 
     def loss(theta: np.ndarray) -> float:
         z = theta @ design
         return float(np.average(np.logaddexp(0, z) - targets * z, weights=sample.weights))
 
-    found = np.array([fitted.a, fitted.b, fitted.c])
+    found = np.array([fitted.a_, fitted.b_, fitted.c_])
     assert (found[:2] >= 0).all()
     best = minimize(loss, found + 0.1, method="L-BFGS-B", bounds=[(0, None), (0, None), (None, None)])
     assert loss(found) <= best.fun + 1e-9
-    platt = Platt.fit(sample)  # a = b = 1, c = 0 is Platt scaling
-    q = platt.predict(sample.scores)
+    platt = Platt().fit_sample(sample)  # a = b = 1, c = 0 is Platt scaling
+    q = platt.calibrate(sample.scores)
     assert loss(found) <= -np.average(targets * np.log(q) + (1 - targets) * np.log1p(-q), weights=sample.weights) + 1e-9
 
 
 def test_beta_of_inverted_scores_is_the_base_rate() -> None:
     scores, labels = drawn(5)
     with pytest.warns(UserWarning, match="beta calibration gives the constant base rate"):
-        inverted = Beta.fit(ground_truth_sample(-scores, labels))
-    assert inverted.predict(np.array([3.0]))[0] == pytest.approx(labels.mean(), abs=0.01)
+        inverted = Beta().fit_sample(ground_truth_sample(-scores, labels))
+    assert inverted.calibrate(np.array([3.0]))[0] == pytest.approx(labels.mean(), abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +146,16 @@ def test_beta_of_inverted_scores_is_the_base_rate() -> None:
     ],
 )
 def test_beta_converges_where_one_score_is_far_from_the_others(scores: list[float], labels: list[float]) -> None:
-    q = Beta.fit(ground_truth_sample(np.array(scores), np.array(labels))).predict(np.sort(scores))
+    q = Beta().fit_sample(ground_truth_sample(np.array(scores), np.array(labels))).calibrate(np.sort(scores))
     targets = smoothed_targets(np.array(labels))[np.argsort(scores, kind="stable")]
     assert q.mean() == pytest.approx(targets.mean(), abs=1e-9)
 
 
 def test_beta_with_a_slope_of_0_accepts_the_largest_scores() -> None:
-    np.testing.assert_allclose(Beta(0, 1, 0, 1e10, 0).predict(np.array([-1e300, 0, 1e300])), [0.5, 2 / 3, 1])
+    np.testing.assert_allclose(
+        Beta().set_fitted(a=0, b=1, c=0, slope=1e10, intercept=0).calibrate(np.array([-1e300, 0, 1e300])),
+        [0.5, 2 / 3, 1],
+    )
 
 
 def test_a_fit_that_does_not_converge_raises() -> None:
@@ -166,12 +171,12 @@ def test_a_fit_that_does_not_converge_raises() -> None:
 @given(sample=samples(), centre=st.integers(-6, 6))
 def test_temperature_is_never_worse_than_no_calibration_on_its_sample(sample: CalibrationSample, centre: int) -> None:
     sample = CalibrationSample(sample.scores - centre, sample.labels, sample.weights)
-    fitted = Temperature.fit(sample)
+    fitted = Temperature().fit_sample(sample)
 
     def loss(q: np.ndarray) -> float:
         return log_loss(q, sample.labels, sample.weights, clip=1e-300)
 
-    assert loss(fitted.predict(sample.scores)) <= loss(Uncalibrated().predict(sample.scores)) + 1e-9
+    assert loss(fitted.calibrate(sample.scores)) <= loss(Uncalibrated().calibrate(sample.scores)) + 1e-9
 
 
 def test_temperature_finds_the_optimum_of_another_optimiser(rng: np.random.Generator) -> None:
@@ -180,20 +185,20 @@ def test_temperature_finds_the_optimum_of_another_optimiser(rng: np.random.Gener
     best = minimize_scalar(
         lambda t: log_loss(expit(sample.scores / t), labels, sample.weights, clip=1e-15), bounds=(0.1, 50)
     )
-    assert 1 / Temperature.fit(sample).inverse == pytest.approx(best.x, rel=1e-4)
+    assert 1 / Temperature().fit_sample(sample).inverse_ == pytest.approx(best.x, rel=1e-4)
 
 
 def test_temperature_by_hand() -> None:
     """Four of five signs are right at |f| = 2: sigmoid(2 / T) = 4 / 5, so T = 2 / ln 4."""
-    fitted = Temperature.fit(ground_truth_sample(np.array([2.0, 2, 2, 2, -2]), np.array([1.0, 1, 1, 0, 0])))
-    assert 1 / fitted.inverse == pytest.approx(2 / math.log(4))
-    inverted = Temperature.fit(ground_truth_sample(np.array([-1.0, 1.0]), np.array([1.0, 0.0])))
-    assert inverted.inverse == 0  # T is infinite
-    np.testing.assert_array_equal(inverted.predict(GRID), 0.5)
+    fitted = Temperature().fit_sample(ground_truth_sample(np.array([2.0, 2, 2, 2, -2]), np.array([1.0, 1, 1, 0, 0])))
+    assert 1 / fitted.inverse_ == pytest.approx(2 / math.log(4))
+    inverted = Temperature().fit_sample(ground_truth_sample(np.array([-1.0, 1.0]), np.array([1.0, 0.0])))
+    assert inverted.inverse_ == 0  # T is infinite
+    np.testing.assert_array_equal(inverted.calibrate(GRID), 0.5)
 
 
 @pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
 def test_the_temperature_stays_finite_where_the_sign_separates_the_labels(size: float) -> None:
     scores = size * np.array([-2.0, -1, 0, 1, 2])
-    fitted = Temperature.fit(ground_truth_sample(scores, np.array([0.0, 0, 1, 1, 1])))
-    assert max(1, 0.1 / size) < fitted.inverse + 1e-12 < max(1.1, 2 / size)
+    fitted = Temperature().fit_sample(ground_truth_sample(scores, np.array([0.0, 0, 1, 1, 1])))
+    assert max(1, 0.1 / size) < fitted.inverse_ + 1e-12 < max(1.1, 2 / size)

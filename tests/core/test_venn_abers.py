@@ -22,7 +22,7 @@ from tests.core.calibrator_samples import drawn, samples
 def test_the_interval_equals_two_isotonic_regressions_per_score(sample: CalibrationSample) -> None:
     unweighted = ground_truth_sample(sample.scores, sample.labels)
     asked = np.arange(-10, 10.5, 1.5)
-    p0, p1 = VennAbers.fit(unweighted).interval(asked)
+    p0, p1 = VennAbers().fit_sample(unweighted).interval(asked)
     for label, found in ((0.0, p0), (1.0, p1)):
         for score, level in zip(asked, found, strict=True):
             x, y = np.r_[sample.scores, score], np.r_[sample.labels, label]
@@ -38,9 +38,9 @@ def test_the_interval_and_the_merger_agree_with_the_published_package() -> None:
     package.fit(np.stack([1 - p, p], axis=1), labels.astype(int))
     q = expit(fresh)
     merged, pair = package.predict_proba(np.stack([1 - q, q], axis=1))
-    ours = VennAbers.fit(ground_truth_sample(scores, labels))
+    ours = VennAbers().fit_sample(ground_truth_sample(scores, labels))
     np.testing.assert_allclose(np.stack(ours.interval(fresh), axis=1), pair, atol=1e-6)
-    np.testing.assert_allclose(ours.predict(fresh), merged[:, 1], atol=1e-6)
+    np.testing.assert_allclose(ours.calibrate(fresh), merged[:, 1], atol=1e-6)
 
 
 @settings(max_examples=100, deadline=None)
@@ -50,11 +50,11 @@ def test_the_interval_contains_isotonic_regression_at_the_same_base_rate(
 ) -> None:
     parts = [sample.scores[sample.labels == label] for label in (1, 0)]
     weighted = synthetic_sample(*parts, alpha)
-    ours, isotonic = VennAbers.fit(weighted), Isotonic.fit(weighted).predict(weighted.scores)
+    ours, isotonic = VennAbers().fit_sample(weighted), Isotonic().fit_sample(weighted).calibrate(weighted.scores)
     p0, p1 = ours.interval(weighted.scores)
     assert (p0 <= isotonic + 1e-9).all()
     assert (isotonic <= p1 + 1e-9).all()
-    q = ours.predict(weighted.scores)
+    q = ours.calibrate(weighted.scores)
     assert ((q > 0) & (q < 1)).all()
 
 
@@ -69,7 +69,7 @@ def test_p0_or_p1_is_calibrated_exactly_in_small_samples() -> None:
     for y, f in product(product((0, 1), repeat=4), product((0, 1, 2), repeat=4)):
         chance = np.prod(law[list(y), list(f)])
         if 0 < sum(y) < 4:
-            pair = VennAbers.fit(ground_truth_sample(np.array(f), np.array(y))).interval(asked)
+            pair = VennAbers().fit_sample(ground_truth_sample(np.array(f), np.array(y))).interval(asked)
         else:  # a sample with one label only, which CalibrationSample refuses
             pair = [
                 [IsotonicRegression().fit([*f, score], [*y, label]).predict([score])[0] for score in asked]

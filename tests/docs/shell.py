@@ -41,7 +41,7 @@ def shorter(arguments: list[str]) -> list[str]:
     if arguments[0] == "tune":
         return ["--trials", "3", "--most-epochs", "4"]
     if arguments[0] == "audit":
-        return ["--epochs", "15"]
+        return ["--epochs", "15", "--folds", "2"]
     if arguments[0] != "run":
         return []
     epochs = [] if "--epochs" in arguments else ["--epochs", "15" if "best" in arguments else "40"]

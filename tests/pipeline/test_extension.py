@@ -152,7 +152,7 @@ def test_a_new_metric_is_measured_with_an_interval_logged_and_reported(extended:
     low, high = extended.summary["intervals"]["synthetic"]["mean_split"]["spread"]
     assert 0 < low <= found <= high < 1
     [bound] = [calibrator for calibrator in extended.calibrators() if calibrator.label == "synthetic.mean_split"]
-    assert found == pytest.approx(abs(bound.calibrator.above - bound.calibrator.below))
+    assert found == pytest.approx(abs(bound.calibrator.above_ - bound.calibrator.below_))
     store, evaluated = extended.store, extended.run("evaluate")
     assert store.get(evaluated).metrics["syn.mean_split.spread"] == found
     assert store.load(evaluated, MEASURED)["synthetic.mean_split"].metrics["spread"] == found

@@ -157,6 +157,7 @@ def test_the_requirements_are_pinned_and_have_no_local_versions(promoted: Promot
         ),
         ({"subject": [1, 2]}, {}, "Incompatible input types for column subject"),
         ({"subject": ["a", 2]}, {}, r"^row 2 has the subject 2 \(int\): names must be UTF-8 text$"),
+        ({"rows": []}, {}, "^the input has no rows: it must have at least one triple$"),
         ({}, {"base_rate": 2.0}, "^base_rate is 2: it must be above 0 and below 1$"),
         ({}, {"threshold": "high"}, "Can not safely convert .* for value `high`"),
     ],
@@ -165,11 +166,18 @@ def test_bad_input_is_refused_in_a_sentence(
     promoted: Promoted, change: dict[str, list[object] | None], params: dict[str, object], message: str
 ) -> None:
     frame = pd.DataFrame([["a", "b", "c"], ["d", "e", "f"]], columns=NAMES)
+    if "rows" in change:
+        frame, change = frame.head(0), {}
     for name, values in change.items():
         frame = frame.drop(columns=name) if values is None else frame.assign(**{name: values})
     with pytest.raises(MlflowException, match=message) as error:
         mlflow.pyfunc.load_model(CHAMPION).predict(frame, params=params)
     assert error.value.get_http_status_code() == 400
+
+
+def test_a_param_without_a_value_has_its_default(promoted: Promoted) -> None:
+    model, nothing = mlflow.pyfunc.load_model(CHAMPION), {"base_rate": None, "threshold": None, "at_least": None}
+    assert_equal_answers(model.predict(promoted.candidates, params=nothing), model.predict(promoted.candidates))
 
 
 def test_an_unknown_param_is_named_in_a_warning(promoted: Promoted, caplog: pytest.LogCaptureFixture) -> None:
@@ -262,6 +270,10 @@ def test_mlflow_serves_the_same_answers(promoted: Promoted, address: str) -> Non
         ("{bad", "Ensure that input is a valid JSON formatted string"),
         ({"dataframe_records": [{"subject": "a"}]}, "Model is missing inputs ['predicate', 'object']"),
         ({"dataframe_records": [{"subject": None, "predicate": "b", "object": "c"}]}, "row 1 has no subject"),
+        (
+            {"dataframe_split": {"columns": NAMES, "data": []}},
+            "the input has no rows: it must have at least one triple",
+        ),
         ({"dataframe_records": [{"subject": 1, "predicate": "b", "object": "c"}]}, "row 1 has the subject 1 (int)"),
     ],
 )

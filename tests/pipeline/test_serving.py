@@ -1,5 +1,8 @@
 """The web server: its answers are those of `kgcal predict`, invalid requests get one sentence, champions change."""
 
+import io
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,8 @@ from flows.pipeline import pipeline
 from flows.predict import predict
 from flows.promote import promote
 from kgcore.config import CalibrateGiven, PrepareGiven, TrainGiven
-from kgcore.errors import InputError
 from tasks.jobs.calibrated_model import Ask
+from tasks.serving import api
 from tasks.serving import model as serving
 from tasks.serving.api import create_app
 from tasks.serving.limits import MOST_BYTES
@@ -113,23 +116,35 @@ TRIPLE = {"subject": "a", "predicate": "p", "object": "b"}
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ("{", 400, "the body is not JSON"),
+        ("{", 400, "the body is not JSON: EOF while parsing"),
+        ("subject,predicate,object", 400, "the body is not JSON: expected value at line 1"),
+        (b'{"triples": ["\xff"]}', 400, "the body is not JSON: invalid unicode"),
+        ("[" * 100_000, 400, "the body is not JSON: recursion limit"),
         ("", 422, "the body is empty: it must be a JSON object"),
+        ("null", 422, "the body is null: it must be a JSON object"),
         ("[]", 422, "the body is a list of 0: it must be a JSON object"),
         ({}, 422, "triples is missing"),
+        ({"triples": None}, 422, "triples is null: it must be a list"),
+        ({"triples": TRIPLE}, 422, "triples is an object: it must be a list"),
+        ({"triples": ["a"]}, 422, 'triples[0] is "a": it must be a JSON object'),
+        ({"triples": [TRIPLE] * 100_001}, 422, "triples is a list of 100,001: it must have at most 100,000 triples"),
         ({"triples": []}, 422, "triples is a list of 0: it must have at least one triple"),
         ({"triples": [{"subject": "a", "predicate": "p"}]}, 422, "triples[0].object is missing"),
         ({"triples": [TRIPLE | {"object": None}]}, 422, "triples[0].object is null: it must be text"),
         ({"triples": [TRIPLE, TRIPLE | {"subject": 5}]}, 422, "triples[1].subject is 5: it must be text"),
+        ({"triples": [TRIPLE | {"subject": True}]}, 422, "triples[0].subject is true: it must be text"),
+        ({"triples": [{"s": "a", "p": "p", "o": "b"}]}, 422, "triples[0].subject is missing"),
         ({"triples": [TRIPLE | {"relation": "p"}]}, 422, "triples[0].relation is unknown: leave it out"),
         ({"triples": [TRIPLE], "base_rate": 1}, 422, "base_rate is 1: it must be below 1"),
-        ({"triples": [TRIPLE], "threshold": "high"}, 422, "threshold is high: it must be a number"),
+        ({"triples": [TRIPLE], "base_rate": "0.1"}, 422, 'base_rate is "0.1": it must be a number'),
+        ({"triples": [TRIPLE], "at_least": 1.5}, 422, "at_least is 1.5: it must be a whole number"),
+        ({"triples": [TRIPLE], "threshold": "high"}, 422, 'threshold is "high": it must be a number'),
         ({"triples": [TRIPLE], "cutoff": 0.5}, 422, "cutoff is unknown: leave it out"),
     ],
 )
 def test_an_invalid_request_gets_one_sentence(client: TestClient, body: Any, status: int, message: str) -> None:
-    sent = {"content": body} if isinstance(body, str) else {"json": body}
-    done = client.post("/predict", **sent, headers={"content-type": "application/json"})
+    content = body if isinstance(body, str | bytes) else json.dumps(body)
+    done = client.post("/predict", content=content)
     assert (done.status_code, list(done.json())) == (status, ["error"])
     assert done.json()["error"].startswith(message)
 
@@ -145,6 +160,10 @@ def test_an_invalid_request_gets_one_sentence(client: TestClient, body: Any, sta
         ("/answers?predicate=cousin_of&subject=person_1&top=0", "top is 0: it must be at least 1"),
         ("/names?kind=thing", "kind is thing: it must be one of entity, predicate"),
         ("/names?kind=entity&x=1", "x is unknown: leave it out"),
+        ("/health?x=1", "x is unknown: leave it out"),
+        ("/answers?predicate=cousin_of&subject=a&subject=b", "subject is given twice: give each parameter once"),
+        ("/answers?predicate=cousin_of&subject=a&base_rate=", "base_rate is empty: it must be a number"),
+        ("/explain?subject=a&predicate=cousin_of&object=b&base_rate=nan", "base_rate is nan: it must be below 1"),
     ],
 )
 def test_an_invalid_address_gets_one_sentence(client: TestClient, address: str, message: str) -> None:
@@ -153,12 +172,75 @@ def test_an_invalid_address_gets_one_sentence(client: TestClient, address: str, 
     assert done.json()["error"].startswith(message)
 
 
-def test_a_faulty_file_gets_its_line_and_a_large_body_the_limit(client: TestClient) -> None:
-    done = client.post("/file", params={"format": "tsv"}, content=b"a\tp\tb\na\tp\n")
-    assert (done.status_code, done.json()["error"]) == (422, "candidates.tsv, line 2: 2 columns: it must have 3")
-    large = client.post("/file", params={"format": "tsv"}, content=b"a" * (MOST_BYTES + 1))
+def test_addresses_and_methods_that_do_not_exist_get_one_sentence(client: TestClient) -> None:
+    for done, status, message in [
+        (client.get("/nothing"), 404, "there is no address /nothing: /docs lists the addresses"),
+        (client.get("/predict"), 405, "/predict does not answer GET: /docs lists the addresses"),
+        (client.post("/predict?base_rate=0.1", json={"triples": [TRIPLE]}), 422, "base_rate is unknown: leave it out"),
+    ]:
+        assert (done.status_code, done.json()) == (status, {"error": message})
+
+
+def test_a_failure_of_the_server_gets_one_sentence(
+    client: TestClient, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(api, "ranked_answers", fails)
+    done = client.get("/answers", params={"predicate": "cousin_of", "subject": "person_1"})
+    assert (done.status_code, done.json()) == (500, {"error": "the server failed: its log says why"})
+
+
+@pytest.mark.parametrize(
+    ("ending", "content", "message"),
+    [
+        ("tsv", b"a\tp\tb\na\tp\n", "candidates.tsv, line 2: 2 columns: it must have 3"),
+        ("tsv", b"", "candidates.tsv is empty: it must have the columns subject, predicate, object"),
+        ("csv", b"subject,predicate,object\n", "candidates.csv has no rows: it must have at least one triple"),
+        ("csv", b"subject,object\na,b\n", "candidates.csv, line 1: 2 columns: it must have at least 3"),
+        ("csv", b"subject,predicate,object\n\xff,p,b\n", "candidates.csv, line 2: byte 0xff is not UTF-8"),
+        ("csv", b"subject,predicate,object,score\na,p,b,1\n", "the candidates already have the columns score"),
+        ("parquet", b"subject", "candidates.parquet cannot be read as Parquet"),
+        ("parquet", {"subject": ["a"], "object": ["b"]}, "candidates.parquet has no column predicate"),
+        ("parquet", {"subject": [["a"]], "predicate": ["p"], "object": ["b"]}, "the column subject of candidates"),
+        ("xlsx", b"a", "format is xlsx: it must be one of tsv, csv, parquet"),
+    ],
+)
+def test_a_faulty_file_gets_one_sentence(client: TestClient, ending: str, content: Any, message: str) -> None:
+    if isinstance(content, dict):
+        written = io.BytesIO()
+        pd.DataFrame(content).to_parquet(written)
+        content = written.getvalue()
+    done = client.post("/file", params={"format": ending}, content=content)
+    assert (done.status_code, list(done.json())) == (422, ["error"])
+    assert done.json()["error"].startswith(message)
+
+
+@pytest.mark.parametrize("address", ["/predict", "/file?format=tsv"])
+def test_a_large_body_gets_the_limit(client: TestClient, address: str) -> None:
+    large = client.post(address, content=b"a" * (MOST_BYTES + 1))
     assert large.status_code == 413
     assert large.json()["error"] == "the body has more than 64 MiB: divide it into several requests"
+
+
+def test_a_body_that_a_thread_answers_gets_the_same_answers(
+    client: TestClient, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"triples": triples(served, 5)}
+    at_once = client.post("/predict", json=body)
+    monkeypatch.setattr(api, "AT_ONCE", 0)
+    assert client.post("/predict", json=body).json() == at_once.json()
+    assert client.post("/predict", json={"triples": []}).status_code == 422
+
+
+def test_openapi_describes_the_body_and_needs_no_other_schema(client: TestClient) -> None:
+    described = client.get("/openapi.json").json()
+    body = described["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert list(body["properties"]) == ["triples", "base_rate", "threshold", "at_least"]
+    assert list(body["properties"]["triples"]["items"]["properties"]) == ["subject", "predicate", "object"]
+    for reference in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(described)):
+        assert reference in described["components"]["schemas"]
 
 
 def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
@@ -169,15 +251,17 @@ def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
     assert served.current is before
 
     def lost(ask: Ask) -> None:
-        raise InputError("the MLflow store does not answer")
+        raise OSError("the MLflow store does not answer")
 
     with monkeypatch.context() as broken:
         broken.setattr(serving, "locate", lost)
         served.refresh()
+    assert client.get("/health").json()["store_answers"] is False
     assert client.post("/predict", json={"triples": triples(served, 1)}).status_code == 200
     train = TrainGiven(k=48, epochs=80, batch_size=128)
     pipeline.fn(prepare=PrepareGiven(size=300), train=train)
     [decision] = promote.fn(dataset="family")
     assert decision.passed
     served.refresh()
-    assert client.get("/health").json()["model"]["uri"] == "models:/kgcal-family/2"
+    found = client.get("/health").json()
+    assert (found["model"]["uri"], found["store_answers"]) == ("models:/kgcal-family/2", True)

@@ -1,6 +1,6 @@
 """The baseline that predicts the base rate for every triple."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -17,18 +17,14 @@ class BaseRate(Calibrator):
     On data with base rate alpha, the Brier score of this baseline is alpha (1 - alpha). A useful calibrator has a lower
     Brier score (paper, section 5.2).
 
-    alpha  base rate, in (0, 1)
+    alpha_  base rate, in (0, 1)
     """
 
-    def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
+    fitted = ("alpha",)
+    alpha_: float
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
-        return cls(sample.base_rate)
+    def fit_sample(self, sample: CalibrationSample) -> Self:
+        return self.set_fitted(alpha=sample.base_rate)
 
-    def predict(self, scores: Scores) -> Probabilities:
-        return np.full(len(scores), self.alpha)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"alpha": self.alpha}
+    def calibrate(self, scores: Scores) -> Probabilities:
+        return np.full(len(scores), self.alpha_)

@@ -1,6 +1,6 @@
 """The baseline without calibration: it treats the score as a log-odds."""
 
-from typing import Any, Self
+from typing import Self
 
 from scipy.special import expit
 
@@ -14,13 +14,9 @@ from kgcore.registries import BASELINES
 class Uncalibrated(Calibrator):
     """The usual probability without calibration, q = 1 / (1 + exp(-f)) for a score f (paper, section 5)."""
 
-    @classmethod
-    def fit(cls, sample: CalibrationSample) -> Self:
-        return cls()
+    def fit_sample(self, sample: CalibrationSample) -> Self:
+        return self.set_fitted()
 
-    def predict(self, scores: Scores) -> Probabilities:
+    def calibrate(self, scores: Scores) -> Probabilities:
         q: Probabilities = expit(scores)
         return q
-
-    def parameters(self) -> dict[str, Any]:
-        return {}
