@@ -120,8 +120,7 @@ def publish_prediction(made: Prediction) -> None:
 
 def publish_audit(found: AuditResult) -> None:
     """Publish the findings of an audit. The table has the facts that are most probably wrong."""
-    text = [*found.sentences(), *(f"* no answer: {reason} ({number:,})" for reason, number in found.reasons.items())]
-    text += [f"The file: `{found.output}`"] if found.output else []
+    text = [*found.sentences(), *([f"The file: `{found.output}`"] if found.output else [])]
     _publish(f"Audit of {found.dataset}", "\n\n".join(text), found.examples, found.run)
 
 

@@ -11,6 +11,7 @@ SIDES_TEXT = f"{', '.join(SIDES)}, or object=SHARE with a share from 0 to 1"
 SIDES_PATTERN = r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$"
 
 TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and can draw only there
+MODEL_ONLY = frozenset({"near_miss", "nearest"})  # strategies that draw with a trained model
 
 OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     "brier": "minimize",
@@ -34,6 +35,15 @@ def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
     """Raise InputError if a strategy of the setting `name` must learn during training."""
     for strategy in sorted(TRAINING_ONLY.intersection(strategies)):
         raise InputError(f"{name} is {strategy!r}: this strategy learns during training, and can be used only there")
+
+
+def check_draws_without_model(name: str, strategies: Iterable[str]) -> None:
+    """Raise InputError if a strategy of the setting `name` needs a trained model, or must learn during training."""
+    check_draws_without_training(name, strategies)
+    for strategy in sorted(MODEL_ONLY.intersection(strategies)):
+        raise InputError(
+            f"{name} is {strategy!r}: this strategy draws with a trained model, and here there is none yet"
+        )
 
 
 def object_share(sides: str) -> float | None:

@@ -3,9 +3,19 @@
 from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
-from kgcore.config.choices import FEWEST_EPOCHS, OBJECTIVES, PER, SEARCHABLE, SEARCHED
+from kgcore.config.choices import (
+    FEWEST_EPOCHS,
+    MODEL_ONLY,
+    OBJECTIVES,
+    PER,
+    SEARCHABLE,
+    SEARCHED,
+    TRAINING_ONLY,
+    check_draws_without_model,
+    check_sides,
+)
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATORS, POOLS
+from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +57,14 @@ class PredictConfig(Config):
         5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
     )
 
+    fdr: float = setting(
+        0.0,
+        "mark candidates of a file as selected, so that this is the largest expected share of false ones among them; "
+        "0 = mark none",
+        ge=0,
+        lt=1,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.threshold != 0.5 and self.cost_false_positive != self.cost_false_negative:
@@ -81,14 +99,23 @@ class AuditConfig(Config):
     """The audit of the training facts."""
 
     folds: int = setting(
-        5, "number of folds of the training facts; a model that is trained on the other folds scores each fold", ge=2
+        5, "number of folds of the training facts, and of the models: each is trained without one fold", ge=2
     )
-    audit_seed: int = setting(0, "seed of the folds and of the drawn facts", ge=0)
-    at_least: int = setting(
-        PredictConfig.at_least,
-        "fewest calibration triples of a predicate, true and false each, for which its facts have a probability",
-        ge=0,
+    planted: float = setting(
+        0.05,
+        "number of planted errors, as a share of the training facts; planted errors are corruptions that are added to "
+        "the facts, so that the audit learns how the models score errors",
+        gt=0,
+        le=0.5,
     )
+    planted_strategy: dict[str, float] = setting(
+        {"typed": 0.9, "uniform": 0.1},
+        "corruption strategies of the planted errors and their shares",
+        choices=STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY),
+        check=check_draws_without_model,
+    )
+    planted_sides: str = setting("both", "which side of a fact a planted error replaces", check=check_sides)
+    audit_seed: int = setting(0, "seed of the folds, of the planted errors and of the drawn facts", ge=0)
     sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
 
 

@@ -2,6 +2,7 @@
 
 candidates.py  reads files of candidate triples, in blocks
 answers.py     answers the triples of a block
+few_false.py   marks candidates so that few of the marked ones are false
 sink.py        writes the answers to a file, in blocks
 ranked.py      ranks all answers to a query with one open side
 pairs.py       searches all pairs of subjects and objects of a predicate for the best ones

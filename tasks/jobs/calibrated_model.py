@@ -4,13 +4,17 @@ import logging
 from dataclasses import dataclass
 
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError
 from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import newest_pipeline, resolve
-from tasks.tracking.artifacts import MANIFEST
+from tasks.stages.running import config_of
+from tasks.tracking.artifacts import MANIFEST, SCORES
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
+from tasks.tracking.registry import CHAMPION, aliased, calibrator_inputs, load_calibrated, model_of_uri
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
@@ -116,6 +120,19 @@ def read_located(located: Located) -> FoundModel:
     if not record.label:
         raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
     return FoundModel(located, record.params["dataset"], record.label, load_calibrated(store, located.model_id))
+
+
+def calibration_sample(found: FoundModel) -> CalibrationSample:
+    """Return the sample on which the calibrator of a model was fitted.
+
+    Raises InputError if the calibrator is a baseline, or if one of its runs no longer exists.
+    """
+    store, negatives = open_store(), found.model.calibrator.negatives
+    if negatives == "none":
+        raise InputError(f"{found.uri} ({found.label}) was not fitted on negatives: name another calibrator")
+    inputs = calibrator_inputs(store, found.model_id)
+    config = config_of(CalibrateConfig, store.get(inputs["calibrate"]))
+    return calibration_samples(store.load(inputs["score"], SCORES), config)[negatives]
 
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:

@@ -44,9 +44,11 @@ def predict_pairs(pairs: Pairs, request: Request, config: PairsConfig, runner: s
 
     runner  `threads`, `dask` or `dask://HOST:PORT`: where the pairs are scored. The answers are the same to the bit
 
-    Raises InputError if a file cannot be read or has no known name, if the predicate is unknown or has too little
-    calibration data, and as `answering` and `run_prediction` do.
+    Raises InputError if `fdr` is set, if a file cannot be read or has no known name, if the predicate is unknown or
+    has too little calibration data, and as `answering` and `run_prediction` do.
     """
+    if request.config.fdr:
+        raise InputError("fdr selects among the candidates of a file: leave out --fdr, or list the pairs in a file")
     by = answering(request)
     answers, graph = by.answers, by.answers.model.graph
     search = PairSearch(

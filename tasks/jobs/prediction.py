@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kgcore.config import PredictConfig
 from kgcore.prediction.answers import Answers
+from kgcore.prediction.few_false import P_VALUE, SELECTED
 from kgcore.prediction.sink import check_ending, sink
 from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
 from tasks.tracking.record import RunTags
@@ -52,6 +53,9 @@ class Prediction:
     answered    number of candidates with a probability
     accepted    number of candidates that count as true
     known       number of candidates that are known facts
+    selected    number of selected candidates: at most the share `fdr` of them is false, in expectation
+    tested      number of candidates among which they were selected; 0: nothing was selected
+    fdr         level of the selection; 0: none
     expected    expected number of true triples among the answered ones: the sum of their probabilities
     reasons     why candidates have no answer -> their number
     output      the file with the answers; '' if none was written
@@ -68,6 +72,9 @@ class Prediction:
     answered: int
     accepted: int
     known: int
+    selected: int
+    tested: int
+    fdr: float
     expected: float
     reasons: Mapping[str, int]
     output: str
@@ -123,7 +130,7 @@ def run_prediction(
         for table in tables:
             write(table)
             tally.add(table)
-        summary = tally.summary(by, request.output, run_id)
+        summary = tally.summary(by, request, run_id)
         store.log_metrics(run_id, _metrics(summary), model_id=found.model_id)
         store.log_json(run_id, asdict(summary), "prediction.json")
     return summary
@@ -152,15 +159,18 @@ class _Tally:
         """Count the answers of a table."""
         self.counts["rows"] += len(table)
         self.counts["answered"] += len(table) - table["probability"].null_count
-        for name, column in (("accepted", "decision"), ("known", "known")):
-            self.counts[name] += pc.sum(table[column]).as_py() or 0
+        for name, column in (("accepted", "decision"), ("known", "known"), ("selected", SELECTED)):
+            if column in table.column_names:
+                self.counts[name] += pc.sum(table[column]).as_py() or 0
+        if P_VALUE in table.column_names:
+            self.counts["tested"] += len(table) - table[P_VALUE].null_count
         self.expected += float(np.nansum(table["probability"].to_numpy()))
         for entry in pc.value_counts(table["reason"].drop_null()).to_pylist():
             self.reasons[entry["values"]] += entry["counts"]
         if len(self.examples) < MOST_EXAMPLES:
             self.examples += table.slice(0, MOST_EXAMPLES - len(self.examples)).to_pylist()
 
-    def summary(self, by: Answering, output: str, run: str) -> Prediction:
+    def summary(self, by: Answering, request: Request, run: str) -> Prediction:
         """Return the summary of all tables."""
         found, answers = by.found, by.answers
         return Prediction(
@@ -173,14 +183,18 @@ class _Tally:
             answered=self.counts["answered"],
             accepted=self.counts["accepted"],
             known=self.counts["known"],
+            selected=self.counts["selected"],
+            tested=self.counts["tested"],
+            fdr=request.config.fdr,
             expected=self.expected,
             reasons=dict(self.reasons),
-            output=output,
+            output=request.output,
             examples=self.examples,
             run=run,
         )
 
 
 def _metrics(summary: Prediction) -> dict[str, float]:
-    counts = {name: float(getattr(summary, name)) for name in ("rows", "answered", "accepted", "known", "expected")}
+    names = ("rows", "answered", "accepted", "known", "expected", *(("selected", "tested") if summary.fdr else ()))
+    counts = {name: float(getattr(summary, name)) for name in names}
     return counts | {f"no_answer.{reason.replace(' ', '_')}": float(n) for reason, n in summary.reasons.items()}

@@ -49,7 +49,7 @@ WITHOUT_DEFAULT = {
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
     "discover": ASKED | {"subject", "predicate", "object", "output"},
     "explain": ASKED | {"triple", "output"},
-    "audit": {"output", "error_rate", "calibrator"},
+    "audit": {"output", "error_rate"},
     "promote": {"dataset", "base_rate"},
     "watch": {"dataset"},
     "recalibrate": {"base_rate"},
@@ -106,9 +106,8 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     assert stages == of_stages | {"force", "device"} | UPSTREAM
     later = names(config.ClassifyConfig, config.EvaluateConfig) | {"weighted"}
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
-    evaluated = names(config.ClassifyConfig, config.EvaluateConfig)
-    audited = names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
-    assert set(POINTS["audit"]) == set(POINTS["main"]) - evaluated | audited
+    used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device", "preset"}
+    assert set(POINTS["audit"]) == used | names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
     for entry, own in zip(("predict", "discover", "explain"), asking, strict=True):
         plain = WITHOUT_DEFAULT[entry] | ({"runner"} if entry == "predict" else set())
         assert set(POINTS[entry]) == own | plain

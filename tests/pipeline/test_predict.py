@@ -87,6 +87,34 @@ def test_a_base_rate_and_costs_change_the_answers_without_a_fit(trained: Trained
     assert after["decision"][answered].tolist() == (after["probability"][answered] > 0.8).tolist()
 
 
+def test_few_of_the_selected_candidates_are_false(trained: Trained) -> None:
+    answers = trained.answers("--fdr", "0.2", "--calibrator", "ground_truth.platt")
+    rows = [line.split("\t") for line in trained.test.read_text().splitlines()]
+    false = np.array([row[3] == "-1" for row in rows])
+    selected = answers["selected"].fillna(False).to_numpy(dtype=bool)
+    assert selected.sum() > 50
+    assert false[selected].mean() < 0.3
+    assert answers["p_value"].notna().tolist() == answers["selected"].notna().tolist()
+    assert answers["p_value"][selected].max() < answers["p_value"][~selected].min()
+    metrics = runs_of(trained.kgcal, "predict")[-1].data.metrics
+    assert metrics["selected"] == selected.sum()
+    assert metrics["tested"] == answers["p_value"].notna().sum()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a", "b", "c", "--fdr", "0.1"], "fdr selects among the candidates of a file: give a file"),
+        (["--predicate", "parent_of", "--fdr", "0.1"], "fdr selects among the candidates of a file: leave out --fdr"),
+        (["FILE", "--fdr", "0.1", "--calibrator", "base_rate"], "was not fitted on negatives: name another calibrator"),
+    ],
+)
+def test_nothing_else_is_selected(trained: Trained, words: list[str], message: str) -> None:
+    done = trained.kgcal("predict", *(str(trained.test) if word == "FILE" else word for word in words))
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
 def test_mlflow_has_what_was_asked_and_what_came_out(trained: Trained) -> None:
     trained.answers("--model", trained.runs["calibrate"], "--threshold", "0.7")
     run = runs_of(trained.kgcal, "predict")[-1]
