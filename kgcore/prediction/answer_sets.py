@@ -15,7 +15,7 @@ from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.conformal.sets import KINDS, SetRule, Standing, conformal_quantile
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.queries import Queries, score_blocks
 
@@ -35,7 +35,7 @@ class AnswerSets:
     coverage  the probability that the set of a query contains its true answer, in (0, 1)
     """
 
-    trained: TrainedModel
+    trained: Scorer
     graph: KnowledgeGraph
     domains: Domains
     side: int

@@ -32,7 +32,7 @@ from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
 from kgcore.conformal.selection import benjamini_hochberg, conformal_p_values
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.queries import Move, Queries, best_answers
 
@@ -74,7 +74,7 @@ def query_side(graph: KnowledgeGraph, predicate: int) -> int:
 
 
 def candidates_of(
-    trained: TrainedModel,
+    trained: Scorer,
     graph: KnowledgeGraph,
     domains: Domains,
     asked: Sequence[tuple[int, int, int | None]],
@@ -156,7 +156,7 @@ def _classes(graph: KnowledgeGraph, domains: Domains, predicate: int, side: int)
 
 
 def _tested(
-    trained: TrainedModel,
+    trained: Scorer,
     graph: KnowledgeGraph,
     domains: Domains,
     queries: _Class,

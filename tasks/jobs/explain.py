@@ -8,6 +8,7 @@ from pathlib import Path
 from kgcore.calibration.fit import calibration_samples
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ExplainConfig
+from kgcore.ensembles.pooled import PooledModel, pooled_table
 from kgcore.errors import InputError
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.report.explanation import explanation_figure, explanation_page
@@ -16,7 +17,7 @@ from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
 from tasks.stages.running import config_of
 from tasks.tracking.artifacts import SCORES
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import calibrator_inputs
+from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device
 
@@ -83,12 +84,21 @@ def explain_triple(
 def calibration_sample(found: FoundModel) -> CalibrationSample:
     """Return the sample that a calibrator was fitted on. For a baseline: labelled triples, corruptions without labels.
 
-    Raises InputError if the score run or the calibrate run upstream of the calibrator no longer exists.
+    For an ensemble, the scores are those that it gives to these triples. Its recalibrator was fitted to log-odds of
+    members that had not seen the triple, which differ a little.
+
+    Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
     """
-    store = open_store()
-    inputs = calibrator_inputs(store, found.model_id)
-    config = config_of(CalibrateConfig, store.get(inputs["calibrate"]))
-    samples = calibration_samples(store.load(inputs["score"], SCORES), config)
+    store, scorer = open_store(), found.model.trained
+    run = sources_of(store, found.model_id).run
+    made_by = (
+        [run]
+        if not isinstance(scorer, PooledModel)
+        else [store.get(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
+    )
+    tables = [store.load(calibrated.tags.inputs["score"], SCORES) for calibrated in made_by]
+    table = pooled_table(scorer, tables) if isinstance(scorer, PooledModel) else tables[0]
+    samples = calibration_samples(table, config_of(CalibrateConfig, made_by[0]))
     return samples.get(found.model.calibrator.negatives) or samples.get("ground_truth") or samples["synthetic"]
 
 
