@@ -5,25 +5,27 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kgcore.config import PredictConfig
 from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import Block, check_readable, read_candidates
-from tasks.jobs.prediction import Prediction, Request, answering, run_prediction
+from tasks.jobs.prediction import Prediction, predictor, run_prediction
+from tasks.jobs.request import Request
 from tasks.workspace.progress import progress_bar
 
 
-def predict_candidates(candidates: Sequence[str], request: Request) -> Prediction:
+def predict_candidates(candidates: Sequence[str], request: Request, config: PredictConfig) -> Prediction:
     """Answer the triples of a file, or one triple.
 
     candidates  a file (see `read_candidates`), or subject, predicate and object
 
-    Raises InputError if the file cannot be read, and as `answering` and `run_prediction` do.
+    Raises InputError if the file cannot be read, and as `predictor` and `run_prediction` do.
     """
     blocks = _blocks(candidates)
-    by = answering(request)
+    by = predictor(request, config)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
-    return run_prediction(request, by, asked, _answered(by.answers, blocks))
+    return run_prediction(by, asked, _answered(by.answers, blocks))
 
 
 def _blocks(candidates: Sequence[str]) -> Iterator[Block]:

@@ -110,7 +110,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     audited = names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
     assert set(POINTS["audit"]) == set(POINTS["main"]) - evaluated | audited
     for entry, own in zip(("predict", "discover", "explain"), asking, strict=True):
-        plain = WITHOUT_DEFAULT[entry] | ({"runner"} if entry == "predict" else set())
+        plain = WITHOUT_DEFAULT[entry] | (set() if entry == "explain" else {"runner"})
         assert set(POINTS[entry]) == own | plain
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
     assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}
