@@ -89,7 +89,9 @@ def test_without_a_query_the_answer_sets_of_each_predicate_are_measured(trained:
     assert "give a subject or an object, too, for the answer set of a query" in done.stdout
 
 
-@pytest.mark.parametrize("options", [("--top", "50"), ("--fdr", "0.9"), ("--coverage", "0.8")])
+@pytest.mark.parametrize(
+    "options", [("--top", "50"), ("--predicate", "lives_in", "--fdr", "0.9"), ("--coverage", "0.8")]
+)
 def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, options: tuple[str, ...]) -> None:
     here = discovered(trained, *options)
     with LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
