@@ -61,7 +61,7 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
 
     Raises MismatchError if the model and the graph have different numbers of entities or predicates.
     """
-    sizes = (len(trained.embeddings.entities), len(trained.embeddings.predicates))
+    sizes = trained.sizes
     if sizes != (len(graph.entities), len(graph.predicates)):
         raise MismatchError(
             f"the model knows {sizes[0]:,} entities and {sizes[1]:,} predicates, but the graph {graph.name} "

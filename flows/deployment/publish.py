@@ -133,8 +133,10 @@ def publish_explanation(shown: Explained) -> None:
 
 
 def publish_discovery(found: Discovered) -> None:
-    """Publish what was asked and the notes about the list. The table has its first missing facts."""
-    text = [f"{found.rows:,} missing facts `{found.asked}`, {found.expected:,.1f} expected to be true."]
+    """Publish what was asked and the notes about the list. The table has its first rows."""
+    text = [f"The answer sets of {found.rows:,} kinds of queries `{found.asked}`."]
+    if found.has_facts:
+        text = [f"{found.rows:,} missing facts `{found.asked}`, {found.expected:,.1f} expected to be true."]
     text += [f"* {note}" for note in found.notes]
     text += [f"* frequent flyer: {flyer['entity']}, {flyer['answers']} answers" for flyer in found.flyers]
     text += [f"The list: `{found.output}`"] if found.output else []

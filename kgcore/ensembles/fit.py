@@ -1,6 +1,7 @@
 """Fit ensembles: calibrate the members, fit the pool to cross-fitted probabilities, and calibrate its output."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,8 +9,9 @@ from kgcore.arrays import Ints, Labels
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import calibration_samples, corruption_settings
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
-from kgcore.ensembles.ensemble import Ensemble
+from kgcore.ensembles.ensemble import Ensemble, Pooling
 from kgcore.ensembles.folds import cross_fitted, draw_folds
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import CALIBRATORS, POOLS
@@ -128,7 +130,15 @@ def _fit_pools(
         pool = POOLS.get(kind).fit(held_out, labels, weights)
         pooled = CalibrationSample(pool.log_odds(held_out), labels, weights, samples[0].predicates)
         again = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled)
-        made.append(Ensemble(members, low, high, kind, pool, config.recalibrator, again))
+        pooling = Pooling(members, low, high, kind, pool)
+        recalibrated = replace(
+            members[0],
+            name=config.recalibrator,
+            model=pooling.fingerprint(),
+            calibrator=again,
+            support=Support.fit(pooled, again.by_predicate),
+        )
+        made.append(Ensemble(pooling, recalibrated))
     return made
 
 

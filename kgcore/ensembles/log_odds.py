@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Labels, Weights
 from kgcore.calibration.logistic import smoothed_targets
-from kgcore.ensembles.base import Pool, as_fit_data, as_members
+from kgcore.ensembles.base import Pool, as_fit_data, as_members, weighted_sum
 from kgcore.newton import Matrix, minimise
 from kgcore.registries import POOLS
 
@@ -46,5 +46,4 @@ class LogOdds(Pool):
         return cls(minimise("the log-odds pool", loss, derivatives, start, bounded).tolist())
 
     def log_odds(self, members: Floats) -> Floats:
-        pooled: Floats = logit(as_members(members)) @ self.weights
-        return pooled
+        return weighted_sum(logit(as_members(members)), self.weights)

@@ -8,6 +8,7 @@ from kgcore.config import CalibrateConfig, PredictConfig
 from kgcore.config.base import value_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
+from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import Summary
 
 LONGEST = 5000  # characters; MLflow stores no longer description of a version
@@ -35,9 +36,11 @@ class ModelCard:
     digest      fingerprint of its graph
     counts      name -> count of the data set, such as `entities` and `valid_positives`
     predicates  names of the predicates; the index of a name is the id of the predicate
-    settings    stage -> its settings
-    calibrator  the calibrator
-    summary     results of the evaluation that measured it
+    settings    stage -> its settings, without the stage train
+    trainings   settings of the training of each embedding model: one, or one for each member of an ensemble
+    label       label of the calibrator, such as `synthetic.isotonic`, or of the ensemble, such as `synthetic.linear`
+    calibrator  the calibrator of the model's scores, or of the pooled log-odds
+    summary     results of the evaluation that measured it, or of the ensemble's run
     runs        stage -> id of its MLflow run
     """
 
@@ -47,15 +50,17 @@ class ModelCard:
     counts: Mapping[str, int]
     predicates: Sequence[str]
     settings: Mapping[str, Mapping[str, object]]
+    trainings: Sequence[Mapping[str, object]]
+    label: str
     calibrator: BoundCalibrator
-    summary: Summary
+    summary: Summary | EnsembleSummary
     runs: Mapping[str, str]
 
     def markdown(self) -> str:
         """Return the card, with at most LONGEST characters."""
-        model = self.settings["train"].get("model", "")
+        models = " + ".join(str(training.get("model", "")) for training in self.trainings)
         parts = [
-            f"# {self.dataset}: {model}, {self.calibrator.label.replace('_', ' ')}",
+            f"# {self.dataset}: {models}, {self.label.replace('_', ' ')}",
             "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
             *("## Data", self._data()),
             *("## Model", self._model()),
@@ -83,8 +88,16 @@ class ModelCard:
         )
 
     def _model(self) -> str:
-        train = self.settings["train"]
-        return f"{train.get('model')}: " + _settings({name: train[name] for name in _TRAINING if name in train})
+        models = [
+            f"{training.get('model')}: " + _settings({name: training[name] for name in _TRAINING if name in training})
+            for training in self.trainings
+        ]
+        if isinstance(self.summary, EnsembleSummary):
+            weights = self.summary.ensembles[self.label].weights.values()
+            rows = (f"* weight {weight:.3f}, {model}" for weight, model in zip(weights, models, strict=True))
+            pool = self.label.rpartition(".")[2].replace("_", "-")
+            return "\n".join([f"An ensemble: the {pool} pool of the probabilities of these models.", "", *rows])
+        return models[0]
 
     def _calibration(self) -> str:
         bound = self.calibrator
@@ -118,8 +131,8 @@ class ModelCard:
         return f"{rate}, **stated**."
 
     def _results(self) -> str:
-        bound = self.calibrator
-        row = self.summary.results.row("" if bound.negatives == "none" else bound.negatives, bound.name)
+        negatives, _, name = self.label.rpartition(".")
+        row = self.summary.results.row(negatives, name)
         level = self.settings.get("evaluate", {}).get("bootstrap_level")
         head = f"{float(level):.0%} interval" if isinstance(level, int | float) else "interval"
         lines = [f"| metric | value | {head} |", "|---|---|---|"]

@@ -31,6 +31,7 @@ from tasks.tracking.artifacts import (
 )
 from tasks.tracking.keys import digest
 from tasks.tracking.labels import ENSEMBLE_NAME, labelled_metrics, short_label
+from tasks.tracking.mlmodel import example_triples, log_pyfunc
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -43,7 +44,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     runs  calibrate runs of at least two models, calibrated on the same corruptions; their order has no effect
 
-    The run logs each fitted ensemble as a LoggedModel with the file ensemble.json. Its artifacts are
+    The run logs each fitted ensemble as a LoggedModel, an MLflow pyfunc with the file ensemble.json. Its artifacts are
     predictions.parquet, disagreement.parquet, measured.json, summary.json and figures/.
 
     Raises InputError or MismatchError, before a run is opened, if the models cannot form an ensemble.
@@ -99,7 +100,7 @@ def _member(name: str, member: Member) -> MemberSummary:
 
 
 def _pooled(ensemble: Ensemble, judged: Judged, names: Sequence[str]) -> PooledSummary:
-    weights = dict(zip(names, ensemble.pool.weights.tolist(), strict=True))
+    weights = dict(zip(names, ensemble.pooling.pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
@@ -125,11 +126,14 @@ def _log_models(
         for name, member in zip(names, members, strict=True):
             fitted = f"{ensemble.negatives}.{ensemble.members[0].name}"
             models.setdefault(f"{ensemble.negatives}.{name}", member.calibrators().get(fitted, member.model_id))
+    examples = example_triples(members[0].graph())
     for number, ensemble in enumerate(ensembles):
         params = _params(run, ensemble, members, names)
         name = f"{params['dataset']}-{ENSEMBLE_NAME}-{ensemble.label}"
         logged = ([member.model_id for member in members], ensemble)
-        models[ensemble.label] = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
+        model_id = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
+        log_pyfunc(run.store, model_id, ensemble.base_rate, examples)
+        models[ensemble.label] = model_id
     return models
 
 

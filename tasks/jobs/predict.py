@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
+from kgcore.config import PredictConfig
 from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import Answers, table_of
@@ -14,28 +15,30 @@ from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read
 from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.sink import sink
 from tasks.jobs.calibrated_model import calibration_sample
-from tasks.jobs.prediction import Prediction, Request, answering, run_prediction
+from tasks.jobs.prediction import Prediction, predictor, run_prediction
+from tasks.jobs.request import Request
 from tasks.workspace.progress import progress_bar
 
 
-def predict_candidates(candidates: Sequence[str], request: Request) -> Prediction:
+def predict_candidates(candidates: Sequence[str], request: Request, config: PredictConfig) -> Prediction:
     """Answer the triples of a file, or one triple.
 
     candidates  a file (see `read_candidates`), or subject, predicate and object
 
-    Raises InputError if the file cannot be read, if candidates of no file should be selected, and as `answering` and
+    Raises InputError if the file cannot be read, if candidates of no file should be selected, and as `predictor` and
     `run_prediction` do.
     """
-    blocks, level = _blocks(candidates), request.config.fdr
-    if level and len(candidates) > 1:
+    blocks = _blocks(candidates)
+    if config.fdr and len(candidates) > 1:
         raise InputError("fdr selects among the candidates of a file: give a file, or leave out --fdr")
-    by = answering(request)
+    by = predictor(request, config)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
-    if not level:
-        return run_prediction(request, by, asked, _answered(by.answers, blocks))
-    selection = Selection(Negatives.of(calibration_sample(by.found)), by.answers)
+    tables = _answered(by.answers, blocks)
+    if not config.fdr:
+        return run_prediction(by, asked, tables)
+    selection = Selection(Negatives.of(calibration_sample(by.by.found)), by.answers)
     with tempfile.TemporaryDirectory() as folder:
-        return run_prediction(request, by, asked, _selected(selection, _answered(by.answers, blocks), level, folder))
+        return run_prediction(by, asked, _selected(selection, tables, config.fdr, folder))
 
 
 def _blocks(candidates: Sequence[str]) -> Iterator[Block]:

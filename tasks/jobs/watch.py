@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock
 
 from kgcore import storage
@@ -16,13 +17,14 @@ from kgcore.datasets.base import md5_of
 from kgcore.datasets.labels import read_labels
 from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
+from kgcore.evaluation.predictions import Predictions
 from kgcore.monitoring.drift import Look, look
 from tasks.jobs.compare import dataset_name
-from tasks.tracking.artifacts import PREDICTIONS
+from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS
 from tasks.tracking.handles import Artifact
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import CHAMPION, aliased, calibrator_inputs, load_calibrated
+from tasks.tracking.registry import CHAMPION, Sources, aliased, load_calibrated, sources_of
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
@@ -85,7 +87,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         ) as run_id:
             found = WatchResult(dataset, champion.uri, measured.metrics(), measured.findings, number, run_id)
             store.log_json(run_id, _to_json(found), _look_artifact(number).path)
-            measured_on = store.get(calibrator_inputs(store, model_id)["prepare"]).dataset
+            measured_on = store.get(sources_of(store, model_id).graph).dataset
             metrics = {**found.metrics, "look": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, model_id, replace(measured_on, name=dataset))
             store.log_tags(run_id, RunTags(look=identity, recalibrated="", note=markdown(found)))
@@ -115,10 +117,19 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
     )
     new = frame[known][~old]
     scores, probabilities, _ = model.predict(new)
-    made_by = calibrator_inputs(store, model_id)["calibrate"]
+    test = _test_predictions(store, sources_of(store, model_id))
+    # the predictions of an ensemble's run have no scores, because each of its ensembles has others
+    reference = test.scores if np.isfinite(test.scores).all() else model.trained.score(test.triples)
+    return look(probabilities, scores, new["label"].to_numpy(), reference, test.weights, config)
+
+
+def _test_predictions(store: Store, sources: Sources) -> Predictions:
+    """Return the test predictions of the run that made a model. Raises InputError if there are none."""
+    made_by = sources.run.run_id
+    if sources.is_ensemble:
+        return store.load(made_by, ENSEMBLE_PREDICTIONS)
     for classified in store.find(RunTags(stage="classify", inputs={"calibrate": made_by})):
-        test = store.load(classified.run_id, PREDICTIONS)
-        return look(probabilities, scores, new["label"].to_numpy(), test.scores, test.weights, config)
+        return store.load(classified.run_id, PREDICTIONS)
     raise InputError(
         "`watch` needs the test predictions of the champion, and the store has no classify run of calibrate run "
         f"{made_by}: run `kgcal classify --calibrators {made_by}`"

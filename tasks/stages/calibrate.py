@@ -101,7 +101,7 @@ def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator, examples:
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
     model_id = run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
-    log_pyfunc(run.store, model_id, bound, examples)
+    log_pyfunc(run.store, model_id, bound.base_rate, examples)
 
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:

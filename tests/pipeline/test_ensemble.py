@@ -111,12 +111,6 @@ def test_an_ensemble_is_compared_with_single_models(models: Models) -> None:
     assert "distmult transe" in table.read_text()
 
 
-def test_an_ensemble_is_no_candidate_for_champion(models: Models) -> None:
-    promoted = models.kgcal("promote", "--dataset", "family")
-    assert promoted.returncode == 0, promoted.stderr
-    assert "ensemble" not in promoted.stdout
-
-
 @pytest.mark.parametrize(
     ("runs", "message"),
     [

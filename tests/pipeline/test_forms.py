@@ -14,38 +14,18 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
-from flows.audit import audit
-from flows.discover import discover
+from flows.cli.mlproject import OTHERS
 from flows.ensemble import ensemble
-from flows.explain import explain
 from flows.pipeline import pipeline
-from flows.predict import predict
-from flows.promote import promote
-from flows.recalibrate import recalibrate
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
-from flows.tune import tune
-from flows.watch import watch
 from kgcore.config import LIMITS, Config, Given
 from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES, SIDES_PATTERN
 from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [
-    pipeline,
-    recalibrate,
-    predict,
-    discover,
-    explain,
-    audit,
-    promote,
-    watch,
-    tune,
-    ensemble,
-    reproduce,
-    *STAGE_FLOWS,
-]
+FLOWS = [pipeline, *OTHERS, reproduce]
 KINDS = [*Config.__subclasses__(), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
 
