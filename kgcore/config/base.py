@@ -10,7 +10,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar
 
-from kgcore.config.choices import SIDES_PATTERN, SIDES_TEXT, check_sides
+from kgcore.config.choices import Spelling
 from kgcore.config.schema import enumerate_choices, names_of, require_pattern
 from kgcore.errors import InputError
 from kgcore.registry import Registry
@@ -33,6 +33,7 @@ def setting(
     le: float | None = None,
     choices: tuple[str, ...] | Registry[Any] | None = None,
     options_of: Registry[Any] | None = None,
+    spelling: Spelling | None = None,
     check: Callable[[str, Any], None] | None = None,
 ) -> Any:
     """Make a dataclass field for a setting, with its description and its allowed values.
@@ -41,6 +42,7 @@ def setting(
     choices         allowed names. A setting that can hold several names is a tuple, or a mapping of names to shares
     options_of      registry of the components, such as the losses, whose options the setting holds. Such a setting is a
                     mapping of option names to values
+    spelling        how a text is spelt
     check           function that takes the setting's name and value, and raises InputError if the value is not allowed
 
     The keys of the metadata are those of pydantic. Prefect reads them to make the form of a deployment and to check
@@ -53,8 +55,9 @@ def setting(
         metadata |= {"choices": choices, "json_schema_extra": partial(enumerate_choices, choices)}
     if options_of is not None:
         metadata["options_of"] = options_of
-    if check is check_sides:
-        metadata |= {"choices_text": SIDES_TEXT, "json_schema_extra": partial(require_pattern, SIDES_PATTERN)}
+    if spelling is not None:
+        metadata |= {"spelling": spelling, "json_schema_extra": partial(require_pattern, spelling.pattern)}
+        check = spelling.check
     if check is not None:
         metadata["check"] = check
     if isinstance(default, dict):
@@ -125,8 +128,8 @@ def describe(item: "Field[Any]") -> str:
     text, choices = str(item.metadata["description"]), item.metadata.get("choices")
     if choices is not None:
         return f"{text}: {', '.join(names_of(choices))}"
-    if (named := item.metadata.get("choices_text")) is not None:
-        return f"{text}: {named}"
+    if (spelling := item.metadata.get("spelling")) is not None:
+        return f"{text}: {spelling.text}"
     limits = _range(item)
     return f"{text} ({limits})" if limits else text
 

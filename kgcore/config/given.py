@@ -42,6 +42,7 @@ BY_PRESET = frozenset(
         "lp_power",
         "cohort_weight",
         "cohort_temperature",
+        "calibration_eta",
         "calibration_strategy",
         "calibration_sides",
         "calibration_filtered",

@@ -20,7 +20,7 @@ from flows.pipeline import pipeline
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
 from kgcore.config import LIMITS, Config, Given
-from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES, SIDES_PATTERN
+from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING
 from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
@@ -66,7 +66,7 @@ def test_choices_of_stages_are_enumerations(kind: str) -> None:
     assert property_of(f"Train{kind}", "training_strategy")["propertyNames"]["enum"] == STRATEGIES.names()
     drawn = [name for name in STRATEGIES.names() if name != "kbgan"]
     assert property_of(f"Corrupt{kind}", "calibration_strategy")["propertyNames"]["enum"] == drawn
-    assert property_of(f"Corrupt{kind}", "calibration_sides")["pattern"] == SIDES_PATTERN
+    assert property_of(f"Corrupt{kind}", "calibration_sides")["pattern"] == SIDES_SPELLING.pattern
     assert property_of(f"Calibrate{kind}", "calibrators")["items"]["enum"] == CALIBRATORS.names()
 
 
@@ -76,7 +76,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 14
+    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 15
 
 
 def test_baselines_are_not_offered_as_calibrators() -> None:
