@@ -1,4 +1,4 @@
-"""Looks (checks) at a champion on a real store: what a look finds, and the recalibration that follows."""
+"""Checks of a champion on a real store: what a check finds, and the recalibration that follows."""
 
 import json
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class Champion:
     """A champion, and a file of labels that contradict its predictions.
 
     results  results of the pipeline that made the champion
-    labels   wrong triples, labelled true
+    labels   wrong triples, two in three labelled true
     """
 
     home: Path
@@ -37,8 +37,8 @@ class Champion:
         """Return MLflow's own client for the store."""
         return MlflowClient(tracking_uri=f"sqlite:///{self.home}/mlflow.db")
 
-    def look(self, config: WatchConfig = WatchConfig()) -> WatchResult:
-        """Take a look at the champion on the labels."""
+    def check(self, config: WatchConfig = WatchConfig()) -> WatchResult:
+        """Check the champion on the labels."""
         return watch.fn(dataset="family", labels=str(self.labels), config=config)
 
 
@@ -76,21 +76,21 @@ def test_without_a_champion_there_is_nothing_to_watch(home: Path) -> None:
 def test_labels_of_unknown_names_are_too_few(champion: Champion) -> None:
     champion.labels.write_text("a\tb\tc\t1\n")
     with pytest.raises(InputError, match="0 new triples have labels and known names: at least 50 are needed"):
-        champion.look()
+        champion.check()
 
 
 def test_a_look_finds_drift_and_the_same_labels_make_no_second_look(champion: Champion) -> None:
-    seen = champion.look()
+    seen = champion.check()
     assert (seen.dataset, seen.model, seen.number) == ("family", "models:/kgcal-family/1", 1)
     assert seen.recalibrated == ""
     assert any("the probabilities are miscalibrated" in finding for finding in seen.findings)
-    assert champion.look() == seen
+    assert champion.check() == seen
     note = tags_of(champion.client.get_run(seen.run)).note or ""
     assert note.startswith("Check 1 of models:/kgcal-family/1: ")
 
 
 def test_other_settings_make_a_second_look_in_the_same_run(champion: Champion) -> None:
-    seen, again = champion.look(), champion.look(replace(RECALIBRATE, on_drift="warn"))
+    seen, again = champion.check(), champion.check(replace(RECALIBRATE, on_drift="warn"))
     assert again.number == 2
     assert again.run == seen.run
     series = champion.client.get_metric_history(seen.run, "brier")
@@ -101,7 +101,7 @@ def test_other_settings_make_a_second_look_in_the_same_run(champion: Champion) -
 
 
 def test_drift_leads_to_one_recalibration_of_the_champion(champion: Champion) -> None:
-    seen, client = champion.look(RECALIBRATE), champion.client
+    seen, client = champion.check(RECALIBRATE), champion.client
     manifest = json.loads(Path(client.download_artifacts(seen.recalibrated, "manifest.json")).read_text())
     made = {stage: tags_of(client.get_run(run_id)) for stage, run_id in manifest.items()}
     assert made["train"].adopted == champion.results.runs["train"]
@@ -109,12 +109,12 @@ def test_drift_leads_to_one_recalibration_of_the_champion(champion: Champion) ->
     assert (made["corrupt"].config or {})["calibration_strategy"] == {"uniform": 1.0}  # the settings of the champion
     assert (made["calibrate"].config or {})["base_rate"] == 0.4
     assert tags_of(client.get_run(seen.run)).recalibrated == seen.recalibrated
-    assert champion.look(RECALIBRATE).recalibrated == seen.recalibrated
+    assert champion.check(RECALIBRATE).recalibrated == seen.recalibrated
 
 
 def test_a_look_that_only_warned_is_recalibrated_once_it_may(champion: Champion) -> None:
-    warned = champion.look(replace(RECALIBRATE, on_drift="warn"))
+    warned = champion.check(replace(RECALIBRATE, on_drift="warn"))
     assert warned.recalibrated == ""
-    seen = champion.look(RECALIBRATE)
+    seen = champion.check(RECALIBRATE)
     assert (seen.number, seen.run) == (warned.number, warned.run)
     assert seen.recalibrated != ""
