@@ -60,7 +60,7 @@ def report(found: Evidence, config: WatchConfig) -> Report:
     * The map has moved if `map_p` is below `config.alpha`: refit the calibrator.
     * Else, the base rate has moved if `shift_p` is below `config.alpha`: shift the calibrator.
     * The scores have moved if `psi_p` is below `config.alpha` and the stability index is above `config.psi`. If
-      neither of the other two has moved: refit the calibrator.
+      neither of the other two has moved, the probabilities still fit: there is nothing to do.
 
     The first two also need a calibration error above `config.ece`, or a move above LEAST_MOVE. At a low base rate the
     calibration error is always small.
@@ -73,12 +73,13 @@ def report(found: Evidence, config: WatchConfig) -> Report:
         sentence = _one_class(found)
         if found.shift_p < config.alpha and _matters(found, found.shift, config):
             return Report((sentence, *scores), (), LABEL)
-        return Report(scores, (sentence,), LABEL if scores else NONE)
+        return Report(scores, (sentence,), NONE)
     if found.map_p < config.alpha and _matters(found, found.misfit, config):
         return Report((_map_finding(found), *scores), (), REFIT)
     if found.shift_p < config.alpha and _matters(found, found.shift, config):
         return Report((_shift_finding(found), *scores), (), SHIFT)
-    return Report(scores, (), REFIT if scores else NONE)
+    still_fits = ("the labels show no change of the base rate or of the map",) if scores else ()
+    return Report(scores, still_fits, NONE)
 
 
 def _matters(found: Evidence, move: Estimate, config: WatchConfig) -> bool:
@@ -88,7 +89,7 @@ def _matters(found: Evidence, move: Estimate, config: WatchConfig) -> bool:
 def _shift_finding(found: Evidence) -> str:
     rate = found.moved_base_rate
     return (
-        f"the base rate moved: the log-odds are {_interval(found.shift, '+.2f')} higher than at calibration "
+        f"the base rate moved: since calibration, the log-odds have changed by {_interval(found.shift, '+.2f')} "
         f"(p-value {found.shift_p:.2g}), so the base rate is about {_interval(rate, '.3g')} instead of "
         f"{found.base_rate:.3g}; beyond this shift no change of the map was found (remaining misfit "
         f"{_interval(found.misfit, '.2f')}): shift the calibrator to the new base rate"

@@ -74,8 +74,8 @@ def moves(sample: CalibrationSample, base_rate: float, new: NewTriples) -> Moves
     new        the new triples. With predicates, each predicate has a map of its own, close to that of all: for a
                calibrator that has such maps
 
-    Raises InputError for a base rate out of range, and if the new triples have predicates and the sample has none;
-    FitError if a fit does not converge.
+    Raises InputError for a base rate or labels out of range, for arrays that are empty or of different lengths, and if
+    the new triples have predicates and the sample has none; FitError if a fit does not converge.
     """
     both = TwoSamples.of(sample, base_rate, new)
     null, shifted = both.fit(), both.fit(shift=True)
@@ -128,6 +128,6 @@ def _misfit(bent: Fit, place: int, both: TwoSamples) -> Estimate:
     size, quantile = float(b @ gram @ b), float(chdtri(len(b), 1 - LEVEL))
     reach = float(np.sqrt(quantile * max(0.0, np.linalg.eigvals(gram @ covariance).real.max())))
     could_be_none = float(b @ np.linalg.solve(covariance, b)) <= quantile
-    low = 0.0 if could_be_none else max(0.0, np.sqrt(size) - reach)
+    low = 0.0 if could_be_none else max(0.0, float(np.sqrt(size)) - reach)
     value = float(np.sqrt(max(0.0, size - float(np.trace(gram @ covariance)))))
     return Estimate(max(value, low), low, float(np.sqrt(size)) + reach)

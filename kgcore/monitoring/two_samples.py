@@ -26,19 +26,11 @@ FLAT = 1e-6  # a map with a smaller spread of its log-odds has no slope that cou
 
 @dataclass(frozen=True)
 class NewTriples:
-    """New labelled triples: scores (n,), labels (n,) 0/1 and predicates (n,), or None if the map is the same for all.
-
-    Raises InputError for arrays of different lengths and for other labels.
-    """
+    """New labelled triples: scores (n,), labels (n,) 0/1 and predicates (n,); None if all have the same map."""
 
     scores: Scores
     labels: Labels
     predicates: Ints | None = None
-
-    def __post_init__(self) -> None:
-        as_labels(self.labels, same_length(scores=self.scores, labels=self.labels))
-        if self.predicates is not None:
-            same_length(scores=self.scores, predicates=self.predicates)
 
 
 @dataclass(frozen=True)
@@ -63,8 +55,11 @@ class TwoSamples:
 
     @classmethod
     def of(cls, sample: CalibrationSample, base_rate: float, new: NewTriples) -> Self:
-        """Count both samples. Raises InputError for a base rate out of range, or predicates that the sample lacks."""
+        """Count both samples. Raises InputError as `moves` does."""
         check_base_rate("base_rate", base_rate)
+        as_labels(new.labels, same_length(scores=new.scores, labels=new.labels))
+        if new.predicates is not None:
+            same_length(scores=new.scores, predicates=new.predicates)
         old, later = _cells(sample, new)
         x, groups = (np.r_[getattr(old, name), getattr(later, name)] for name in ("x", "groups"))
         first, weights = len(old.x), np.r_[old.balanced, np.zeros(len(later.x))]

@@ -104,7 +104,9 @@ def test_the_corrections_of_all_checks_and_tests_sum_to_alpha() -> None:
 def test_a_base_rate_that_moved_is_answered_by_a_shift(rng: np.random.Generator) -> None:
     found = checked(rng, *drawn(rng, 2000, 0.2))
     assert found.report.answer == SHIFT
-    assert found.report.findings[0].startswith("the base rate moved: the log-odds are -1.")
+    assert found.report.findings[0].startswith(
+        "the base rate moved: since calibration, the log-odds have changed by -1."
+    )
     rate = found.evidence.moved_base_rate
     assert rate.low < 0.2 < rate.high
     assert found.metrics()["moved_base_rate"] == rate.value
@@ -126,7 +128,8 @@ def test_scores_that_moved_are_found_although_the_labels_fit(rng: np.random.Gene
     found = checked(rng, scores, (rng.random(800) < expit(2 * scores)).astype(float))
     [finding] = found.report.findings
     assert "the scores have drifted" in finding
-    assert found.report.answer == REFIT
+    assert found.report.notes == ("the labels show no change of the base rate or of the map",)
+    assert found.report.answer == NONE
     assert found.metrics()["psi"] > 0.2
 
 
