@@ -23,7 +23,7 @@ A calibration sample of positives and corruptions has more negatives than its ba
 from p by a known constant, which is an offset (Prentice & Pyke, Biometrika 66, 1979). The number of positives counts
 as random. If the base rate is stated, it is fixed, and the p-values are a little too large.
 
-Scores enter by their ranks, in cells: in each cell, the true triples of either sample are a binomial count. log p(f)
+Scores enter by their ranks, in cells: in each cell, the true triples of either sample are a binomial count. logit p(f)
 is a natural cubic spline. bend is tested twice: as a multiple of logit p(f), which is the calibration slope of Cox
 (Biometrika 45, 1958), and as a spline with four parameters. The smaller p-value counts twice (Bonferroni).
 """
