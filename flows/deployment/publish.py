@@ -98,9 +98,11 @@ def publish_ensemble(summary: EnsembleSummary) -> None:
     _publish(f"Ensembles on {summary.dataset}", text, table, summary.run)
 
 
-def publish_look(seen: WatchResult) -> None:
-    """Publish the findings of one look at a champion. The table has the metrics."""
+def publish_check(seen: WatchResult) -> None:
+    """Publish the findings of one check of a champion. The table has the metrics."""
     text = [f"* {finding}" for finding in seen.findings] or [f"No drift of {seen.model} was found."]
+    text += [f"* {note}" for note in seen.notes]
+    text += [f"* to do: `{seen.command}`"] if seen.command and not seen.recalibrated else []
     text += [f"* recalibrated: run `{seen.recalibrated}`"] if seen.recalibrated else []
     table = [{"figure": name, "value": round(value, 6)} for name, value in seen.metrics.items()]
     _publish(f"Check {seen.number} of {seen.dataset}", "\n".join(text), table, seen.run)

@@ -31,15 +31,19 @@ class GateConfig(Config):
 class WatchConfig(Config):
     """The tests of a model on newly labelled triples for drift, and the reaction to drift."""
 
-    alpha: float = setting(0.01, "significance level: a test with a smaller p-value reports drift", gt=0, lt=1)
+    alpha: float = setting(0.01, "probability that any check of a model without drift finds some", gt=0, lt=1)
     ece: float = setting(
-        0.02, "report calibration drift only if the calibration error (ECE) is above this value", ge=0, lt=1
+        0.02,
+        "report a moved base rate or map only if the calibration error (ECE) is above this value, or the log-odds have "
+        "moved by more than 0.25",
+        ge=0,
+        lt=1,
     )
     psi: float = setting(
         0.2, "report score drift only if it is significant and the population stability index is above this value", gt=0
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
-    on_drift: str = setting("warn", "what to do on drift", choices=("warn", "recalibrate"))
+    on_drift: str = setting("warn", "what to do if the base rate or the map moved", choices=("warn", "recalibrate"))
 
 
 @dataclass(frozen=True, kw_only=True)

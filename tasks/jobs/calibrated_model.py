@@ -4,18 +4,14 @@ import logging
 from dataclasses import dataclass
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.fit import calibration_samples
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError
 from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
-from tasks.stages.running import config_of
-from tasks.tracking.artifacts import MANIFEST, SCORES
+from tasks.tracking.artifacts import MANIFEST
 from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri, sources_of
+from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
@@ -123,22 +119,6 @@ def read_located(located: Located) -> FoundModel:
     if not record.label:
         raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
     return FoundModel(located, record.params["dataset"], record.label, load_calibrated(store, located.model_id))
-
-
-def calibration_sample(found: FoundModel) -> CalibrationSample:
-    """Return the sample on which the calibrator of a model was fitted.
-
-    Raises InputError if the calibrator is a baseline, if the model is an ensemble, or if one of its runs no longer
-    exists.
-    """
-    store, negatives = open_store(), found.model.calibrator.negatives
-    if negatives == "none":
-        raise InputError(f"{found.uri} ({found.label}) was not fitted on negatives: name another calibrator")
-    sources = sources_of(store, found.model_id)
-    if sources.is_ensemble:
-        raise InputError(f"{found.uri} is an ensemble: select candidates by one of its members")
-    table = store.load(sources.run.tags.inputs["score"], SCORES)
-    return calibration_samples(table, config_of(CalibrateConfig, sources.run))[negatives]
 
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:

@@ -5,20 +5,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kgcore.calibration.fit import calibration_samples
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import CalibrateConfig, ExplainConfig
-from kgcore.ensembles.pooled import PooledModel, pooled_table
+from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.storage import write_json
-from tasks.jobs.calibrated_model import FoundModel
+from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.request import Answered, Request, answering
-from tasks.stages.running import config_of
-from tasks.tracking.artifacts import SCORES
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 
 ENDINGS = (".html", ".json")
@@ -47,7 +41,8 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
         raise InputError(f"{output} is of an unknown kind: its name must end in {' or '.join(ENDINGS)}")
     by, store = answering(request), open_store()
     found, (subject, predicate, object_) = by.found, triple
-    made = Explainer(by.model, calibration_sample(found), config).explain(subject, predicate, object_)
+    sample = calibration_sample(found.model_id, found.model)
+    made = Explainer(by.model, sample, config).explain(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
         asked = {"subject": subject, "predicate": predicate, "object": object_}
@@ -61,27 +56,6 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
         elif output:
             write_json(Path(output), made.to_json())
     return Explained(**by.answered, explanation=made, run=run_id)
-
-
-def calibration_sample(found: FoundModel) -> CalibrationSample:
-    """Return the sample that a calibrator was fitted on. For a baseline: labelled triples, corruptions without labels.
-
-    For an ensemble, the scores are those that it gives to these triples. Its recalibrator was fitted to log-odds of
-    members that had not seen the triple, which differ a little.
-
-    Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
-    """
-    store, scorer = open_store(), found.model.trained
-    run = sources_of(store, found.model_id).run
-    made_by = (
-        [run]
-        if not isinstance(scorer, PooledModel)
-        else [store.get(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
-    )
-    tables = [store.load(calibrated.tags.inputs["score"], SCORES) for calibrated in made_by]
-    table = pooled_table(scorer, tables) if isinstance(scorer, PooledModel) else tables[0]
-    samples = calibration_samples(table, config_of(CalibrateConfig, made_by[0]))
-    return samples.get(found.model.calibrator.negatives) or samples.get("ground_truth") or samples["synthetic"]
 
 
 def _metrics(made: Explanation) -> dict[str, float]:
