@@ -38,7 +38,7 @@ class Spelling:
 
     def check(self, name: str, value: str) -> None:
         """Raise InputError if the value of the setting `name` is not allowed."""
-        if not re.fullmatch(self.pattern, value):
+        if not re.fullmatch(self.pattern, str(value)):
             raise InputError(f"{name} is {value!r}: it must be {self.text}")
 
 
