@@ -5,6 +5,7 @@ from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.registries import METRICS
+from kgcore.report.data import data_notes
 from kgcore.report.markdown import markdown
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary, summarise_relations
@@ -13,12 +14,21 @@ from tasks.stages.calibrate import calibrator_params
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, MEASURED, PREDICATES, PREDICTIONS, RANK_METRICS, SUMMARY
+from tasks.tracking.artifacts import (
+    CALIBRATOR,
+    CORRUPTIONS,
+    COUNTS,
+    MEASURED,
+    PREDICATES,
+    PREDICTIONS,
+    RANK_METRICS,
+    SUMMARY,
+)
 from tasks.tracking.labels import labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
-_CODE = ("kgcore.evaluation.evaluate", "kgcore.report.summary", "kgcore.report.markdown")
+_CODE = ("kgcore.evaluation.evaluate", "kgcore.report.summary", "kgcore.report.data", "kgcore.report.markdown")
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
@@ -31,7 +41,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=tuple(predictions.notes(run.config(CalibrateConfig).base_rate)),
+        notes=(*predictions.notes(run.config(CalibrateConfig).base_rate), *data_notes(run.load(COUNTS))),
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
