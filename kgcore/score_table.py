@@ -25,6 +25,9 @@ class ScoreTable:
     split   (n,) valid or test
     origin  (n,) labelled = the label comes from the data set; corruption = generated, and assumed to be false
     model, dataset  fingerprints of the model and of the data set
+    labelled_base_rate
+            share of true triples, in (0, 1), that the labelled validation rows are weighted to: see `KnowledgeGraph`.
+            None: all their weights are 1
     """
 
     triples: Triples
@@ -34,6 +37,7 @@ class ScoreTable:
     origin: npt.NDArray[np.str_]
     model: str
     dataset: str
+    labelled_base_rate: float | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -80,4 +84,5 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         origin=np.repeat([origin for _, _, origin in parts], lengths),
         model=trained.fingerprint(),
         dataset=graph.fingerprint(),
+        labelled_base_rate=graph.labelled_base_rate,
     )

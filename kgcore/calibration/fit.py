@@ -16,7 +16,7 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
 
     `synthetic` holds the positives and the corruptions. It is weighted to the base rate of the configuration, unless
     `config.weighted` is False. `ground_truth` holds the labelled triples, and exists only if some negatives are
-    labelled.
+    labelled. It is weighted to `table.labelled_base_rate`, if the table has one.
     """
     positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
     predicates = table.triples[:, 1]
@@ -26,7 +26,7 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     if table.labelled_negatives("valid"):
         labelled = table.rows("valid", LABELLED)
         samples["ground_truth"] = ground_truth_sample(
-            table.scores[labelled], table.labels[labelled], predicates[labelled]
+            table.scores[labelled], table.labels[labelled], predicates[labelled], table.labelled_base_rate
         )
     return samples
 

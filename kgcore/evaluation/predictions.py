@@ -100,15 +100,18 @@ def classify(
     """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
 
     If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate. This holds for
-    the test rows and for the validation rows that the per-relation thresholds are learned on. Raises MismatchError
-    if a calibrator belongs to another model.
+    the test rows and for the validation rows that the per-relation thresholds are learned on. Labelled validation rows
+    are weighted to `table.labelled_base_rate`, if the table has one. Raises MismatchError if a calibrator belongs to
+    another model.
     """
     test, valid = table.measured("test"), table.measured("valid")
     labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
 
     def weigh(split: str, rows: Bools) -> Weights:
-        known = table.labelled_negatives(split)
-        return np.ones(int(rows.sum())) if known else base_rate_weights(table.labels[rows], base_rate)
+        rate: float | None = base_rate
+        if table.labelled_negatives(split):
+            rate = table.labelled_base_rate if split == "valid" else None
+        return np.ones(int(rows.sum())) if rate is None else base_rate_weights(table.labels[rows], rate)
 
     weights = weigh("test", test)
     probabilities = {c.label: c.predict(scores, table.model, predicates) for c in calibrators}

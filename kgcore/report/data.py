@@ -13,6 +13,7 @@ TITLES = {
     "not_held_out": "rows that are also in train or test",
     "left_out": "rows left out, because another split has them",
     "used": "rows used",
+    "false": "rows used that are labelled false",
     "known": "rows that valid has with the same label",
 }
 OVERLAPS = {

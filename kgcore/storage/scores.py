@@ -12,7 +12,8 @@ def write_scores(path: Path, table: ScoreTable) -> None:
     """Write the columns s, p, o, label, score, split and origin. The metadata identifies the model and the data set."""
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
-    write_table(path, columns, {"model": table.model, "dataset": table.dataset})
+    rate = {} if table.labelled_base_rate is None else {"labelled_base_rate": table.labelled_base_rate}
+    write_table(path, columns, {"model": table.model, "dataset": table.dataset} | rate)
 
 
 def read_scores(path: Path) -> ScoreTable:

@@ -9,17 +9,19 @@ from kgcore.datasets.base import DatasetSpec, find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.registries import DATASETS
 from kgcore.report.data import data_notes
-from tests.core.test_datasets import TRAIN, write
 
 
 def leaky(folder: Path) -> DatasetSpec:
     """Return a data set of 24 distinct held-out rows. One validation and two test rows are training facts, and two
     rows, one of them a negative, are in both valid and test."""
-    train = TRAIN + "".join(f"x{i}\tr\ta\n" for i in range(9))
+    train = "a\tr\tb\nb\tr\tc\nc\tq\ta\n" + "".join(f"x{i}\tr\ta\n" for i in range(9))
     both = "a\tr\tx0\t1\na\tq\tx0\t-1\n"
     valid = "".join(f"a\tr\tx{i}\t1\n" for i in range(1, 9)) + "b\tr\tc\t-1\n" + both
     test = "".join(f"b\tr\tx{i}\t1\n" for i in range(9)) + "a\tr\tb\t1\nx1\tr\ta\t-1\n" + both
-    return find_dataset(str(write(folder, train=train, valid=valid, test=test)))
+    folder.mkdir()
+    for name, text in {"train": train, "valid": valid, "test": test}.items():
+        (folder / f"{name}.txt").write_text(text)
+    return find_dataset(str(folder))
 
 
 def test_held_out_rows_that_another_split_has_are_left_out(tmp_path: Path) -> None:
