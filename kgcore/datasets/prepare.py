@@ -68,7 +68,9 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
         if counts[f"{name}_with_unseen"]:
             missing = ~_known(rows[name], entity_ids, predicate_ids)
             unknown[name] = examples_of_unknown_names(frames[name][missing], *names)
-    return Prepared(KnowledgeGraph(spec.name, *names, **splits), counts, unknown)
+    return Prepared(
+        KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"]), counts, unknown
+    )
 
 
 def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:

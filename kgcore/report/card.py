@@ -137,7 +137,7 @@ class ModelCard:
             f"The false triples among your candidates must resemble the {kind} of the calibration.",
             "The probabilities assume the base rate above. `base_rate` shifts them to that of your candidates.",
             "Triples with an entity or a predicate that is not in train have no answer.",
-            "An interval shows how much a metric varies, but not its bias.",
+            "A metric without an interval is biased on a finite sample: an interval would often miss its true value.",
         ]
         few = [] if bound.support is None else self._with_little_data()
         if few:

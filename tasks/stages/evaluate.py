@@ -35,13 +35,13 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     predictions = run.load(PREDICTIONS)
     measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
     run.save(MEASURED, measured)
-    names = run.load(PREDICATES)
+    names, counts = run.load(PREDICATES), run.load(COUNTS)
     summary = Summary(
         results=Results.of(measured),
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=(*predictions.notes(run.config(CalibrateConfig).base_rate), *data_notes(run.load(COUNTS))),
+        notes=(*predictions.notes(run.config(CalibrateConfig).base_rate), *data_notes(counts)),
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}

@@ -60,7 +60,7 @@ def test_the_pipeline_has_the_settings_and_the_headline_metrics(logged: Logged) 
     assert found["gt.isotonic.smooth_ece"] == metrics["ground_truth"]["isotonic"]["smooth_ece"]
     assert "gt.isotonic.brier_miscalibration" not in found  # the evaluate run has all metrics
     evaluated = set(logged.stage("evaluate").data.metrics)
-    assert {"gt.isotonic.brier_miscalibration", "syn.platt.auroc", "uncalibrated.smooth_ece_low"} <= evaluated
+    assert {"gt.isotonic.brier_miscalibration", "syn.platt.auroc", "uncalibrated.debiased_rmsce_low"} <= evaluated
 
 
 def test_the_data_set_is_the_input_of_the_pipeline_and_of_prepare(logged: Logged) -> None:

@@ -50,7 +50,6 @@ def _show_best(console: Console, results: Results) -> None:
         return
     texts = []
     for name in (name for name in leading() if name in row.metrics):
-        # no interval for smooth ECE: it can miss the true value (docs/decisions/0006-metrics.md)
-        ends = row.intervals.get(name) if name != "smooth_ece" else None
+        ends = row.intervals.get(name)
         texts.append(f"{title(name)} {row.metrics[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
     console.print(escape(f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)))
