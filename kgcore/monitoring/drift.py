@@ -14,6 +14,7 @@ from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
 from kgcore.monitoring.significance import calibration_in_the_large, spiegelhalter
 from kgcore.monitoring.stability import Stability, stability
+from kgcore.registries import METRICS
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,17 @@ class Look:
     findings: tuple[str, ...]
 
     def metrics(self) -> dict[str, float]:
-        """Return the measurements by name. The ends of an interval are called NAME_low and NAME_high."""
+        """Return the measurements by name. The ends of an interval are called NAME_low and NAME_high.
+
+        A metric without `Metric.interval` has no ends: its interval would not cover.
+        """
         plain: dict[str, float] = {name: getattr(self, name) for name in ("triples", "base_rate", "calibration_p")}
         plain |= {"psi": self.psi, "psi_p": self.psi_p}
         for name in ("brier", "log_loss", "ece", "accuracy"):
             estimate: Estimate = getattr(self, name)
-            plain |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+            plain[name] = estimate.value
+            if METRICS.get(name).interval:
+                plain |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
         return plain
 
 
