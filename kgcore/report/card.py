@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.config import CalibrateConfig, PredictConfig
+from kgcore.config import ASSUMED, ASSUMED_BASE_RATE, STATED, PredictConfig
 from kgcore.config.base import value_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
@@ -111,11 +111,12 @@ class ModelCard:
         rate = f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
-        if bound.negatives == "ground_truth":
+        origin = bound.base_rate_is
+        if bound.negatives == "ground_truth" and origin != STATED:
             return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
-        if bound.base_rate == CalibrateConfig.base_rate:
+        if origin == ASSUMED or (not origin and bound.base_rate == ASSUMED_BASE_RATE):
             return f"{rate}, **assumed**: it is the default. State the share of true triples among your candidates."
-        return f"{rate}, **stated**."
+        return f"{rate}, **{origin or STATED}**."
 
     def _results(self) -> str:
         bound = self.calibrator

@@ -50,7 +50,8 @@ def pipeline_run(
     params["dataset"] = find_dataset(configs.prepare.dataset).name
     check_training(configs.train, device)
     title = f"{params['dataset']} {configs.train.model} {configs.train.loss}"
-    with open_pipeline(title, RunTags(key=_key(configs), parent=parent), params, flow_run) as run_id:
+    tags = RunTags(key=_key(configs), parent=parent, base_rate=configs.calibrate.base_rate_text)
+    with open_pipeline(title, tags, params, flow_run) as run_id:
         yield run_id
 
 
@@ -68,7 +69,7 @@ def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_
 
 def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
     """Return every setting of these configs by its name."""
-    return {key: value for config in configs.values() for key, value in asdict(config).items()}
+    return {key: value for config in configs.values() for key, value in config.parameters().items()}
 
 
 def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummary:

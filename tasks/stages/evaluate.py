@@ -36,16 +36,20 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
     run.save(MEASURED, measured)
     names, counts = run.load(PREDICATES), run.load(COUNTS)
+    calibrate = run.config(CalibrateConfig)
+    notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
     summary = Summary(
         results=Results.of(measured),
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=(*predictions.notes(run.config(CalibrateConfig).base_rate), *data_notes(counts)),
+        notes=(*notes, *data_notes(counts)),
+        base_rate=calibrate.alpha,
+        base_rate_is=calibrate.base_rate_is,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
-    run.tag(RunTags(note=markdown(summary.results, upstream)))
+    run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
 
 

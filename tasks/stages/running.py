@@ -70,13 +70,15 @@ def run_stage(
                 return StageRef(stage, found.run_id)
         store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=inputs, parent=context.parent)
-        return _run(store, tags, body, context)
+        return _run(store, tags, config.parameters(), body, context)
 
 
-def _run(store: Store, tags: RunTags, body: Callable[["StageRun"], None], context: Context) -> StageRef:
+def _run(
+    store: Store, tags: RunTags, params: Mapping[str, object], body: Callable[["StageRun"], None], context: Context
+) -> StageRef:
     stage, started = tags.stage or "", time.monotonic()
     with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags) as run_id:
-        store.log_params(run_id, tags.config or {})
+        store.log_params(run_id, params)
         run = StageRun(store, run_id, tags, Path(folder), context)
         body(run)
         store.log_files(run_id, Path(folder))

@@ -72,6 +72,7 @@ class RunTags:
         adopted          train: the run whose model this run uses
         moved            calibrate: the run whose calibrators were shifted to another base rate
         model            pipeline of a recalibration: the train run whose model it uses
+        base_rate        calibrate, evaluate, pipeline: the base rate and where it comes from, such as "0.5, assumed"
         look             watch: hash of champion, labels and settings of the newest measurement, called a look
         recalibrated     watch: the pipeline that recalibrated the model after the newest look; '': none
         study, best      search: the file of its study, and the run of its best trial
@@ -96,6 +97,7 @@ class RunTags:
     adopted: str | None = _tag("kgcal.adopted")
     moved: str | None = _tag("kgcal.moved")
     model: str | None = _tag("kgcal.model")
+    base_rate: str | None = _tag("kgcal.base_rate")
     look: str | None = _tag("kgcal.look")
     recalibrated: str | None = _tag("kgcal.recalibrated")
     study: str | None = _tag("kgcal.study")
@@ -124,7 +126,7 @@ class RunTags:
             if item.metadata and item.metadata["tag"] in tags
         }
         if "config" in values:
-            values["config"] = current_settings(values.get("stage"), values["config"])
+            values["config"] = current_settings(values.get("stage"), values["config"], "base_rate" in values)
         inputs = {name.removeprefix(_INPUT): run_id for name, run_id in tags.items() if name.startswith(_INPUT)}
         return cls(**values, inputs=inputs)
 

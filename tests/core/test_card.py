@@ -8,6 +8,7 @@ import pytest
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.calibration.support import Support
+from kgcore.config import ASSUMED, ESTIMATED, STATED
 from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
 from kgcore.report.results import Results, Row
@@ -72,6 +73,9 @@ def test_results_have_their_intervals() -> None:
     [
         (bound(0.2), "0.2, **stated**."),
         (bound(0.5), "0.5, **assumed**: it is the default. State the share of true triples among your candidates."),
+        (replace(bound(0.5), base_rate_is=STATED), "0.5, **stated**."),
+        (replace(bound(0.5), base_rate_is=ASSUMED), "0.5, **assumed**: it is the default. State the share of true"),
+        (replace(bound(0.1), base_rate_is=ESTIMATED), "0.1, **estimated**."),
         (bound(0.25, "ground_truth"), "0.25, **estimated**: the share of true triples among the labelled validation"),
         (bound(0.5).at(0.1), "0.1, **stated**. The probabilities are shifted to it; the fit was at 0.5."),
         (bound(0.25, "ground_truth").at(0.5), "0.5, **stated**. The probabilities are shifted to it; the fit was at"),
