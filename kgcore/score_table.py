@@ -28,6 +28,7 @@ class ScoreTable:
     labelled_base_rate
             share of true triples, in (0, 1), that the labelled validation rows are weighted to: see `KnowledgeGraph`.
             None: all their weights are 1
+    raw     (n,) raw scores f, if `scores` are normalised by a cohort; None: `scores` are the raw scores
     """
 
     triples: Triples
@@ -38,6 +39,7 @@ class ScoreTable:
     model: str
     dataset: str
     labelled_base_rate: float | None = None
+    raw: Scores | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -76,13 +78,15 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         parts.append((Split(made.triples, np.zeros(len(made.triples))), split, CORRUPTION))
     triples = np.concatenate([part.triples for part, _, _ in parts])
     lengths = [len(part) for part, _, _ in parts]
+    raw = trained.raw_score(triples)
     return ScoreTable(
         triples=triples,
         labels=np.concatenate([part.labels for part, _, _ in parts]),
-        scores=trained.score(triples),
+        scores=trained.normalised(raw, triples),
         split=np.repeat([split for _, split, _ in parts], lengths),
         origin=np.repeat([origin for _, _, origin in parts], lengths),
         model=trained.fingerprint(),
         dataset=graph.fingerprint(),
         labelled_base_rate=graph.labelled_base_rate,
+        raw=None if trained.cohort is None else raw,
     )

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import ASSUMED, STATED, ClassifyConfig
 from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
+
+UNCALIBRATED_RAW = "uncalibrated_raw"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Predictions:
     """The n test rows, with the probabilities of every calibrator and the accuracy of the decisions.
 
     weights                (n,) ones if some negatives are labelled; otherwise weights for the base rate
-    probabilities          label of the calibrator -> (n,)
+    probabilities          label of the calibrator -> (n,); UNCALIBRATED_RAW, if scores are normalised by a cohort: the
+                           sigmoid of the raw score, which is the paper's uncalibrated probability
     accuracies             label of the calibrator -> accuracy of the decision q > tau
     accuracy_per_relation  `learned` or `median` -> accuracy with that kind of threshold for each relation
     relations              the results of the per-relation thresholds, one entry for each predicate of the test rows
@@ -152,7 +156,8 @@ def classify(
         return np.ones(int(rows.sum())) if rate is None else base_rate_weights(table.labels[rows], rate)
 
     weights = weigh("test", test)
-    probabilities = {c.label: c.predict(scores, table.model, predicates) for c in calibrators}
+    probabilities = {} if table.raw is None else {UNCALIBRATED_RAW: Uncalibrated().calibrate(table.raw[test])}
+    probabilities |= {c.label: c.predict(scores, table.model, predicates) for c in calibrators}
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
         "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh("valid", valid)),

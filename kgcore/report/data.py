@@ -46,6 +46,19 @@ def data_notes(counts: Mapping[str, int]) -> list[str]:
     return [f"Not held out, but kept in this data set: {', '.join(texts)}."] if texts else []
 
 
+def score_notes(cohort_weight: float) -> list[str]:
+    """Return a sentence that says which scores probabilities and ranks are of; none if there is only one score.
+
+    cohort_weight  weight of the cohort level in the scores: see kgcore/models/cohort.py. 0: scores are raw
+    """
+    if not cohort_weight:
+        return []
+    return [
+        "Probabilities are of the cohort-normalised score f'; ranks and the row `uncalibrated raw`, which is the "
+        "paper's uncalibrated probability, are of the raw score f."
+    ]
+
+
 def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
     """Return stage -> its settings. `size` and `graph_seed` are left out if the data set is not generated."""
     return {stage: _without_generation(values) for stage, values in settings.items()}

@@ -114,7 +114,7 @@ def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], sum
     for row in summary.results.rows:
         label = short_label(row.label)
         metrics = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
-        store.log_metrics(run_id, metrics, model_id=models[row.label], dataset=dataset)
+        store.log_metrics(run_id, metrics, model_id=models.get(row.label), dataset=dataset)
     store.log_metrics(run_id, summary.ranks, model_id=runs["train"].model_ids[0], dataset=dataset)
 
 

@@ -1,11 +1,11 @@
 """evaluate: measure the quality of the probabilities."""
 
-from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
 from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.registries import METRICS
-from kgcore.report.data import data_notes
+from kgcore.report.data import data_notes, score_notes
 from kgcore.report.markdown import markdown
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary, summarise_relations
@@ -43,7 +43,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=(*notes, *data_notes(counts)),
+        notes=(*notes, *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
     )

@@ -137,7 +137,7 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
         (0, "none, because no triple is labelled false"),
         (7, "7 validation triples that"),
     ):
-        stated, by_construction, mistakes = predictions.notes(0.2, STATED, labelled_false)
+        _, by_construction, mistakes = predictions.notes(0.2, STATED, labelled_false)
         assert by_construction.startswith("A small calibration error here is by construction")
         assert f"Evidence about real mistakes: {evidence}" in mistakes
         assert "kgcal recalibrate --labels FILE" in mistakes or "kgcal watch --labels FILE" in mistakes

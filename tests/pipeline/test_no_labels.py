@@ -13,7 +13,7 @@ from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, t
 
 OPTIONS = (
     "--k",
-    TINY["--k"],
+    "16",
     "--epochs",
     "5",
     "--batch-size",

@@ -36,7 +36,7 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
         f"median validation score {relation['median']:.4f}"
     )
     hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
-    console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
+    console.print(f"filtered ranks by the raw score: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
     again = [stage for stage in summary.runs if stage not in summary.reused]
     console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary.reused) or 'none'}")
     console.print(f"report: {summary.report}", soft_wrap=True)
