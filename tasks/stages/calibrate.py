@@ -113,7 +113,6 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object
         "calibrator": bound.name,
         "negatives": bound.negatives,
         "base_rate": bound.base_rate,
-        "base_rate_is": bound.base_rate_is,
         "model": train.model,
         "loss": train.loss,
         "dataset": run.dataset.name,

@@ -71,7 +71,7 @@ def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
         metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
         run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, metrics, model_id)
+        run.log_measurement(name, params, metrics, model_id, f"{bound.base_rate:g}, {bound.base_rate_is}")
 
 
 EVALUATE = Stage(

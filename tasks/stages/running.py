@@ -142,13 +142,15 @@ class StageRun:
         self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
 
     def log_measurement(
-        self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str
+        self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str, base_rate: str
     ) -> None:
         """Log the metrics of one LoggedModel as a separate run that is nested under this run.
 
+        base_rate  the base rate of the probabilities and where it comes from, such as `0.5, assumed`
+
         Each model is then a row in the MLflow UI, and the UI can sort the rows.
         """
-        with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id)) as run_id:
+        with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id, base_rate=base_rate)) as run_id:
             self.store.log_params(run_id, params)
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
             self.store.log_metrics(run_id, metrics, model_id=model_id, dataset=self.dataset)

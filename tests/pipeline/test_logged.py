@@ -98,7 +98,7 @@ def test_each_calibrator_is_measured_in_a_run_of_its_own(logged: Logged) -> None
     intervals = logged.results["intervals"]["synthetic"]["platt"]
     ends = {
         f"{name}_{end}": intervals[name][number]
-        for name in ("brier", "smooth_ece")
+        for name in ("brier", "debiased_rmsce")
         for number, end in enumerate(("low", "high"))
     }
     assert platt.data.metrics == logged.results["metrics"]["synthetic"]["platt"] | ends
