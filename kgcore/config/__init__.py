@@ -35,6 +35,10 @@ from kgcore.config.jobs import (
     WatchConfig,
 )
 from kgcore.config.stages import (
+    ASSUMED,
+    ASSUMED_BASE_RATE,
+    ESTIMATED,
+    STATED,
     CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
@@ -48,7 +52,11 @@ from kgcore.config.stages import (
 )
 
 __all__ = [
+    "ASSUMED",
+    "ASSUMED_BASE_RATE",
+    "ESTIMATED",
     "LIMITS",
+    "STATED",
     "AuditConfig",
     "CalibrateConfig",
     "CalibrateGiven",

@@ -116,7 +116,9 @@ def counterpart_of(config: type[Config]) -> Callable[[type[G]], type[G]]:
         for item in fields(config):
             instead = "the preset's value, otherwise " if item.name in BY_PRESET else ""
             text = f"{item.metadata['description']}. If not given: {instead}{default_text(item)}"
-            setattr(cls, item.name, field(default=None, metadata={**item.metadata, "description": text}))
+            extra = {} if item.default is None else {"json_schema_extra": item.metadata.get("json_schema_extra")}
+            metadata = {**item.metadata, "json_schema_extra": None, **extra, "description": text}
+            setattr(cls, item.name, field(default=None, metadata=metadata))
         cls.config = config
         return dataclass(frozen=True, kw_only=True)(cls)
 

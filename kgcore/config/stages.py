@@ -19,6 +19,8 @@ FEWEST_ETA = 20
 ENOUGH = 100
 LOW = 0.05
 MOST_CORRUPTIONS = 5_000_000  # 0.5 GB of scores
+ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
+ASSUMED_BASE_RATE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,10 +173,35 @@ class CalibrateConfig(Config):
     stage: ClassVar[str] = "calibrate"
 
     calibrators: tuple[str, ...] = setting(("smoothed_isotonic", "beta"), "calibrators to fit", choices=CALIBRATORS)
-    base_rate: float = setting(0.5, "base rate alpha: share of positives that the probabilities assume", gt=0, lt=1)
+    base_rate: float | None = setting(
+        None,
+        f"base rate alpha: share of true triples among your candidates. If you do not state it, {ASSUMED_BASE_RATE:g} "
+        "is assumed",
+        gt=0,
+        lt=1,
+    )
     weighted: bool = setting(
         True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
     )
+
+    @property
+    def alpha(self) -> float:
+        """The base rate that the probabilities assume: the stated one, or ASSUMED_BASE_RATE."""
+        return ASSUMED_BASE_RATE if self.base_rate is None else self.base_rate
+
+    @property
+    def base_rate_is(self) -> str:
+        """STATED or ASSUMED."""
+        return ASSUMED if self.base_rate is None else STATED
+
+    @property
+    def base_rate_text(self) -> str:
+        """The base rate and where it comes from, such as `0.5, assumed`."""
+        return f"{self.alpha:g}, {self.base_rate_is}"
+
+    def parameters(self) -> dict[str, object]:
+        """Return the settings as MLflow parameters, with the base rate that is used, and whether it is stated."""
+        return super().parameters() | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,5 +251,5 @@ class PipelineConfigs:
     evaluate: EvaluateConfig = EvaluateConfig()
 
     def __post_init__(self) -> None:
-        drawn = replace(self.corrupt, for_base_rate=self.calibrate.base_rate)
+        drawn = replace(self.corrupt, for_base_rate=self.calibrate.alpha)
         object.__setattr__(self, "corrupt", drawn)

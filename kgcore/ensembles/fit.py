@@ -10,7 +10,7 @@ from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import calibration_samples, corruption_settings
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.support import Support
-from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
+from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.ensemble import Ensemble, Pooling
 from kgcore.ensembles.folds import cross_fitted, draw_folds
 from kgcore.errors import InputError, MismatchError
@@ -53,7 +53,8 @@ def fit_ensembles(
     made = []
     for negatives in sorted(samples[0]):
         corruptions, own = corruption_settings(corrupt, negatives), [sample[negatives] for sample in samples]
-        made += _fit_pools(tables, negatives, corruptions, own, groups[negatives], config, rng)
+        origin = calibrate.base_rate_is
+        made += _fit_pools(tables, negatives, origin, corruptions, own, groups[negatives], config, rng)
     return made
 
 
@@ -97,6 +98,7 @@ def _groups(table: ScoreTable, source: Ints) -> dict[str, Ints]:
 def _fit_pools(
     tables: Sequence[ScoreTable],
     negatives: str,
+    base_rate_is: str,
     corruptions: CorruptionSettings | None,
     samples: Sequence[CalibrationSample],
     groups: Ints,
@@ -105,8 +107,9 @@ def _fit_pools(
 ) -> list[Ensemble]:
     """Fit every pool of the configuration on one kind of negatives.
 
-    samples  (m) the calibration sample of each member
-    groups   (n,) the group number of each row; rows of one group stay in one fold
+    base_rate_is  where the base rate of synthetic negatives comes from: assumed or stated
+    samples       (m) the calibration sample of each member
+    groups        (n,) the group number of each row; rows of one group stay in one fold
     """
     name = config.member_calibrator
     calibrator, labels, weights = CALIBRATORS.get(name), samples[0].labels, samples[0].weights
@@ -122,6 +125,7 @@ def _fit_pools(
             dataset=table.dataset,
             calibrator=calibrator().fit_sample(sample),
             corruptions=corruptions,
+            base_rate_is=ESTIMATED if negatives == "ground_truth" else base_rate_is,
         )
         for table, sample in zip(tables, samples, strict=True)
     )

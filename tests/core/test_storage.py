@@ -12,7 +12,7 @@ import torch
 from kgcore import storage
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import fit_calibrators
-from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
+from kgcore.config import ASSUMED, STATED, CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions.base import Corruptions, corrupt_held_out
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.predictions import Predictions, classify
@@ -135,3 +135,12 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     assert not graph.all_known.contains(predictions.triples[predictions.labels == 0]).any()
     np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].metrics["brier"], 0.2 * 0.8)
     assert "weighted to the stated base rate of 0.2" in predictions.notes(0.2)[0]
+    for labelled_false, evidence in (
+        (0, "none, because no triple is labelled false"),
+        (7, "7 validation triples that"),
+    ):
+        _, by_construction, mistakes = predictions.notes(0.2, STATED, labelled_false)
+        assert by_construction.startswith("A small calibration error here is by construction")
+        assert f"Evidence about real mistakes: {evidence}" in mistakes
+        assert "kgcal recalibrate --labels FILE" in mistakes or "kgcal watch --labels FILE" in mistakes
+    assert "base rate of synthetic calibrators, 0.2, is assumed" in predictions.notes(0.2, ASSUMED)[-1]

@@ -88,7 +88,8 @@ def test_baselines_are_not_offered_as_calibrators() -> None:
 def kind_of(settings: type[Config] | type[Given], item: Any) -> Any:
     """Return the type of a setting, without None."""
     hint = get_type_hints(settings)[item.name]
-    return next(kind for kind in get_args(hint) if kind is not NoneType) if issubclass(settings, Given) else hint
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return kinds[0] if NoneType in get_args(hint) else hint
 
 
 def values(settings: type[Config] | type[Given], item: Any) -> SearchStrategy[Any]:

@@ -60,7 +60,8 @@ def test_the_pipeline_has_the_settings_and_the_headline_metrics(logged: Logged) 
     assert found["gt.smoothed_isotonic.smooth_ece"] == metrics["ground_truth"]["smoothed_isotonic"]["smooth_ece"]
     assert "gt.smoothed_isotonic.brier_miscalibration" not in found  # the evaluate run has all metrics
     evaluated = set(logged.stage("evaluate").data.metrics)
-    assert {"gt.smoothed_isotonic.brier_miscalibration", "syn.beta.auroc", "uncalibrated.smooth_ece_low"} <= evaluated
+    named = {"gt.smoothed_isotonic.brier_miscalibration", "syn.beta.auroc", "uncalibrated.debiased_rmsce_low"}
+    assert named <= evaluated
 
 
 def test_the_data_set_is_the_input_of_the_pipeline_and_of_prepare(logged: Logged) -> None:
@@ -98,7 +99,7 @@ def test_each_calibrator_is_measured_in_a_run_of_its_own(logged: Logged) -> None
     intervals = logged.results["intervals"]["synthetic"]["beta"]
     ends = {
         f"{name}_{end}": intervals[name][number]
-        for name in ("brier", "smooth_ece")
+        for name in ("brier", "debiased_rmsce")
         for number, end in enumerate(("low", "high"))
     }
     assert beta.data.metrics == logged.results["metrics"]["synthetic"]["beta"] | ends
