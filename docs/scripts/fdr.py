@@ -88,9 +88,9 @@ def samples(model: CalibratedModel, seed: int) -> dict[str, CalibrationSample]:
     """Return the calibration samples of a model with the default corruptions, in the order of FILES."""
     graph, config, score = model.graph, CorruptConfig(), model.trained.score
     strategy, rng = Mixture(graph, config.calibration_strategy), np.random.default_rng(seed)
-    made = corrupt_held_out(graph, config.calibration_eta, strategy, rng, config.calibration_sides, True)[
-        "valid"
-    ].triples
+    made = corrupt_held_out(
+        graph, config.eta(len(graph.valid.positives)), strategy, rng, config.calibration_sides, True
+    )["valid"].triples
     valid, positives = graph.valid, graph.valid.positives
     by = (positives[:, 1], made[:, 1])
     labelled = ground_truth_sample(score(valid.triples), valid.labels, valid.triples[:, 1])

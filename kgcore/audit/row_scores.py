@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logit
@@ -10,7 +11,9 @@ from scipy.stats import rankdata
 from kgcore.arrays import Floats, Ints, Scores
 from kgcore.audit.folds import KEPT
 from kgcore.audit.plan import AuditPlan
-from kgcore.models.trained import TrainedModel
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class RowScores:
     unseen_place: Floats
 
 
-def score_rows(plan: AuditPlan, models: Iterable[TrainedModel]) -> RowScores:
+def score_rows(plan: AuditPlan, models: "Iterable[TrainedModel]") -> RowScores:
     """Score all rows of an audit.
 
     models  the model of each fold, in the order of the folds. One after the other is held in memory

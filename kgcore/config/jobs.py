@@ -10,9 +10,9 @@ from kgcore.config.choices import (
     PER,
     SEARCHABLE,
     SEARCHED,
+    SIDES_SPELLING,
     TRAINING_ONLY,
     check_draws_without_model,
-    check_sides,
 )
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
@@ -118,7 +118,7 @@ class AuditConfig(Config):
         choices=STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY),
         check=check_draws_without_model,
     )
-    planted_sides: str = setting("both", "which side of a fact a planted error replaces", check=check_sides)
+    planted_sides: str = setting("both", "which side of a fact a planted error replaces", spelling=SIDES_SPELLING)
     audit_seed: int = setting(0, "seed of the folds, of the planted errors and of the drawn facts", ge=0)
     sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
 
@@ -183,8 +183,8 @@ class EnsembleConfig(Config):
     """The combination of calibrated models into an ensemble."""
 
     pools: tuple[str, ...] = setting(("linear", "log_odds"), "how to pool the probabilities", choices=POOLS)
-    member_calibrator: str = setting("isotonic", "calibrator of the members", choices=CALIBRATORS)
-    recalibrator: str = setting("platt", "calibrator of the pooled log-odds", choices=CALIBRATORS)
+    member_calibrator: str = setting("smoothed_isotonic", "calibrator of the members", choices=CALIBRATORS)
+    recalibrator: str = setting("beta", "calibrator of the pooled log-odds", choices=CALIBRATORS)
     folds: int = setting(
         10,
         "number of folds of the validation triples; for a fold, members are calibrated on the other folds",

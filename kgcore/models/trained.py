@@ -69,9 +69,22 @@ class TrainedModel(Scorer):
     def score(self, triples: Triples, rows: int | None = None) -> Scores:
         """Return the scores (n,) float64 of triples (n, 3): f, or the normalised f' if there is a cohort. Ranks use f.
 
-        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers
+        rows  as in `raw_score`
 
         On one machine, a triple has the same score, to the last bit, whichever triples are scored with it.
+        """
+        return self.normalise(self.raw_score(triples, rows), triples)
+
+    @torch.inference_mode()
+    def normalise(self, raw: Scores, triples: Triples) -> Scores:
+        """Return the scores f' (n,) of triples (n, 3) from their raw scores f (n,). Without a cohort, f' is f."""
+        return raw if self.cohort is None else raw - self.cohort.weight * self.levels(triples)
+
+    @torch.inference_mode()
+    def raw_score(self, triples: Triples, rows: int | None = None) -> Scores:
+        """Return the raw scores f (n,) float64 of triples (n, 3), without the cohort.
+
+        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers
         """
         model, tables = self.model, self.embeddings
         rows = rows or block_rows(SCORE_ROWS, LARGEST_BLOCK // model.pair_width)
@@ -81,9 +94,7 @@ class TrainedModel(Scorer):
             for b, count in fixed_blocks(ids, rows)
         ]
         scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
-        if self.cohort is None:
-            return scores
-        return scores - self.cohort.weight * self.levels(triples)
+        return scores
 
     def levels(self, triples: Triples) -> Floats:
         """Return the cohort level (n,) of each triple's subject and predicate, 0 without a cohort.

@@ -28,6 +28,7 @@ from kgcore.monitoring.findings import Evidence, Report, report
 from kgcore.monitoring.moves import moves
 from kgcore.monitoring.stability import stability
 from kgcore.monitoring.two_samples import NewTriples
+from kgcore.registries import METRICS
 
 SHIFT_SHARE, MAP_SHARE, SCORES_SHARE = 0.4, 0.4, 0.2
 
@@ -71,13 +72,19 @@ class Check:
     report: Report
 
     def metrics(self) -> dict[str, float]:
-        """Return the measurements by name, except infinite ones. Intervals end at NAME_low and NAME_high."""
+        """Return the measurements by name, except infinite ones. Intervals end at NAME_low and NAME_high.
+
+        A metric without `Metric.interval` has no ends: its interval would not cover.
+        """
         found: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
         found |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}
         estimates: dict[str, Estimate] = {n: getattr(self, n) for n in ("brier", "log_loss", "ece", "accuracy")}
+        without = [name for name in estimates if not METRICS.get(name).interval]
         estimates |= {n: getattr(self.evidence, n) for n in ("shift", "slope", "misfit", "moved_base_rate")}
         for name, estimate in estimates.items():
-            found |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+            found[name] = estimate.value
+            if name not in without:
+                found |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
         return {name: value for name, value in found.items() if np.isfinite(value)}
 
 

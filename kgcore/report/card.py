@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.config import CalibrateConfig, PredictConfig
+from kgcore.config import ASSUMED, ASSUMED_BASE_RATE, STATED, PredictConfig
 from kgcore.config.base import value_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
@@ -124,11 +124,12 @@ class ModelCard:
         rate = f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
-        if bound.negatives == "ground_truth":
+        origin = bound.base_rate_is
+        if bound.negatives == "ground_truth" and origin != STATED:
             return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
-        if bound.base_rate == CalibrateConfig.base_rate:
+        if origin == ASSUMED or (not origin and bound.base_rate == ASSUMED_BASE_RATE):
             return f"{rate}, **assumed**: it is the default. State the share of true triples among your candidates."
-        return f"{rate}, **stated**."
+        return f"{rate}, **{origin or STATED}**."
 
     def _results(self) -> str:
         negatives, _, name = self.label.rpartition(".")
@@ -150,7 +151,7 @@ class ModelCard:
             f"The false triples among your candidates must resemble the {kind} of the calibration.",
             "The probabilities assume the base rate above. `base_rate` shifts them to that of your candidates.",
             "Triples with an entity or a predicate that is not in train have no answer.",
-            "An interval shows how much a metric varies, but not its bias.",
+            "A metric without an interval is biased on a finite sample: an interval would often miss its true value.",
         ]
         few = [] if bound.support is None else self._with_little_data()
         if few:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,6 @@ from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
 from tasks.jobs.audit_result import ESTIMATED, LABELLED, STATED, AuditResult, audit_result
@@ -33,6 +33,9 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def _audited(store: Store, graph: KnowledgeGraph, folds: Sequence[StageRef], req
     plan, device = plan_audit(graph, request.config), find_device(request.device)
     with progress_bar("audit", len(folds)) as move:
 
-        def models() -> Iterator[TrainedModel]:
+        def models() -> "Iterator[TrainedModel]":
             for number, ref in enumerate(folds, 1):
                 [model_id] = store.get(ref.run_id).model_ids
                 yield store.load_model(model_id, EMBEDDINGS).to(device)

@@ -63,14 +63,14 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
-        judged = judge(ensembles, tables, names, calibrate.base_rate, CLASSIFY)
+        judged = judge(ensembles, tables, names, calibrate.alpha, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
         summary = EnsembleSummary(
             dataset=run.dataset.name,
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
             pools=tuple(config.pools),
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
-            notes=tuple(judged.predictions.notes(calibrate.base_rate)),
+            notes=tuple(judged.predictions.notes(calibrate.alpha, calibrate.base_rate_is)),
             results=Results.of(measured),
         )
         _write(run, judged, measured, summary)
@@ -81,7 +81,8 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             label = ensemble.label
             run.log_metrics(labelled_metrics(label, asdict(judged.disputed[label])), model_id=models[label])
             name, params = f"{ENSEMBLE_NAME} {short_label(label)}", _params(run, ensemble, members, names)
-            run.log_measurement(name, params, measured[label].with_ends(), models[label])
+            rate = f"{ensemble.base_rate:g}, {ensemble.members[0].base_rate_is}"
+            run.log_measurement(name, params, measured[label].with_ends(), models[label], rate)
 
     identity = digest([asdict(settings) for settings in (CLASSIFY, EVALUATE)])
     refs = [member.ref for member in members]

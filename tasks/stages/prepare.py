@@ -123,9 +123,11 @@ def _log_dropped(prepared: Prepared) -> None:
     for split in SPLITS:
         duplicates, unknown = counts.get(f"{split}_duplicates", 0), counts.get(f"{split}_with_unseen", 0)
         parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
+        left_out = counts.get(f"{split}_left_out", 0)
         parts += [describe_unknown_names(unknown, prepared.unknown.get(split, ()))] if unknown else []
+        parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
         if parts:
-            total, dropped = f"{counts[f'{split}_rows']:,}", f"{duplicates + unknown:,}"
+            total, dropped = f"{counts[f'{split}_rows']:,}", f"{duplicates + unknown + left_out:,}"
             log.info("prepare   %s: dropped %s of %s rows: %s", split, dropped, total, ", ".join(parts))
 
 

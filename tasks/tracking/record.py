@@ -73,6 +73,7 @@ class RunTags:
         adopted          train: the run whose model this run uses
         moved            calibrate: the run whose calibrators were shifted to another base rate
         model            pipeline of a recalibration: the train run whose model it uses
+        base_rate        calibrate, evaluate, pipeline: the base rate and where it comes from, such as "0.5, assumed"
         check            watch: hash of champion, labels and settings of the newest check
         recalibrated     watch: the pipeline that recalibrated the model after the newest check; '': none
         study, best      search: the file of its study, and the run of its best trial
@@ -97,6 +98,7 @@ class RunTags:
     adopted: str | None = _tag("kgcal.adopted")
     moved: str | None = _tag("kgcal.moved")
     model: str | None = _tag("kgcal.model")
+    base_rate: str | None = _tag("kgcal.base_rate")
     check: str | None = _tag("kgcal.check", old="kgcal.look")
     recalibrated: str | None = _tag("kgcal.recalibrated")
     study: str | None = _tag("kgcal.study")
@@ -126,7 +128,7 @@ class RunTags:
             if name in tags
         }
         if "config" in values:
-            values["config"] = current_settings(values.get("stage"), values["config"])
+            values["config"] = current_settings(values.get("stage"), values["config"], "base_rate" in values)
         inputs = {name.removeprefix(_INPUT): run_id for name, run_id in tags.items() if name.startswith(_INPUT)}
         return cls(**values, inputs=inputs)
 

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import expit
 
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.config import ClassifyConfig
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.judge import judge
@@ -42,7 +42,7 @@ def test_members_with_independent_errors_are_better_together(name: str, seed: in
 
 def test_a_linear_pool_of_calibrated_members_is_underconfident_until_it_is_calibrated_again() -> None:
     made, source = member_tables(*independent_members())
-    again = ground_truth(fit_pools(made, source, pools=("linear",)))
+    again = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
     as_it_is = replace(again, recalibrated=replace(again.recalibrated, name="uncalibrated", calibrator=Uncalibrated()))
     assert again.recalibrated.calibrator.parameters()["a"] > 1.3
     test = made[0].measured("test")
@@ -115,7 +115,7 @@ def test_an_ensemble_survives_json() -> None:
 def test_an_ensemble_recalibrated_by_a_baseline_is_read() -> None:
     """Earlier versions accepted the uncalibrated baseline for recalibration: q is then the probability of the pool."""
     made, source = member_tables(*independent_members(400))
-    ensemble = ground_truth(fit_pools(made, source, pools=("linear",)))
+    ensemble = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
     former = ensemble.pooling.to_json() | {"format": 1, "recalibrator": "uncalibrated", "recalibration": {}}
     read = Ensemble.from_json(former)
     assert (read.label, read.base_rate) == (ensemble.label, ensemble.base_rate)
@@ -126,7 +126,7 @@ def test_an_ensemble_recalibrated_by_a_baseline_is_read() -> None:
 def test_an_ensemble_refuses_other_models_and_values_that_are_no_probabilities() -> None:
     made, source = member_tables(*independent_members(400))
     scores, models = [t.scores for t in made], [t.model for t in made]
-    ensemble = ground_truth(fit_pools(made, source, pools=("linear",)))
+    ensemble = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
     with pytest.raises(MismatchError, match="belongs to model model 0, but the scores come from model model 2"):
         ensemble.pooling.member_probabilities(scores, models[::-1])
     with pytest.raises(InputError, match=r"probabilities \(n, 3\) in \[0, 1\] are needed"):
@@ -142,7 +142,7 @@ def test_members_are_measured_on_the_same_rows_as_ensembles() -> None:
     ]
     test = made[0].measured("test")
     valid = made[1].rows("valid", LABELLED)
-    alone = Isotonic().fit_sample(ground_truth_sample(made[1].scores[valid], made[1].labels[valid]))
+    alone = SmoothedIsotonic().fit_sample(ground_truth_sample(made[1].scores[valid], made[1].labels[valid]))
     np.testing.assert_array_equal(judged.probabilities["ground_truth.b"], alone.calibrate(made[1].scores[test]))
     np.testing.assert_array_equal(judged.labels, made[0].labels[test])
     assert not judged.synthetic_negatives

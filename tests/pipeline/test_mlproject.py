@@ -67,7 +67,9 @@ PLAIN = {
 
 
 def text(value: Any) -> Any:
-    """Return a default as MLflow passes it on: lists and tables with commas, flags as true or false."""
+    """Return a default as MLflow passes it on: lists and tables with commas, flags as true or false, "" for none."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):

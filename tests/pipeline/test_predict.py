@@ -46,7 +46,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(kgcal, runs, test)
 
 
-@pytest.mark.parametrize("label", ["ground_truth.platt", "synthetic.isotonic"])
+@pytest.mark.parametrize("label", ["ground_truth.beta", "synthetic.smoothed_isotonic"])
 def test_the_test_file_has_the_probabilities_that_were_evaluated_to_the_bit(trained: Trained, label: str) -> None:
     answers, evaluated = trained.answers("--calibrator", label, "--at-least", "0"), trained.evaluated()
     graph = read_graph(Path(client_of(trained.kgcal).download_artifacts(trained.runs["prepare"], "graph")))
@@ -79,8 +79,8 @@ def test_an_unknown_name_has_no_answer_and_a_reason(trained: Trained, tmp_path: 
 
 
 def test_a_base_rate_and_costs_change_the_answers_without_a_fit(trained: Trained) -> None:
-    before = trained.answers("--calibrator", "synthetic.platt")
-    after = trained.answers("--calibrator", "synthetic.platt", "--base-rate", "0.1", "--cost-false-positive", "4")
+    before = trained.answers("--calibrator", "synthetic.beta")
+    after = trained.answers("--calibrator", "synthetic.beta", "--base-rate", "0.1", "--cost-false-positive", "4")
     answered = before["probability"].notna()
     odds = [frame["probability"][answered] / (1 - frame["probability"][answered]) for frame in (before, after)]
     np.testing.assert_allclose(odds[0] / odds[1], 9, rtol=1e-9)  # from 1/2 to 1/10
@@ -88,7 +88,7 @@ def test_a_base_rate_and_costs_change_the_answers_without_a_fit(trained: Trained
 
 
 def test_few_of_the_selected_candidates_are_false(trained: Trained) -> None:
-    answers = trained.answers("--fdr", "0.2", "--calibrator", "ground_truth.platt")
+    answers = trained.answers("--fdr", "0.2", "--calibrator", "ground_truth.beta")
     rows = [line.split("\t") for line in trained.test.read_text().splitlines()]
     false = np.array([row[3] == "-1" for row in rows])
     selected = answers["selected"].fillna(False).to_numpy(dtype=bool)

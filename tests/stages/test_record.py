@@ -37,6 +37,7 @@ SPELT: dict[str, tuple[Any, dict[str, str]]] = {
     "adopted": ("4d", {"kgcal.adopted": "4d"}),
     "moved": ("5e", {"kgcal.moved": "5e"}),
     "model": ("6f", {"kgcal.model": "6f"}),
+    "base_rate": ("0.5, assumed", {"kgcal.base_rate": "0.5, assumed"}),
     "check": ("d4", {"kgcal.check": "d4"}),
     "recalibrated": ("", {"kgcal.recalibrated": ""}),
     "study": ("a.db", {"kgcal.study": "a.db"}),

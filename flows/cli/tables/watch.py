@@ -11,8 +11,9 @@ def show_check(console: Console, seen: WatchResult) -> None:
     figures = seen.metrics
     console.print(f"check {seen.number} of {seen.model}: {figures['triples']:,.0f} newly labelled triples")
     for name in (name for name in headline() if name in figures):
-        low, high = figures[f"{name}_low"], figures[f"{name}_high"]
-        console.print(f"{name.replace('_', ' '):<10} {figures[name]:.4f}  [{low:.4f}, {high:.4f}]")
+        low, high = figures.get(f"{name}_low"), figures.get(f"{name}_high")
+        ends = "" if low is None or high is None else f"  [{low:.4f}, {high:.4f}]"
+        console.print(f"{name.replace('_', ' '):<10} {figures[name]:.4f}{ends}")
     for title, name, p in (("base rate", "shift", "shift_p"), ("map", "misfit", "map_p")):
         low, high = figures[f"{name}_low"], figures[f"{name}_high"]
         console.print(
