@@ -1,11 +1,12 @@
 """The Prefect flow that discovers missing facts with a calibrated model."""
 
 from flows.deployment.flow import flow
-from flows.deployment.parameters import Device
+from flows.deployment.parameters import THREADS, Device, Runner
 from flows.deployment.publish import publish_discovery
 from kgcore.config import DiscoverConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.discover import Discovered, Wanted, discover_facts
+from tasks.jobs.request import Request
 
 
 @flow(name="discover", flow_run_name="discover {subject} {predicate} {object}")
@@ -18,6 +19,7 @@ def discover(
     model: str = "",
     calibrator: str = "",
     base_rate: float | None = None,
+    runner: Runner = THREADS,
     device: Device = "auto",
     config: DiscoverConfig = DiscoverConfig(),
 ) -> Discovered:
@@ -25,7 +27,8 @@ def discover(
 
     Give a subject and a predicate, a predicate and an object, one of them, or nothing for the whole graph. With --fdr,
     at most that share of the list is false, in expectation. With --coverage, the list is an answer set that contains
-    the true answer of a query with that probability. Without --model the champion of the data set answers. Without a
+    the true answer of a query with that probability; without a subject and an object, the answer sets of each predicate
+    are measured on the test split. Without --model the champion of the data set answers. Without a
     champion, the newest finished run answers.
 
     Args:
@@ -37,10 +40,11 @@ def discover(
         model: run id, latest, or model URI that answers instead of the champion
         calibrator: label of one of the calibrators of a run, such as synthetic.isotonic
         base_rate: share of true triples that the probabilities assume; if empty, the one of the calibrator
+        runner: where the parts of the list are made (threads, dask, or dask://HOST:PORT)
         device: auto, cpu, cuda or cuda:N
         config: the list
     """
     ask, wanted = Ask(model, dataset, calibrator), Wanted(subject, predicate, object)
-    found = discover_facts(wanted, output, ask, base_rate, device, config)
+    found = discover_facts(wanted, Request(ask, output, base_rate, device), config, runner)
     publish_discovery(found)
     return found

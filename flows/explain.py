@@ -6,6 +6,7 @@ from flows.deployment.publish import publish_explanation
 from kgcore.config import ExplainConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.explain import Explained, explain_triple
+from tasks.jobs.request import Request
 
 
 @flow(name="explain", flow_run_name="explain {triple}")
@@ -33,6 +34,6 @@ def explain(
         device: auto, cpu, cuda or cuda:N
         config: how much the explanation shows
     """
-    made = explain_triple(triple, output, Ask(model, dataset, calibrator), base_rate, device, config)
+    made = explain_triple(triple, Request(Ask(model, dataset, calibrator), output, base_rate, device), config)
     publish_explanation(made)
     return made

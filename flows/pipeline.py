@@ -99,7 +99,7 @@ def after_training(
         calibrators = CALIBRATE(scores, config=configs.calibrate, context=context)
     else:
         corruptions, scores = upstream_of(fitted)
-        calibrators = move_calibrators(fitted, configs.calibrate.base_rate, context)
+        calibrators = move_calibrators(fitted, configs.calibrate.alpha, context)
     predictions = CLASSIFY(calibrators, config=configs.classify, context=context)
     ranks = RANK(model, context=context)
     evaluation = EVALUATE(predictions, ranks, config=configs.evaluate, context=context)

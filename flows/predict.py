@@ -8,7 +8,8 @@ from kgcore.errors import InputError
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.predict import predict_candidates
 from tasks.jobs.predict_pairs import Pairs, predict_pairs
-from tasks.jobs.prediction import Prediction, Request
+from tasks.jobs.prediction import Prediction
+from tasks.jobs.request import Request
 
 
 @flow(name="predict")
@@ -47,14 +48,14 @@ def predict(
         config: the decisions
         pairs: the selection among pairs
     """
-    request = Request(Ask(model, dataset, calibrator), output, base_rate, device, config)
+    request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
     if predicate:
         if candidates:
             raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
-        prediction = predict_pairs(Pairs(subjects, predicate, objects), request, pairs, runner)
+        prediction = predict_pairs(Pairs(subjects, predicate, objects), request, config, pairs, runner)
     elif subjects or objects or pairs != PairsConfig():
         raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
     else:
-        prediction = predict_candidates(candidates, request)
+        prediction = predict_candidates(candidates, request, config)
     publish_prediction(prediction)
     return prediction

@@ -16,7 +16,7 @@ def promote(dataset: str = "", base_rate: float | None = None, config: GateConfi
 
     Args:
         dataset: data set that has results; if empty, every data set that has results
-        base_rate: consider only runs that stated this base rate; if empty, all runs
+        base_rate: consider only runs with this base rate, stated or assumed; if empty, all runs
         config: the conditions of the gate
     """
     decisions, mistakes = [], []

@@ -29,7 +29,7 @@ def tune(
     corrupt: CorruptGiven = CorruptGiven(),
     config: TuneConfig = TuneConfig(),
     preset: PresetOrNone = "default",
-    base_rate: float = CalibrateConfig().base_rate,
+    base_rate: float | None = None,
     force: bool = False,
     device: Device = "auto",
 ) -> TuningResult:
@@ -45,7 +45,7 @@ def tune(
         corrupt: the corruptions that serve as validation negatives if none are labelled
         config: what to search, and for how long
         preset: fills in the settings of train and corrupt that you leave out: default, best, paper or none
-        base_rate: stated base rate, used if no negatives are labelled
+        base_rate: stated base rate, used if no negatives are labelled; if empty, 0.5 is assumed
         force: start the search from scratch
         device: auto, cpu, cuda or cuda:N
     """

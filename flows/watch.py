@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flows.deployment.flow import flow
-from flows.deployment.publish import publish_look
+from flows.deployment.publish import publish_check
 from flows.recalibrate import recalibrate
 from kgcore.config import WatchConfig
 from tasks.jobs.watch import WatchResult, mark_recalibrated, watch_champion
@@ -20,8 +20,12 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> Wat
         config: what counts as drift, and what to do then
     """
     seen = watch_champion(dataset, Path(labels), config)
-    if seen.findings and config.on_drift == "recalibrate" and not seen.recalibrated:
+    if config.on_drift == "recalibrate" and not seen.recalibrated and seen.answer in ("shift", "refit"):
         again = recalibrate if current_flow_run() else recalibrate.fn
-        seen = mark_recalibrated(seen, again(model=seen.model, labels=labels).pipeline)
-    publish_look(seen)
+        if seen.answer == "shift":
+            made = again(model=seen.model, base_rate=seen.new_base_rate)
+        else:
+            made = again(model=seen.model, labels=labels)
+        seen = mark_recalibrated(seen, made.pipeline)
+    publish_check(seen)
     return seen

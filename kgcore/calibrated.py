@@ -1,7 +1,6 @@
 """A calibrated model, which maps triples of names to scores and probabilities."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -9,18 +8,24 @@ import pandas as pd
 from kgcore.arrays import Bools, Probabilities, Scores
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.graph import KnowledgeGraph
-
-if TYPE_CHECKING:
-    from kgcore.models.trained import TrainedModel
+from kgcore.models.scorer import Scorer
 
 
 @dataclass(frozen=True)
 class CalibratedModel:
-    """An embedding model, a calibrator of its scores, and the graph with the names of its entities and predicates."""
+    """What scores triples, a calibrator of these scores, and the graph with the names of entities and predicates.
 
-    trained: "TrainedModel"
+    trained  an embedding model, or the pool of several calibrated ones: an ensemble
+    """
+
+    trained: Scorer
     calibrator: BoundCalibrator
     graph: KnowledgeGraph
+
+    @property
+    def label(self) -> str:
+        """Return its name in tables and metrics: `synthetic.isotonic`, or `synthetic.linear` for an ensemble."""
+        return f"{self.calibrator.negatives}.{self.trained.pool}" if self.trained.pool else self.calibrator.label
 
     def at(self, base_rate: float) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate in (0, 1): see `BoundCalibrator.at`."""

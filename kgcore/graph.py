@@ -42,6 +42,9 @@ class KnowledgeGraph:
     """Vocabularies and splits. A triple holds positions in `entities` and `predicates`.
 
     other_facts  (n, 3) true triples that are in no split. They filter corruptions and ranks as the splits' facts do
+    labelled_base_rate
+                 estimated share of true triples among newly labelled triples, in (0, 1), if valid also has positives
+                 that were not sampled with them. None: the share of positives in valid
     """
 
     name: str
@@ -51,6 +54,7 @@ class KnowledgeGraph:
     valid: Split
     test: Split
     other_facts: Triples = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    labelled_base_rate: float | None = None
 
     @property
     def labelled(self) -> bool:
@@ -74,7 +78,10 @@ class KnowledgeGraph:
     def fingerprint(self) -> str:
         """Return the sha256 of the vocabularies and splits: equal if and only if two graphs hold the same data."""
         others = [Split(self.other_facts, np.ones(len(self.other_facts)))] if len(self.other_facts) else []
-        return self._digest(self.train, self.valid, self.test, *others)
+        digest = self._digest(self.train, self.valid, self.test, *others)
+        if self.labelled_base_rate is None:
+            return digest
+        return hashlib.sha256(f"{digest} {self.labelled_base_rate!r}".encode()).hexdigest()
 
     def training_fingerprint(self) -> str:
         """Return the sha256 of the vocabularies and train: equal if and only if two graphs train the same models."""

@@ -24,7 +24,8 @@ _BOOLEANS = ("decision", "known")
 class LoadedModel:
     """A calibrated model that answers. Several threads may ask it at the same time.
 
-    calibrated  the embedding model, the calibrator, and the graph with the names and the known facts
+    calibrated  the embedding model or the pool of an ensemble, the calibrator, and the graph with the names and the
+                known facts
     """
 
     calibrated: CalibratedModel
@@ -36,8 +37,8 @@ class LoadedModel:
 
     @property
     def label(self) -> str:
-        """Return the label of the calibrator, such as `synthetic.isotonic`."""
-        return self.calibrated.calibrator.label
+        """Return the label, such as `synthetic.isotonic`, or `synthetic.linear` for an ensemble."""
+        return self.calibrated.label
 
     @property
     def base_rate(self) -> float:
@@ -139,7 +140,8 @@ class LoadedModel:
 def load_folder(folder: str | PathLike[str]) -> LoadedModel:
     """Load a calibrated model from the folder of a logged model.
 
-    folder  calibrator.json, model/ and graph/, as the versions of a registered model have them:
+    folder  calibrator.json, model/ and graph/, or ensemble.json, model_1/, model_2/, ... and graph/, as the versions
+            of a registered model have them:
             `mlflow artifacts download --artifact-uri models:/kgcal-NAME@champion --dst-path FOLDER`
 
     Raises InputError if a file is missing or damaged, MismatchError if the files belong to different models.

@@ -7,7 +7,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
-from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
+from kgcore.models.pair_scores import candidate_scores
 from kgcore.models.trained import TrainedModel
 
 
@@ -45,21 +45,6 @@ def filtered_ranks(
             ranks[start : start + len(block), column] = ranks_of(scores, targets, facts).cpu().numpy()
         on_block(start + len(block))
     return ranks
-
-
-@torch.inference_mode()
-def candidate_scores(
-    model: Model, tables: Embeddings, triples: Triples, rows: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return f for every entity as the subject, and for every entity as the object: (n, 3) -> (n, E) and (n, E).
-
-    rows  at least n; it sets how many entities are scored at a time: see `filtered_ranks`
-    """
-    ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
-    s, p, o = tables.entities[ids[:, 0]], tables.predicates[ids[:, 1]], tables.entities[ids[:, 2]]
-    parts = torch.split(tables.entities, max(1, LARGEST_BLOCK // (rows * model.pair_width)))
-    as_subjects = torch.cat([model.score_subjects(p, o, candidates) for candidates in parts], 1)
-    return as_subjects, torch.cat([model.score_objects(s, p, candidates) for candidates in parts], 1)
 
 
 @torch.inference_mode()

@@ -25,6 +25,10 @@ class ScoreTable:
     split   (n,) valid or test
     origin  (n,) labelled = the label comes from the data set; corruption = generated, and assumed to be false
     model, dataset  fingerprints of the model and of the data set
+    labelled_base_rate
+            share of true triples, in (0, 1), that the labelled validation rows are weighted to: see `KnowledgeGraph`.
+            None: all their weights are 1
+    raw     (n,) raw scores f, if `scores` are normalised by a cohort; None: `scores` are the raw scores
     """
 
     triples: Triples
@@ -34,6 +38,8 @@ class ScoreTable:
     origin: npt.NDArray[np.str_]
     model: str
     dataset: str
+    labelled_base_rate: float | None = None
+    raw: Scores | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -61,7 +67,7 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
 
     Raises MismatchError if the model and the graph have different numbers of entities or predicates.
     """
-    sizes = (len(trained.embeddings.entities), len(trained.embeddings.predicates))
+    sizes = trained.sizes
     if sizes != (len(graph.entities), len(graph.predicates)):
         raise MismatchError(
             f"the model knows {sizes[0]:,} entities and {sizes[1]:,} predicates, but the graph {graph.name} "
@@ -72,12 +78,15 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         parts.append((Split(made.triples, np.zeros(len(made.triples))), split, CORRUPTION))
     triples = np.concatenate([part.triples for part, _, _ in parts])
     lengths = [len(part) for part, _, _ in parts]
+    raw = trained.raw_score(triples)
     return ScoreTable(
         triples=triples,
         labels=np.concatenate([part.labels for part, _, _ in parts]),
-        scores=trained.score(triples),
+        scores=trained.normalise(raw, triples),
         split=np.repeat([split for _, split, _ in parts], lengths),
         origin=np.repeat([origin for _, _, origin in parts], lengths),
         model=trained.fingerprint(),
         dataset=graph.fingerprint(),
+        labelled_base_rate=graph.labelled_base_rate,
+        raw=None if trained.cohort is None else raw,
     )

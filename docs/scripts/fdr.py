@@ -1,9 +1,10 @@
-"""Make the table of docs/explanation/discovery.md: the share of false facts in the lists of `--fdr`, on known truth.
+"""Make the tables of docs/explanation/discovery.md: the share of false facts in the lists of `--fdr`, on known truth.
 
     python docs/scripts/fdr.py 100 2        # graphs, processes
 
 Each of the graphs is a generated genealogy with a model of its own. Every triple is known to be true or false. The
-share of a list without facts is 0.
+share of a list without facts is 0. The questions are those of `kgcal discover`; the test triples are a file of
+candidates for `kgcal predict`, half of them false.
 """
 
 import sys
@@ -14,13 +15,17 @@ import torch
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.support import Support
-from kgcore.config import TrainConfig
+from kgcore.config import CorruptConfig, TrainConfig
+from kgcore.corruptions.base import corrupt_held_out
+from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.genealogy import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex
+from kgcore.prediction.answers import Answers
 from kgcore.prediction.discovery import Discovery, Question
 from kgcore.prediction.domains import Domains
+from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.registries import CALIBRATORS
 from kgcore.training.loop import train
 
@@ -29,7 +34,8 @@ SETTINGS = {"model": "complex", "loss": "multiclass_nll", "k": 50, "epochs": 40,
 SETTINGS |= {"learning_rate": 0.03, "lp_weight": 0.01, "lp_power": 3.0}
 LEVELS = (0.1, 0.2)
 QUESTIONS = ("the whole graph", "parent_of", "spouse_of", "sibling_of", "cousin_of", "born_in", "lives_in", "works_for")
-CASES = [(name, level) for name in QUESTIONS for level in LEVELS]
+FILES = {"ground_truth": "test triples, by labelled negatives", "synthetic": "test triples, by corruptions"}
+CASES = [(name, level) for name in (*QUESTIONS, *FILES.values()) for level in LEVELS]
 
 
 def world(seed: int) -> tuple[KnowledgeGraph, TripleIndex]:
@@ -64,11 +70,34 @@ def lists(seed: int) -> list[tuple[int, int]]:
     torch.set_num_threads(1)
     graph, truth = world(seed)
     discovery, made = discovery_of(graph, seed), []
-    for name, level in CASES:
+    for name, level in [(name, level) for name in QUESTIONS for level in LEVELS]:
         question = Question(predicate=PREDICATES.index(name) if name in PREDICATES else None)
         found, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
         made.append((len(found.triples), int((~truth.contains(found.triples)).sum())))
+    answers = Answers(discovery.model, 0.5, 0)
+    for negatives in samples(discovery.model, seed).values():
+        selection = Selection(Negatives.of(negatives), answers)
+        table = selection.add(answers.table(answers.named(graph.test.triples)))
+        for level in LEVELS:
+            selected = mark(table, selection.limit(level))["selected"].to_numpy(zero_copy_only=False) == 1
+            made.append((int(selected.sum()), int((graph.test.labels[selected] == 0).sum())))
     return made
+
+
+def samples(model: CalibratedModel, seed: int) -> dict[str, CalibrationSample]:
+    """Return the calibration samples of a model with the default corruptions, in the order of FILES."""
+    graph, config, score = model.graph, CorruptConfig(), model.trained.score
+    strategy, rng = Mixture(graph, config.calibration_strategy), np.random.default_rng(seed)
+    made = corrupt_held_out(
+        graph, config.eta(len(graph.valid.positives)), strategy, rng, config.calibration_sides, True
+    )["valid"].triples
+    valid, positives = graph.valid, graph.valid.positives
+    by = (positives[:, 1], made[:, 1])
+    labelled = ground_truth_sample(score(valid.triples), valid.labels, valid.triples[:, 1])
+    return {
+        "ground_truth": labelled,
+        "synthetic": synthetic_sample(score(positives), score(made), 0.5, predicates=by),
+    }
 
 
 def main(graphs: int, processes: int) -> None:

@@ -69,6 +69,8 @@ def _row(item: "Field[Any]") -> str:
 
 def _default(item: "Field[Any]") -> str:
     value = item.default if item.default is not MISSING else item.default_factory()  # type: ignore[misc]
+    if value is None:
+        return "none"
     if isinstance(value, dict):
         text = ",".join(f"{name}={share:g}" for name, share in value.items())
     elif isinstance(value, tuple):

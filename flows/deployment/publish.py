@@ -98,9 +98,11 @@ def publish_ensemble(summary: EnsembleSummary) -> None:
     _publish(f"Ensembles on {summary.dataset}", text, table, summary.run)
 
 
-def publish_look(seen: WatchResult) -> None:
-    """Publish the findings of one look at a champion. The table has the metrics."""
+def publish_check(seen: WatchResult) -> None:
+    """Publish the findings of one check of a champion. The table has the metrics."""
     text = [f"* {finding}" for finding in seen.findings] or [f"No drift of {seen.model} was found."]
+    text += [f"* {note}" for note in seen.notes]
+    text += [f"* to do: `{seen.command}`"] if seen.command and not seen.recalibrated else []
     text += [f"* recalibrated: run `{seen.recalibrated}`"] if seen.recalibrated else []
     table = [{"figure": name, "value": round(value, 6)} for name, value in seen.metrics.items()]
     _publish(f"Check {seen.number} of {seen.dataset}", "\n".join(text), table, seen.run)
@@ -120,8 +122,7 @@ def publish_prediction(made: Prediction) -> None:
 
 def publish_audit(found: AuditResult) -> None:
     """Publish the findings of an audit. The table has the facts that are most probably wrong."""
-    text = [*found.sentences(), *(f"* no answer: {reason} ({number:,})" for reason, number in found.reasons.items())]
-    text += [f"The file: `{found.output}`"] if found.output else []
+    text = [*found.sentences(), *([f"The file: `{found.output}`"] if found.output else [])]
     _publish(f"Audit of {found.dataset}", "\n\n".join(text), found.examples, found.run)
 
 
@@ -134,8 +135,10 @@ def publish_explanation(shown: Explained) -> None:
 
 
 def publish_discovery(found: Discovered) -> None:
-    """Publish what was asked and the notes about the list. The table has its first missing facts."""
-    text = [f"{found.rows:,} missing facts `{found.asked}`, {found.expected:,.1f} expected to be true."]
+    """Publish what was asked and the notes about the list. The table has its first rows."""
+    text = [f"The answer sets of {found.rows:,} kinds of queries `{found.asked}`."]
+    if found.has_facts:
+        text = [f"{found.rows:,} missing facts `{found.asked}`, {found.expected:,.1f} expected to be true."]
     text += [f"* {note}" for note in found.notes]
     text += [f"* frequent flyer: {flyer['entity']}, {flyer['answers']} answers" for flyer in found.flyers]
     text += [f"The list: `{found.output}`"] if found.output else []

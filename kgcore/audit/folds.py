@@ -1,14 +1,12 @@
-"""Folds of the training facts: every fact is left out of one fold's training, if its names stay known there."""
-
-from dataclasses import replace
+"""Folds of the training facts: one model is trained without each fact, if its names stay known there."""
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples
+from kgcore.arrays import Ints
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.graph import KnowledgeGraph
 
-KEPT = -1  # the fold of a fact that is in the training triples of every fold
+KEPT = -1  # the fold of a fact that every model is trained on
 
 
 def fact_folds(graph: KnowledgeGraph, folds: int, rng: np.random.Generator) -> Ints:
@@ -49,32 +47,3 @@ def fact_folds(graph: KnowledgeGraph, folds: int, rng: np.random.Generator) -> I
             "fact of its subject, predicate or object"
         )
     return fold
-
-
-def without_fold(graph: KnowledgeGraph, fold: Ints, number: int) -> KnowledgeGraph:
-    """Return the graph without the training facts of a fold.
-
-    fold    (n,) the fold of each training fact: see `fact_folds`
-    number  the fold that is left out
-
-    The facts that are left out remain known facts, so that no corruption for calibration is one of them. The name of
-    the graph is NAME-fold-I-of-K with I from 1, so that its models are not taken for models of the whole graph.
-    """
-    train, out = graph.train.positives, fold == number
-    name = f"{graph.name}-fold-{number + 1}-of-{fold.max() + 1}"
-    kept = Split(train[~out], np.ones(int((~out).sum())))
-    return replace(graph, name=name, train=kept, other_facts=np.r_[graph.other_facts, train[out]])
-
-
-def only_facts(graph: KnowledgeGraph, triples: Triples) -> list[str]:
-    """Return for each training fact which of its names occur in no other fact: `subject`, `subject and object`, ...
-
-    triples  (n, 3) training facts. The text is empty if every name has another training fact
-    """
-    train = graph.train.positives
-    entities = np.r_[train[:, 0], train[train[:, 0] != train[:, 2], 2]]
-    facts = np.bincount(entities, minlength=len(graph.entities))
-    uses = np.bincount(train[:, 1], minlength=len(graph.predicates))
-    only = np.stack([facts[triples[:, 0]], uses[triples[:, 1]], facts[triples[:, 2]]], axis=1) == 1
-    words = ("subject", "predicate", "object")
-    return [" and ".join(word for word, alone in zip(words, row, strict=True) if alone) for row in only.tolist()]

@@ -31,25 +31,22 @@ class Strata:
 def stratify(wrong: Probabilities, strata: int = STRATA) -> Strata:
     """Divide facts into strata by their probability w of being wrong.
 
-    wrong   (n,) w of each fact, in [0, 1]; NaN: not known
-    strata  number of strata of the facts with a known w
+    wrong   (n,) w of each fact, in [0, 1]
+    strata  number of strata
 
     The facts are sorted by w and cut so that all strata have the same sum of sqrt(w (1 - w)): with Neyman allocation
-    they then get about equally many labels (the rule of Dalenius & Hodges, JASA 54, 1959, for a binary variable). Facts
-    without a known w form a stratum of their own, whose expected w is the mean of the others. Empty strata are dropped.
+    they then get about equally many labels (the rule of Dalenius & Hodges, JASA 54, 1959, for a binary variable). Empty
+    strata are dropped.
     """
-    known = ~np.isnan(wrong)
-    mean = float(wrong[known].mean()) if known.any() else 0.5
-    w = np.where(known, wrong, mean)
-    order = np.flatnonzero(known)[np.argsort(w[known], kind="stable")]
-    deviation = np.sqrt(w * (1 - w))
-    reached = np.cumsum(deviation[order])
+    order = np.argsort(wrong, kind="stable")
+    deviation = np.sqrt(wrong * (1 - wrong))[order]
+    reached = np.cumsum(deviation)
     total = reached[-1] if len(reached) and reached[-1] > 0 else 1.0
-    of = np.full(len(w), strata, dtype=np.int64)
-    of[order] = np.minimum(((reached - deviation[order] / 2) / total * strata).astype(np.int64), strata - 1)
+    of = np.zeros(len(wrong), dtype=np.int64)
+    of[order] = np.minimum((reached - deviation / 2) / total * strata, strata - 1)
     _, of = np.unique(of, return_inverse=True)
     counts = np.bincount(of)
-    means = np.bincount(of, weights=w) / counts
+    means = np.bincount(of, weights=wrong) / counts
     return Strata(of.astype(np.int64), counts, np.sqrt(means * (1 - means)))
 
 

@@ -1,18 +1,15 @@
-"""The share of true facts in a population, from calibrated probabilities of another base rate."""
+"""The share of wrong facts among the training facts, from the likelihood ratios of planted errors."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import chi2
+from scipy.stats import norm
 
-from kgcore.arrays import Probabilities, as_probabilities
-from kgcore.calibration.shift import check_base_rate
+from kgcore.arrays import Bools, Floats
 from kgcore.errors import FitError
 
 CONFIDENCE = 0.95
-_EDGE = 1e-9  # the share of wrong facts is searched between this value and 1 minus this value
+TAILS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # shares of the planted errors
 
 
 @dataclass(frozen=True)
@@ -24,54 +21,36 @@ class Share:
     high: float
 
 
-def wrong_share(probabilities: Probabilities, base_rate: float, confidence: float = CONFIDENCE) -> Share:
-    """Estimate the share w of wrong facts in a population, from the probabilities of its facts.
+def largest_share(ratios: Floats, planted: Bools, confidence: float = CONFIDENCE) -> Share:
+    """Estimate the largest share w of wrong facts that the scores allow.
 
-    probabilities  (n,) calibrated probabilities at the base rate `base_rate`, each in [0, 1]
-    base_rate      alpha, the share of true triples that the probabilities assume, in (0, 1)
+    ratios   (N,) likelihood ratio of each row: see `Ratios`
+    planted  (N,) which rows are planted errors; the others are training facts
 
-    If the scores of the true facts and of the wrong facts are distributed as those of the calibration's positives and
-    negatives, a fact of probability q at alpha has in the population the likelihood, up to a constant,
+    Let P be the share of the planted errors whose ratio is at least t, and S the share of the training facts. If wrong
+    facts are scored as planted errors are, at least the share w P of the training facts has such a ratio, so
 
-        l(w) = (1 - w) q / alpha + w (1 - q) / (1 - alpha).
+        w <= S / P    for every t.
 
-    The estimate is the w of greatest likelihood. The EM iterations of Saerens, Latinne & Decaestecker (Neural
-    Computation 14, 2002, section 2.3) converge to it; sum log l is concave, so a root of its derivative finds it
-    directly. The interval holds the w whose log-likelihood is at most half a chi-square quantile below the greatest. It
-    counts the population as a sample, and the probabilities as exact.
+    The estimate is S / P at the t of TAILS (values of P) with the lowest upper limit. It is near w if nearly all facts
+    with the highest ratios are wrong, and too high otherwise. The low end of the interval is 0: if right facts can be
+    scored as errors are, all of them may be right (Blanchard, Lee & Scott, "Semi-Supervised Novelty Detection", JMLR
+    11, 2010, section 6, call this the identifiability of the proportion). The high end is the
+    one-sided limit for the ratio of two binomial shares, with half added to each number (Walter, Biometrika 62, 1975).
+    As the lowest of the limits counts, each errs with a share of the error level (Bonferroni).
 
-    Raises InputError for values out of range, FitError if there are no probabilities.
+    Raises FitError if there are no planted errors or no training facts.
     """
-    check_base_rate("base_rate", base_rate)
-    q = as_probabilities(probabilities)
-    if not len(q):
-        raise FitError("there are no probabilities: a share of wrong facts needs at least one")
-    true, wrong = q / base_rate, (1 - q) / (1 - base_rate)
-
-    def slope(w: float) -> float:
-        return float(((wrong - true) / ((1 - w) * true + w * wrong)).sum())
-
-    def likelihood(w: float) -> float:
-        return float(np.log((1 - w) * true + w * wrong).sum())
-
-    value = _root(slope)
-    drop = float(chi2.ppf(confidence, 1)) / 2
-    top = likelihood(value)
-
-    def deficit(w: float) -> float:
-        return likelihood(w) - top + drop
-
-    low = 0.0 if value <= _EDGE or deficit(_EDGE) >= 0 else float(brentq(deficit, _EDGE, value))
-    high = (
-        1.0 if value >= 1 - _EDGE or deficit(1 - _EDGE) >= 0 else float(brentq(deficit, max(value, _EDGE), 1 - _EDGE))
-    )
-    return Share(value, low, high)
-
-
-def _root(slope: Callable[[float], float]) -> float:
-    """Return where a decreasing function is 0, or the end of the range where it does not change its sign."""
-    if slope(_EDGE) <= 0:
-        return 0.0
-    if slope(1 - _EDGE) >= 0:
-        return 1.0
-    return float(brentq(slope, _EDGE, 1 - _EDGE))
+    if not planted.any() or planted.all():
+        raise FitError("a share of wrong facts needs planted errors and training facts")
+    errors, facts = np.sort(ratios[planted]), np.sort(ratios[~planted])
+    best, z = Share(1.0, 0.0, 1.0), norm.ppf(1 - (1 - confidence) / len(TAILS))
+    for tail in TAILS:
+        t = errors[len(errors) - max(1, round(tail * len(errors)))]
+        a, b = len(facts) - np.searchsorted(facts, t), len(errors) - np.searchsorted(errors, t)
+        S, P = (a + 0.5) / (len(facts) + 0.5), (b + 0.5) / (len(errors) + 0.5)  # noqa: N806 (as in the docstring)
+        spread = np.sqrt(1 / (a + 0.5) - 1 / (len(facts) + 0.5) + 1 / (b + 0.5) - 1 / (len(errors) + 0.5))
+        high = float(S / P * np.exp(z * spread))
+        if high < best.high:
+            best = Share(min(a / len(facts) * len(errors) / b, 1.0), 0.0, high)
+    return best

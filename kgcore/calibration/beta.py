@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from kgcore.arrays import Floats, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.logistic import fit_logistic, smoothed_targets
+from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets
 from kgcore.calibration.platt import fit_line
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.registries import CALIBRATORS
@@ -21,10 +21,11 @@ class Beta(Calibrator):
     of Platt scaling, so q = p if a = b = 1, c = 0. As a function of logit p, logit q has the slope a (1 - p) + b p.
     So the slope is about a where p is small, and about b where p is large.
 
-    Within these bounds, a, b and c minimise the weighted log loss against Platt's smoothed targets (see
-    `smoothed_targets`). The paper uses the targets 0 and 1, but then no best curve exists if the scores separate the
-    labels. If the sample has only two distinct scores, a = b = 1 and c = 0. If the scores rank positives below
-    negatives, q is the constant base rate, and a KgcalWarning is given. Raises FitError if the fit does not converge.
+    Within these bounds, a, b and c minimise the weighted log loss against targets near 0 and 1, which keep the weighted
+    mean of the labels: `mean_keeping_targets`. The weighted mean of q then is the base rate. The paper uses the targets
+    0 and 1, but then no best curve exists if the scores separate the labels. If the sample has only two distinct
+    scores, a = b = 1 and c = 0. If the scores rank positives below negatives, q is the constant base rate, and a
+    KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
     fitted = ("a", "b", "c", "slope", "intercept")
@@ -35,10 +36,11 @@ class Beta(Calibrator):
     intercept_: float
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        slope, intercept = fit_line("beta calibration", sample)
+        targets = mean_keeping_targets(sample.labels, sample.weights)
+        slope, intercept = fit_line("beta calibration", sample, targets)
         if slope == 0 or len(np.unique(sample.scores)) == 2:
             return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
-        design, targets = features(slope * sample.scores + intercept), smoothed_targets(sample.labels)
+        design = features(slope * sample.scores + intercept)
         start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
         a, b, c = fit_logistic("beta calibration", design, targets, sample.weights, start, bounded).tolist()
         return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)

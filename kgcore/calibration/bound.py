@@ -9,6 +9,7 @@ from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
+from kgcore.config import STATED
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
@@ -44,6 +45,7 @@ class BoundCalibrator:
     fitted_at    share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
     corruptions  how its synthetic negatives were drawn. Its probabilities are valid for false triples of this kind.
                  None if its negatives are not synthetic.
+    base_rate_is where the base rate comes from: assumed, stated or estimated; '' if it was stored by an earlier version
     support      confidence limits and counts from the sample that it was fitted on; None for a baseline, and for a
                  calibrator of format 1 to 3
     """
@@ -56,6 +58,7 @@ class BoundCalibrator:
     calibrator: Calibrator
     fitted_at: float | None = None
     corruptions: CorruptionSettings | None = None
+    base_rate_is: str = field(default="", compare=False)
     support: Support | None = field(default=None, compare=False)
 
     @property
@@ -129,11 +132,12 @@ class BoundCalibrator:
 
         `predict` then applies `shift`, which adds a constant to the log-odds. The shift always starts from the base
         rate of the fit, so going to another base rate and back restores the calibrator exactly. A baseline is shifted
-        in the same way. Raises InputError for a base rate out of range.
+        in the same way. The new base rate counts as stated. Raises InputError for a base rate out of range.
         """
         check_base_rate("base_rate", base_rate)
         fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
-        return replace(self, base_rate=base_rate, fitted_at=None if base_rate == fitted_at else fitted_at)
+        moved = None if base_rate == fitted_at else fitted_at
+        return replace(self, base_rate=base_rate, fitted_at=moved, base_rate_is=STATED)
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
@@ -148,6 +152,7 @@ class BoundCalibrator:
             "model": self.model,
             "dataset": self.dataset,
             "parameters": self.calibrator.parameters(),
+            **({"base_rate_is": self.base_rate_is} if self.base_rate_is else {}),
             **support,
         }
 
@@ -169,6 +174,7 @@ class BoundCalibrator:
             calibrator=stored_class(data["calibrator"]).from_parameters(data["parameters"]),
             fitted_at=data.get("fitted_at"),
             corruptions=None if corruptions is None else CorruptionSettings(**corruptions),
+            base_rate_is=data.get("base_rate_is", ""),
             support=Support.from_json(data["support"]) if "support" in data else None,
         )
 

@@ -6,7 +6,7 @@ from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.support import Support
-from kgcore.config import CalibrateConfig, CorruptConfig
+from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
@@ -16,17 +16,17 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
 
     `synthetic` holds the positives and the corruptions. It is weighted to the base rate of the configuration, unless
     `config.weighted` is False. `ground_truth` holds the labelled triples, and exists only if some negatives are
-    labelled.
+    labelled. It is weighted to `table.labelled_base_rate`, if the table has one.
     """
     positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
     predicates = table.triples[:, 1]
     scores = (table.scores[positives], table.scores[corruptions])
     both_predicates = (predicates[positives], predicates[corruptions])
-    samples = {"synthetic": synthetic_sample(*scores, config.base_rate, config.weighted, both_predicates)}
+    samples = {"synthetic": synthetic_sample(*scores, config.alpha, config.weighted, both_predicates)}
     if table.labelled_negatives("valid"):
         labelled = table.rows("valid", LABELLED)
         samples["ground_truth"] = ground_truth_sample(
-            table.scores[labelled], table.labels[labelled], predicates[labelled]
+            table.scores[labelled], table.labels[labelled], predicates[labelled], table.labelled_base_rate
         )
     return samples
 
@@ -45,9 +45,12 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
     ) -> BoundCalibrator:
         corruptions = corruption_settings(corrupt, negatives)
         belongs_to = (base_rate, table.model, table.dataset)
-        return BoundCalibrator(name, negatives, *belongs_to, fitted, corruptions=corruptions, support=support)
+        origin = ESTIMATED if negatives == "ground_truth" else config.base_rate_is
+        return BoundCalibrator(
+            name, negatives, *belongs_to, fitted, corruptions=corruptions, base_rate_is=origin, support=support
+        )
 
-    alpha = config.base_rate
+    alpha = config.alpha
     bound = [
         bind("uncalibrated", "none", alpha, Uncalibrated().set_fitted()),
         bind("base_rate", "none", alpha, BaseRate().set_fitted(alpha=alpha)),

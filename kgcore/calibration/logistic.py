@@ -24,6 +24,23 @@ def smoothed_targets(labels: Labels) -> Probabilities:
     return targets
 
 
+def mean_keeping_targets(labels: Labels, weights: Weights) -> Probabilities:
+    """Return smoothed targets (n,) in (0, 1) that keep the weighted mean alpha of the labels y (n,) 0/1:
+
+        t = (1 - c) y + c alpha,  c = 2 / (N + 2),  alpha = sum(w y) / sum(w)
+
+    N is the number of positives or of negatives, whichever is smaller, without weights. With as many positives as
+    negatives and alpha = 1/2, these are Platt's targets. Platt's t- = 1 / (N- + 2) does not depend on the weights, so
+    at a low base rate it is larger than the base rate itself: the mean probability is then too high. Here both targets
+    are moved towards the base rate that the weights give.
+    """
+    alpha = float(np.average(labels, weights=weights))
+    smaller = min(int((labels == 1).sum()), int((labels == 0).sum()))
+    c = 2 / (smaller + 2)
+    targets: Probabilities = (1 - c) * labels + c * alpha
+    return targets
+
+
 def standardise(sample: CalibrationSample) -> tuple[Floats, float, float]:
     """Scale the scores f to weighted mean 0 and weighted standard deviation 1.
 

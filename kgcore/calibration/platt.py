@@ -24,6 +24,8 @@ class Platt(Calibrator):
 
     where N+ and N- are the unweighted numbers of positives and negatives (see `smoothed_targets`).
 
+    Platt's t- does not depend on the base rate: at a low one, the mean of q is above it. `beta` has other targets.
+
     Platt 1999, "Probabilistic Outputs for Support Vector Machines"; paper, section 4, equations 3 and 4. The fit uses
     Newton's method in float64 on standardised scores, until the gradient is 0 within 1e-10. Then the weighted mean of q
     equals the weighted mean of the targets. If the scores rank positives below negatives, a = 0, q is the constant base
@@ -35,7 +37,7 @@ class Platt(Calibrator):
     b_: float
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        a, b = fit_line("Platt scaling", sample)
+        a, b = fit_line("Platt scaling", sample, smoothed_targets(sample.labels))
         return self.set_fitted(a=a, b=b)
 
     def calibrate(self, scores: Scores) -> Probabilities:
@@ -43,13 +45,12 @@ class Platt(Calibrator):
         return q
 
 
-def fit_line(name: str, sample: CalibrationSample) -> tuple[float, float]:
-    """Fit a and b of Platt scaling, a >= 0. `name` is the name of the calibrator in the warning.
+def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[float, float]:
+    """Fit a and b of Platt scaling, a >= 0, to targets (n,). `name` is the name of the calibrator in the warning.
 
     If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError if the fit does
     not converge.
     """
-    targets = smoothed_targets(sample.labels)
     x, centre, spread = standardise(sample)
     base = float(logit(np.average(targets, weights=sample.weights)))
     if spread == 0:

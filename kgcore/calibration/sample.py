@@ -49,12 +49,18 @@ class CalibrationSample:
         return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates)
 
 
-def ground_truth_sample(scores: Scores, labels: Labels, predicates: Ints | None = None) -> CalibrationSample:
-    """Build a sample of labelled triples of weight 1 (paper, section 4, "Calibration with ground truth negatives").
+def ground_truth_sample(
+    scores: Scores, labels: Labels, predicates: Ints | None = None, base_rate: float | None = None
+) -> CalibrationSample:
+    """Build a sample of labelled triples (paper, section 4, "Calibration with ground truth negatives").
 
-    scores (n,), labels (n,) 0/1, predicates (n,) or None. Raises InputError and FitError as `CalibrationSample` does.
+    scores (n,), labels (n,) 0/1, predicates (n,) or None
+    base_rate  share of the positives in the total weight, in (0, 1); None: all weights are 1
+
+    Raises InputError and FitError as `CalibrationSample` does, and InputError for a base rate outside (0, 1).
     """
-    return CalibrationSample(scores, labels, np.ones(len(scores)), predicates)
+    weights = np.ones(len(scores)) if base_rate is None else base_rate_weights(labels, base_rate)
+    return CalibrationSample(scores, labels, weights, predicates)
 
 
 def synthetic_sample(

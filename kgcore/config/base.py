@@ -6,12 +6,12 @@ The command line, the Prefect forms, MLproject and the cache keys are generated 
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar
 
-from kgcore.config.choices import SIDES_PATTERN, SIDES_TEXT, check_sides
-from kgcore.config.schema import enumerate_choices, names_of, require_pattern
+from kgcore.config.choices import Spelling
+from kgcore.config.schema import enumerate_choices, names_of, require_pattern, value_without_null
 from kgcore.errors import InputError
 from kgcore.registry import Registry
 
@@ -33,6 +33,7 @@ def setting(
     le: float | None = None,
     choices: tuple[str, ...] | Registry[Any] | None = None,
     options_of: Registry[Any] | None = None,
+    spelling: Spelling | None = None,
     check: Callable[[str, Any], None] | None = None,
 ) -> Any:
     """Make a dataclass field for a setting, with its description and its allowed values.
@@ -41,6 +42,8 @@ def setting(
     choices         allowed names. A setting that can hold several names is a tuple, or a mapping of names to shares
     options_of      registry of the components, such as the losses, whose options the setting holds. Such a setting is a
                     mapping of option names to values
+    default         None: the setting is a quantity that nobody has to give; None is then allowed, whatever the limits
+    spelling        how a text is spelt
     check           function that takes the setting's name and value, and raises InputError if the value is not allowed
 
     The keys of the metadata are those of pydantic. Prefect reads them to make the form of a deployment and to check
@@ -49,12 +52,15 @@ def setting(
     limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
     metadata: dict[str, object] = {name: limit for name, limit in limits.items() if limit is not None}
     metadata["description"] = description
+    if default is None:
+        metadata["json_schema_extra"] = value_without_null
     if choices is not None:
         metadata |= {"choices": choices, "json_schema_extra": partial(enumerate_choices, choices)}
     if options_of is not None:
         metadata["options_of"] = options_of
-    if check is check_sides:
-        metadata |= {"choices_text": SIDES_TEXT, "json_schema_extra": partial(require_pattern, SIDES_PATTERN)}
+    if spelling is not None:
+        metadata |= {"spelling": spelling, "json_schema_extra": partial(require_pattern, spelling.pattern)}
+        check = spelling.check
     if check is not None:
         metadata["check"] = check
     if isinstance(default, dict):
@@ -76,9 +82,15 @@ class Config:
         for item in fields(self):
             check_setting(item, getattr(self, item.name))
 
+    def parameters(self) -> dict[str, object]:
+        """Return the settings as MLflow parameters: name -> value."""
+        return asdict(self)
+
 
 def check_setting(item: "Field[Any]", value: Any) -> None:
     """Raise InputError if the choices, the range or the check of the setting do not allow the value."""
+    if value is None and default_of(item) is None:
+        return
     if (check := item.metadata.get("check")) is not None:
         check(item.name, value)
     if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
@@ -113,7 +125,7 @@ def value_text(value: object) -> str:
         return ",".join(map(str, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return "not given" if value is None else str(value)
 
 
 def _entry_text(value: float | bool) -> str:
@@ -125,8 +137,8 @@ def describe(item: "Field[Any]") -> str:
     text, choices = str(item.metadata["description"]), item.metadata.get("choices")
     if choices is not None:
         return f"{text}: {', '.join(names_of(choices))}"
-    if (named := item.metadata.get("choices_text")) is not None:
-        return f"{text}: {named}"
+    if (spelling := item.metadata.get("spelling")) is not None:
+        return f"{text}: {spelling.text}"
     limits = _range(item)
     return f"{text} ({limits})" if limits else text
 

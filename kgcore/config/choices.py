@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from kgcore.errors import InputError
 
 SIDES = ("subject", "object", "both", "bernoulli")
-SIDES_TEXT = f"{', '.join(SIDES)}, or object=SHARE with a share from 0 to 1"
-SIDES_PATTERN = r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$"
+AUTO = "auto"  # as many corruptions as the base rate needs
 
 TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and can draw only there
+MODEL_ONLY = frozenset({"near_miss", "nearest"})  # strategies that draw with a trained model
 
 OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     "brier": "minimize",
@@ -24,16 +25,43 @@ PER = ("all", "subject", "object")  # what the number of best pairs is counted o
 FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial three times before its end
 
 
-def check_sides(name: str, sides: str) -> None:
-    """Raise InputError if `sides`, the value of the setting `name`, is not allowed."""
-    if not re.fullmatch(SIDES_PATTERN, sides):
-        raise InputError(f"{name} is {sides!r}: it must be one of {SIDES_TEXT}")
+@dataclass(frozen=True)
+class Spelling:
+    """How the value of a setting is spelt.
+
+    text     the allowed values, for people
+    pattern  regular expression of the allowed values
+    """
+
+    text: str
+    pattern: str
+
+    def check(self, name: str, value: str) -> None:
+        """Raise InputError if the value of the setting `name` is not allowed."""
+        if not re.fullmatch(self.pattern, str(value)):
+            raise InputError(f"{name} is {value!r}: it must be {self.text}")
+
+
+SIDES_SPELLING = Spelling(
+    f"one of {', '.join(SIDES)}, or object=SHARE with a share from 0 to 1",
+    r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$",
+)
+ETA_SPELLING = Spelling("auto or a whole number above 0", r"^(auto|[1-9][0-9]*)$")
 
 
 def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
     """Raise InputError if a strategy of the setting `name` must learn during training."""
     for strategy in sorted(TRAINING_ONLY.intersection(strategies)):
         raise InputError(f"{name} is {strategy!r}: this strategy learns during training, and can be used only there")
+
+
+def check_draws_without_model(name: str, strategies: Iterable[str]) -> None:
+    """Raise InputError if a strategy of the setting `name` needs a trained model, or must learn during training."""
+    check_draws_without_training(name, strategies)
+    for strategy in sorted(MODEL_ONLY.intersection(strategies)):
+        raise InputError(
+            f"{name} is {strategy!r}: this strategy draws with a trained model, and here there is none yet"
+        )
 
 
 def object_share(sides: str) -> float | None:
@@ -45,7 +73,7 @@ def object_share(sides: str) -> float | None:
 
     Raises InputError if `sides` has another value.
     """
-    check_sides("sides", sides)
+    SIDES_SPELLING.check("sides", sides)
     name, _, share = sides.partition("=")
     if share:
         return float(share)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from kgcore.config.base import Config, check_setting, default_text
+from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
-    PipelineConfigs,
     PrepareConfig,
     TrainConfig,
 )
@@ -42,6 +42,7 @@ BY_PRESET = frozenset(
         "lp_power",
         "cohort_weight",
         "cohort_temperature",
+        "calibration_eta",
         "calibration_strategy",
         "calibration_sides",
         "calibration_filtered",
@@ -115,7 +116,9 @@ def counterpart_of(config: type[Config]) -> Callable[[type[G]], type[G]]:
         for item in fields(config):
             instead = "the preset's value, otherwise " if item.name in BY_PRESET else ""
             text = f"{item.metadata['description']}. If not given: {instead}{default_text(item)}"
-            setattr(cls, item.name, field(default=None, metadata={**item.metadata, "description": text}))
+            extra = {} if item.default is None else {"json_schema_extra": item.metadata.get("json_schema_extra")}
+            metadata = {**item.metadata, "json_schema_extra": None, **extra, "description": text}
+            setattr(cls, item.name, field(default=None, metadata=metadata))
         cls.config = config
         return dataclass(frozen=True, kw_only=True)(cls)
 

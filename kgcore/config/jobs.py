@@ -3,9 +3,19 @@
 from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
-from kgcore.config.choices import FEWEST_EPOCHS, OBJECTIVES, PER, SEARCHABLE, SEARCHED
+from kgcore.config.choices import (
+    FEWEST_EPOCHS,
+    MODEL_ONLY,
+    OBJECTIVES,
+    PER,
+    SEARCHABLE,
+    SEARCHED,
+    SIDES_SPELLING,
+    TRAINING_ONLY,
+    check_draws_without_model,
+)
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATORS, POOLS
+from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,15 +31,19 @@ class GateConfig(Config):
 class WatchConfig(Config):
     """The tests of a model on newly labelled triples for drift, and the reaction to drift."""
 
-    alpha: float = setting(0.01, "significance level: a test with a smaller p-value reports drift", gt=0, lt=1)
+    alpha: float = setting(0.01, "probability that any check of a model without drift finds some", gt=0, lt=1)
     ece: float = setting(
-        0.02, "report calibration drift only if the calibration error (ECE) is above this value", ge=0, lt=1
+        0.02,
+        "report a moved base rate or map only if the calibration error (ECE) is above this value, or the log-odds have "
+        "moved by more than 0.25",
+        ge=0,
+        lt=1,
     )
     psi: float = setting(
         0.2, "report score drift only if it is significant and the population stability index is above this value", gt=0
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
-    on_drift: str = setting("warn", "what to do on drift", choices=("warn", "recalibrate"))
+    on_drift: str = setting("warn", "what to do if the base rate or the map moved", choices=("warn", "recalibrate"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +59,14 @@ class PredictConfig(Config):
     cost_false_negative: float = setting(1.0, "cost of rejecting a true triple", gt=0)
     at_least: int = setting(
         5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
+    )
+
+    fdr: float = setting(
+        0.0,
+        "mark candidates of a file as selected, so that this is the largest expected share of false ones among them; "
+        "0 = mark none",
+        ge=0,
+        lt=1,
     )
 
     def __post_init__(self) -> None:
@@ -81,14 +103,23 @@ class AuditConfig(Config):
     """The audit of the training facts."""
 
     folds: int = setting(
-        5, "number of folds of the training facts; a model that is trained on the other folds scores each fold", ge=2
+        5, "number of folds of the training facts, and of the models: each is trained without one fold", ge=2
     )
-    audit_seed: int = setting(0, "seed of the folds and of the drawn facts", ge=0)
-    at_least: int = setting(
-        PredictConfig.at_least,
-        "fewest calibration triples of a predicate, true and false each, for which its facts have a probability",
-        ge=0,
+    planted: float = setting(
+        0.05,
+        "number of planted errors, as a share of the training facts; planted errors are corruptions that are added to "
+        "the facts, so that the audit learns how the models score errors",
+        gt=0,
+        le=0.5,
     )
+    planted_strategy: dict[str, float] = setting(
+        {"typed": 0.9, "uniform": 0.1},
+        "corruption strategies of the planted errors and their shares",
+        choices=STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY),
+        check=check_draws_without_model,
+    )
+    planted_sides: str = setting("both", "which side of a fact a planted error replaces", spelling=SIDES_SPELLING)
+    audit_seed: int = setting(0, "seed of the folds, of the planted errors and of the drawn facts", ge=0)
     sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
 
 
@@ -152,8 +183,8 @@ class EnsembleConfig(Config):
     """The combination of calibrated models into an ensemble."""
 
     pools: tuple[str, ...] = setting(("linear", "log_odds"), "how to pool the probabilities", choices=POOLS)
-    member_calibrator: str = setting("isotonic", "calibrator of the members", choices=CALIBRATORS)
-    recalibrator: str = setting("platt", "calibrator of the pooled log-odds", choices=CALIBRATORS)
+    member_calibrator: str = setting("smoothed_isotonic", "calibrator of the members", choices=CALIBRATORS)
+    recalibrator: str = setting("beta", "calibrator of the pooled log-odds", choices=CALIBRATORS)
     folds: int = setting(
         10,
         "number of folds of the validation triples; for a fold, members are calibrated on the other folds",

@@ -2,7 +2,7 @@
 
 paper    the training of the paper: every positive draws its own uniform corruptions, Adam has a constant step size,
          training has 1,000 epochs or more, and an epoch has as many batches as in the published code. It takes days on
-         a laptop
+         a laptop. The calibrators are those of the paper, too
 default  the recommendation of this project. It takes minutes on a laptop and gives better proper scores than `paper`
 best     slower than `default`, with the best known proper scores on validation. It also calibrates each relation
          separately
@@ -14,9 +14,10 @@ A given value has priority over the preset, and the preset has priority over the
 from dataclasses import dataclass, replace
 
 from kgcore.config import recipes
-from kgcore.config.given import CalibrateGiven, CorruptGiven, PipelineGiven, TrainGiven
+from kgcore.config.given import CalibrateGiven, PipelineGiven, TrainGiven
+from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.recipes import LOSSES, MODELS
-from kgcore.config.stages import PipelineConfigs, TrainConfig
+from kgcore.config.stages import TrainConfig
 from kgcore.errors import InputError
 
 __all__ = ["MODELS", "NONE", "PRESETS", "Resolved", "preset", "resolve"]
@@ -77,11 +78,9 @@ def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGi
     loss, train = chosen or usual.train.loss, TrainGiven(loss=chosen)
     if name != "default" or (model in MODELS and loss in LOSSES):
         train = train.over(_training(name, dataset, model, loss))
-    return PipelineGiven(
-        train=train,
-        corrupt=recipes.PAPER_CORRUPTIONS if name == "paper" else CorruptGiven(),
-        calibrate=recipes.BEST_CALIBRATORS if name == "best" else CalibrateGiven(),
-    )
+    if name == "paper":
+        return PipelineGiven(train=train, corrupt=recipes.PAPER_CORRUPTIONS, calibrate=recipes.PAPER_CALIBRATORS)
+    return PipelineGiven(train=train, calibrate=recipes.BEST_CALIBRATORS if name == "best" else CalibrateGiven())
 
 
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:

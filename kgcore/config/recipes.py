@@ -36,8 +36,9 @@ _PAPER_LINK_PREDICTION = {
     ),
 }
 PAPER_CORRUPTIONS = CorruptGiven(
-    calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_filtered=False
+    calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_filtered=False, calibration_eta="20"
 )
+PAPER_CALIBRATORS = CalibrateGiven(calibrators=("platt", "isotonic"))
 
 # default: the loss for a data set and model, if it is better than the usual loss
 DEFAULT_LOSSES = {

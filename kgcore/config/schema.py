@@ -25,6 +25,14 @@ def require_pattern(pattern: str, schema: dict[str, Any]) -> None:
     _value_schema(schema)["pattern"] = pattern
 
 
+def value_without_null(schema: dict[str, Any]) -> None:
+    """Replace the JSON schema of a value or null by that of the value. A form then leaves the setting out if empty."""
+    value = _value_schema(schema)
+    for name in ("anyOf", "default"):
+        schema.pop(name, None)
+    schema |= value
+
+
 def _value_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a value that is not null. If null is allowed, this is the other branch of `anyOf`."""
     branches: list[dict[str, Any]] = schema.get("anyOf", [schema])

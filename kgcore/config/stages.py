@@ -1,12 +1,26 @@
 """The settings of each stage, and of a whole pipeline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kgcore.config.base import Config, setting
-from kgcore.config.choices import TRAINING_ONLY, check_draws_without_training, check_sides, object_share
+from kgcore.config.choices import (
+    AUTO,
+    ETA_SPELLING,
+    SIDES_SPELLING,
+    TRAINING_ONLY,
+    check_draws_without_training,
+    object_share,
+)
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, LOSSES, MODELS, STRATEGIES
+
+FEWEST_ETA = 20
+ENOUGH = 100
+LOW = 0.05
+MOST_CORRUPTIONS = 5_000_000  # 0.5 GB of scores
+ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
+ASSUMED_BASE_RATE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +51,7 @@ class TrainConfig(Config):
     training_strategy: dict[str, float] = setting(
         {"uniform": 1.0}, "corruption strategies in training and their shares", choices=STRATEGIES
     )
-    training_sides: str = setting("both", "which side a corruption in training replaces", check=check_sides)
+    training_sides: str = setting("both", "which side a corruption in training replaces", spelling=SIDES_SPELLING)
     training_filtered: bool = setting(False, "remove corruptions that are facts of the train split")
     sides_apart: bool = setting(
         False, "compute one loss for subject corruptions and one for object corruptions, and add them"
@@ -104,12 +118,45 @@ class CorruptConfig(Config):
         choices=STRATEGIES.without(TRAINING_ONLY),
         check=check_draws_without_training,
     )
-    calibration_sides: str = setting("bernoulli", "which side a corruption in calibration replaces", check=check_sides)
-    calibration_eta: int = setting(20, "corruptions per positive in calibration", ge=1)
+    calibration_sides: str = setting(
+        "bernoulli", "which side a corruption in calibration replaces", spelling=SIDES_SPELLING
+    )
+    calibration_eta: str = setting(
+        AUTO,
+        "corruptions per positive in calibration; auto draws 20, and more for a low base rate",
+        spelling=ETA_SPELLING,
+    )
+    for_base_rate: float = setting(
+        0.5, "base rate for which auto draws enough corruptions; in a pipeline it is base_rate", gt=0, lt=1
+    )
     calibration_filtered: bool = setting(
         True, "remove corruptions in calibration that are known facts; facts of the test split are not used"
     )
     calibration_seed: int = setting(0, "seed of the corruptions in calibration", ge=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calibration_eta", str(self.calibration_eta))  # older runs have a number
+        super().__post_init__()
+
+    def eta(self, positives: int) -> int:
+        """Return the corruptions per positive, for this number of positives.
+
+        `auto`: at the base rate alpha, a triple of likelihood ratio (1 - alpha) / alpha has the probability 1/2. Hardly
+        a share alpha of the negatives has a higher ratio. So that about ENOUGH of them are in the sample, ENOUGH /
+        alpha corruptions are drawn, but at least FEWEST_ETA for each positive, and at most MOST_CORRUPTIONS.
+        """
+        if self.calibration_eta != AUTO:
+            return int(self.calibration_eta)
+        needed = min(round(ENOUGH / self.settled().for_base_rate), MOST_CORRUPTIONS)
+        return max(-(-needed // max(positives, 1)), FEWEST_ETA)
+
+    def settled(self) -> "CorruptConfig":
+        """Return the settings without the base rate, if it does not matter. So runs of other base rates are re-used.
+
+        From the base rate LOW on, the 20 corruptions of each of 100 positives are enough.
+        """
+        matters = self.calibration_eta == AUTO and self.for_base_rate < LOW
+        return self if matters else replace(self, for_base_rate=0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +172,36 @@ class CalibrateConfig(Config):
 
     stage: ClassVar[str] = "calibrate"
 
-    calibrators: tuple[str, ...] = setting(("platt", "isotonic"), "calibrators to fit", choices=CALIBRATORS)
-    base_rate: float = setting(0.5, "base rate alpha: share of positives that the probabilities assume", gt=0, lt=1)
+    calibrators: tuple[str, ...] = setting(("smoothed_isotonic", "beta"), "calibrators to fit", choices=CALIBRATORS)
+    base_rate: float | None = setting(
+        None,
+        f"base rate alpha: share of true triples among your candidates. If you do not state it, {ASSUMED_BASE_RATE:g} "
+        "is assumed",
+        gt=0,
+        lt=1,
+    )
     weighted: bool = setting(
         True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
     )
+
+    @property
+    def alpha(self) -> float:
+        """The base rate that the probabilities assume: the stated one, or ASSUMED_BASE_RATE."""
+        return ASSUMED_BASE_RATE if self.base_rate is None else self.base_rate
+
+    @property
+    def base_rate_is(self) -> str:
+        """STATED or ASSUMED."""
+        return ASSUMED if self.base_rate is None else STATED
+
+    @property
+    def base_rate_text(self) -> str:
+        """The base rate and where it comes from, such as `0.5, assumed`."""
+        return f"{self.alpha:g}, {self.base_rate_is}"
+
+    def parameters(self) -> dict[str, object]:
+        """Return the settings as MLflow parameters, with the base rate that is used, and whether it is stated."""
+        return super().parameters() | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,15 +237,3 @@ class ReportConfig(Config):
     """The settings of the report: none."""
 
     stage: ClassVar[str] = "report"
-
-
-@dataclass(frozen=True)
-class PipelineConfigs:
-    """The settings of a whole pipeline, by stage."""
-
-    prepare: PrepareConfig = PrepareConfig()
-    train: TrainConfig = TrainConfig()
-    corrupt: CorruptConfig = CorruptConfig()
-    calibrate: CalibrateConfig = CalibrateConfig()
-    classify: ClassifyConfig = ClassifyConfig()
-    evaluate: EvaluateConfig = EvaluateConfig()

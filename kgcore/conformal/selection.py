@@ -8,14 +8,14 @@ calibration sample has negatives only, as here.
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Scores, Weights, as_floats, as_probabilities, as_weights
+from kgcore.arrays import Bools, Floats, Ints, Scores, Weights, as_floats, as_probabilities, as_weights
 from kgcore.errors import InputError
 
 
 def conformal_p_values(
     candidates: Scores,
     negatives: Scores,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     weights: tuple[Weights, Weights] | None = None,
 ) -> Floats:
     """Return the conformal p-values (m,) of candidates, in (0, 1]: small if hardly any negative scores as high.
@@ -30,7 +30,7 @@ def conformal_p_values(
 
     candidates  (m,) scores
     negatives   (n,) scores of triples that are known or assumed to be false; n = 0 gives p-values of 1
-    rng         draws U_j
+    rng         draws U_j; None: U_j = 1, which makes the p-values of ties larger
     weights     (m,) of the candidates and (n,) of the negatives, above 0: how many times likelier the candidates are
                 than the negatives to be such a triple. None: 1, for negatives drawn as the candidates are
 
@@ -44,7 +44,8 @@ def conformal_p_values(
     below = np.r_[0.0, np.cumsum(v[order])]  # the weight of the first i negatives
     first, last = (np.searchsorted(ascending, scores, side=side) for side in ("left", "right"))
     above, equal = below[-1] - below[last], below[last] - below[first]
-    p: Floats = (w + above + rng.random(len(scores)) * equal) / (w + below[-1])
+    ties = equal if rng is None else rng.random(len(scores)) * equal
+    p: Floats = (w + above + ties) / (w + below[-1])
     return p.clip(max=1.0)  # against rounding
 
 
@@ -63,9 +64,20 @@ def benjamini_hochberg(p_values: Floats, level: float) -> Bools:
     Raises InputError for values out of range.
     """
     p = as_probabilities(p_values)
+    values, counts = np.unique(p, return_counts=True)
+    chosen: Bools = p <= benjamini_hochberg_limit(values, counts, level)
+    return chosen
+
+
+def benjamini_hochberg_limit(values: Floats, counts: Ints, level: float) -> float:
+    """Return the largest p-value that `benjamini_hochberg` selects; -1 if it selects none.
+
+    values  (v,) different p-values, ascending
+    counts  (v,) number of candidates with each of them
+
+    Raises InputError if the level is out of range.
+    """
     if not 0 < level < 1:
         raise InputError(f"level is {level:g}: it must be above 0 and below 1")
-    ascending = np.sort(p)
-    passed = np.flatnonzero(ascending <= level * np.arange(1, len(p) + 1) / max(len(p), 1))
-    chosen: Bools = p <= ascending[passed[-1]] if len(passed) else np.zeros(len(p), dtype=bool)
-    return chosen
+    passed = np.flatnonzero(values <= level * np.cumsum(counts) / max(int(np.sum(counts)), 1))
+    return float(values[passed[-1]]) if len(passed) else -1.0

@@ -53,6 +53,8 @@ class DatasetSpec:
     generate  function of a folder, a size and a seed. It writes the files into the folder
     folder    the folder with a user's own files
     counts    the expected counts of the files
+    as_published  whether valid and test keep rows that another split has too, so that results can be compared with
+              published or earlier ones. False: such rows are left out
     """
 
     name: str
@@ -65,10 +67,11 @@ class DatasetSpec:
     generate: Callable[[Path, int, int], None] | None = field(default=None, compare=False)
     folder: Path | None = field(default=None, compare=False)
     counts: Counts = Counts()
+    as_published: bool = False
 
     def identity(self) -> str:
         """Return text that identifies the data in a cache key: names, checksums and counts, but no folder or URL."""
-        return repr((self.name, self.files, self.labelled, self.counts))
+        return repr((self.name, self.files, self.labelled, self.counts, self.as_published))
 
 
 def md5_of(path: Path) -> str:

@@ -11,6 +11,7 @@ DATASETS.add(
         title="generated genealogy, the truth of every triple is known (any size)",
         generate=write_genealogy,
         labelled=True,
+        as_published=True,
         files={split: SplitFile(f"{split}.txt") for split in ("train", "valid", "test")},
     ),
 )

@@ -17,5 +17,6 @@ DATASETS.add(
             "test": SplitFile("freebase13/test.txt", ("f9af2eac7c5a86996c909bdffd295528",)),
         },
         counts=Counts(train_rows=316_232, entities=75_043, predicates=13),
+        as_published=True,
     ),
 )

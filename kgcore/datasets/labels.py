@@ -34,8 +34,12 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
 
     labelled  a table from `read_labels`
     instead   True: the labelled triples replace the validation triples. False: they are added to the validation
-              triples. A validation split without labelled negatives is always replaced, because its positives and
-              the new triples were sampled in different ways
+              triples
+
+    If the labels bring the first negatives to a validation split with positives only, its positives were not sampled
+    with these labels: their share says nothing about the candidates. So `labelled_base_rate` of the graph becomes
+    (t + 1/2) / (n + 1), where t of the n labelled triples used are true (Jeffreys' estimate, never 0 or 1). Calibrators
+    of labelled negatives are fitted to all positives and the labelled negatives, weighted to this base rate.
 
     Labelled triples that are also in train or test are left out, because valid must not share triples with these
     splits. A labelled triple that is already in valid gets its new label. Positives of valid that are replaced remain
@@ -47,6 +51,7 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     labels_with_unseen                those with an entity or a predicate that has no embedding
     labels_not_held_out               those that are in train or test
     labels_used                       those that are in the new validation split
+    labels_false                      those used that are labelled false
     labels_known                      those used that the old validation split already had with the same label
     valid_positives, valid_negatives  size of the new validation split, by label
 
@@ -65,25 +70,35 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         )
     true, false = graph.index(graph.valid.positives), graph.index(graph.valid.negatives)
     held = np.where(labels == 1, true.contains(triples), false.contains(triples))
-    valid, facts = Split(triples, labels), graph.valid.positives
-    facts = facts[~graph.index(triples).contains(facts)]  # positives of valid without a new label
-    if not instead and len(graph.valid.negatives):
-        facts = graph.other_facts
-        kept = ~graph.index(triples).contains(graph.valid.triples)
-        valid = Split(np.r_[graph.valid.triples[kept], triples], np.r_[graph.valid.labels[kept], labels])
-    if not len(valid.positives):
-        raise InputError(
-            "the labelled triples replace the validation split, but none of them is true: add true triples"
-        )
-    order = np.lexsort(valid.triples.T[::-1])
-    valid = Split(valid.triples[order], valid.labels[order])
+    made = _with_validation(graph, Split(triples, labels), instead)
     counts = {
         "labels_rows": len(labelled),
         "labels_with_unseen": int((~known).sum()),
         "labels_not_held_out": int(seen.sum()),
         "labels_used": len(labels),
+        "labels_false": int((labels == 0).sum()),
         "labels_known": int(held.sum()),
-        "valid_positives": len(valid.positives),
-        "valid_negatives": len(valid.negatives),
+        "valid_positives": len(made.valid.positives),
+        "valid_negatives": len(made.valid.negatives),
     }
-    return Prepared(replace(graph, valid=valid, other_facts=facts), counts, {"labels": unknown_examples})
+    return Prepared(made, counts, {"labels": unknown_examples})
+
+
+def _with_validation(graph: KnowledgeGraph, new: Split, instead: bool) -> KnowledgeGraph:
+    """Return the graph whose validation split has the new labels, or consists of them.
+
+    Raises InputError if the validation split has no positives.
+    """
+    kept = ~graph.index(new.triples).contains(graph.valid.triples)
+    facts, base_rate = graph.other_facts, None
+    if instead:
+        facts, valid = graph.valid.triples[kept & (graph.valid.labels == 1)], new
+    else:
+        valid = Split(np.r_[graph.valid.triples[kept], new.triples], np.r_[graph.valid.labels[kept], new.labels])
+        if not len(graph.valid.negatives) and len(new.negatives):
+            base_rate = (len(new.positives) + 0.5) / (len(new) + 1)
+    if not len(valid.positives):
+        raise InputError("no triple of the new validation split is true: add true triples to the labelled ones")
+    order = np.lexsort(valid.triples.T[::-1])
+    valid = Split(valid.triples[order], valid.labels[order])
+    return replace(graph, valid=valid, other_facts=facts, labelled_base_rate=base_rate)

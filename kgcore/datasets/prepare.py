@@ -26,7 +26,8 @@ class Prepared:
     """A graph and the counts of its files.
 
     counts   name of a count -> number. The counts are the rows, the duplicates and the triples with unseen entities or
-             predicates of every split, the positives that two splits share, and the negatives that are true in a split
+             predicates of every split, the positives that two splits share, the negatives that are true in a split, and
+             the rows of valid and test that are left out because another split has them
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
     """
 
@@ -39,7 +40,9 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     """Read and validate the data set in `folder`, and replace its names by numbers.
 
     Duplicate rows are dropped. Held-out triples with an entity or predicate that is not in train are dropped, because
-    they have no embedding. Vocabularies and splits are sorted, so that the order of lines in a file has no effect.
+    they have no embedding. Test triples that are in train, and validation triples that are in train or test, are left
+    out, whatever their labels: they are not held out. A data set with `as_published` keeps them. Vocabularies and
+    splits are sorted, so that the order of lines in a file has no effect.
 
     Raises InputError if the files have faults (one message has all faults, with file and line), if a count differs from
     the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
@@ -54,14 +57,20 @@ def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
     entity_ids, predicate_ids = np.unique(rows["train"][:, [0, 2]]), np.unique(rows["train"][:, 1])
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
     _check_counts(spec, counts)
-    train, valid, test = (_restrict(name, rows[name], entity_ids, predicate_ids, counts) for name in SPLITS)
+    splits: dict[str, Split] = {}
+    for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
+        taken = [rows[other][:, :3] for other in others if not spec.as_published]
+        index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), len(entities), len(predicates))
+        splits[name] = _restrict(name, rows[name], index, entity_ids, predicate_ids, counts)
     names = entities[entity_ids].tolist(), predicates[predicate_ids].tolist()
     unknown = {}
     for name in SPLITS:
         if counts[f"{name}_with_unseen"]:
             missing = ~_known(rows[name], entity_ids, predicate_ids)
             unknown[name] = examples_of_unknown_names(frames[name][missing], *names)
-    return Prepared(KnowledgeGraph(spec.name, *names, train, valid, test), counts, unknown)
+    return Prepared(
+        KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"]), counts, unknown
+    )
 
 
 def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
@@ -147,10 +156,14 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
             counts[f"{name}_negatives_true_in_{other}"] = int(index[other].contains(false[name]).sum())
 
 
-def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]) -> Split:
+def _restrict(
+    name: str, rows: Ints, taken: TripleIndex, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]
+) -> Split:
     """Return the sorted distinct rows whose names are all in train, with positions in the vocabularies of train.
 
-    The function adds the numbers of unseen triples, positives and negatives to `counts`.
+    taken  triples of other splits, which are left out
+
+    The function adds the numbers of unseen triples, triples left out, positives and negatives to `counts`.
 
     Raises InputError if the result has no positives.
     """
@@ -158,9 +171,16 @@ def _restrict(name: str, rows: Ints, entity_ids: Ints, predicate_ids: Ints, coun
     seen = _known(rows, entity_ids, predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
     rows = rows[seen]
+    if name != "train":
+        is_taken = taken.contains(rows[:, :3])
+        counts[f"{name}_left_out"] = int(is_taken.sum())
+        rows = rows[~is_taken]
     counts[f"{name}_positives"], counts[f"{name}_negatives"] = int(rows[:, 3].sum()), int((rows[:, 3] == 0).sum())
     if not counts[f"{name}_positives"]:
-        raise InputError(f"{name} has no true triple whose entities and predicates are all in train: add one")
+        raise InputError(
+            f"{name} has no true triple whose entities and predicates are all in train and which is in no other "
+            "split: add one"
+        )
     s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
     return Split(np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o], rows[:, 3].astype(np.float64))
 

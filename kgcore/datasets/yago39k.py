@@ -12,6 +12,7 @@ DATASETS.add(
         plain=True,
         # The second archive has no train file. A mirror may have the train file as a single file.
         archives=("YAGO39K.zip", "yago39k-heldout-only.zip"),
+        as_published=True,
         labelled=True,
         files={
             "entities": SplitFile("YAGO39K/Train/instance2id.txt", ("8f6ef866b6801840ce6bf0af59e3b490",)),

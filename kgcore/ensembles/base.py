@@ -53,6 +53,18 @@ class Pool(ABC):
         return {"weights": self.weights.tolist()}
 
 
+def weighted_sum(columns: Floats, weights: Floats) -> Floats:
+    """Return sum_j w_j x_j for each row (n,): columns x (n, m), weights w (m,).
+
+    A matrix product may add in an order that depends on the number of rows. Here a row has the same sum, to the last
+    bit, whichever rows are summed with it.
+    """
+    total: Floats = columns[:, 0] * weights[0]
+    for column, weight in zip(columns.T[1:], weights[1:], strict=True):
+        total = total + column * weight
+    return total
+
+
 def as_fit_data(members: Floats, labels: Labels, weights: Weights) -> tuple[Floats, Labels, Weights]:
     """Check members (n, m), labels (n,) and sample weights (n,), and scale the weights to sum 1.
 

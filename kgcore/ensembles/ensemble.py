@@ -1,31 +1,30 @@
 """A fitted ensemble: its members, its pool, the calibrator of the pooled log-odds, and the file format."""
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores
-from kgcore.calibration.base import Calibrator
 from kgcore.calibration.bound import BoundCalibrator, stored_class
 from kgcore.ensembles.base import Pool
 from kgcore.errors import InputError
 from kgcore.registries import POOLS
 
-FORMAT = 1
+FORMAT = 2  # format 1 lacks the confidence limits, and has the recalibrator without its binding
 
 
 @dataclass(frozen=True)
-class Ensemble:
-    """A pool of m calibrated members, whose pooled log-odds are calibrated again.
+class Pooling:
+    """A pool of m calibrated members. Its log-odds are the scores of an ensemble.
 
-    members       (m) the fitted calibrator of each model
-    low, high     the members' probabilities are clipped to [low, high] before pooling, 0 < low < high < 1
-    name          registered name of the pool
-    pool          the fitted pool
-    recalibrator  registered name of the calibrator of the pooled log-odds
-    recalibrated  the fitted calibrator of the pooled log-odds
+    members    (m) the fitted calibrator of each model
+    low, high  the members' probabilities are clipped to [low, high] before pooling, 0 < low < high < 1
+    name       registered name of the pool
+    pool       the fitted pool
     """
 
     members: tuple[BoundCalibrator, ...]
@@ -33,23 +32,11 @@ class Ensemble:
     high: float
     name: str
     pool: Pool
-    recalibrator: str
-    recalibrated: Calibrator
 
     @property
-    def negatives(self) -> str:
-        """Return the kind of negatives that the ensemble was fitted on: ground_truth or synthetic."""
-        return self.members[0].negatives
-
-    @property
-    def base_rate(self) -> float:
-        """Return the share of positives, by weight, in the sample that the ensemble was fitted on."""
-        return self.members[0].base_rate
-
-    @property
-    def label(self) -> str:
-        """Return its name in tables and metrics, such as `ground_truth.linear`."""
-        return f"{self.negatives}.{self.name}"
+    def models(self) -> tuple[str, ...]:
+        """Return the fingerprints (m) of the members' models."""
+        return tuple(member.model for member in self.members)
 
     def member_probabilities(
         self, scores: Sequence[Scores], models: Sequence[str], predicates: Ints | None = None
@@ -66,6 +53,75 @@ class Ensemble:
         pairs = zip(self.members, scores, models, strict=True)
         return np.stack([member.predict(own, model, predicates) for member, own, model in pairs], axis=1)
 
+    def log_odds(self, members: Floats) -> Floats:
+        """Pool the members' probabilities (n, m) in [0, 1] into log-odds (n,). Raises InputError for other values.
+
+        The log-odds of a row are the same, to the last bit, whichever rows are pooled with it.
+        """
+        q = np.asarray(members, dtype=np.float64)
+        if q.ndim != 2 or q.shape[1] != len(self.members) or not ((q >= 0) & (q <= 1)).all():
+            raise InputError(
+                f"members have shape {q.shape}: probabilities (n, {len(self.members)}) in [0, 1] are needed"
+            )
+        return self.pool.log_odds(q.clip(self.low, self.high))
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of everything that the log-odds depend on."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the pool and its members as plain JSON values."""
+        return {
+            "members": [member.to_json() for member in self.members],
+            "bounds": [self.low, self.high],
+            "pool": self.name,
+            "parameters": self.pool.parameters(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read the output of `to_json`. Raises InputError for an unknown pool and an unknown calibrator."""
+        members = tuple(BoundCalibrator.from_json(member) for member in data["members"])
+        low, high = data["bounds"]
+        return cls(members, low, high, data["pool"], POOLS.get(data["pool"])(**data["parameters"]))
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """A pool of m calibrated members, whose pooled log-odds are calibrated again.
+
+    pooling       the members and their pool
+    recalibrated  the calibrator of the pooled log-odds, bound to the fingerprint of `pooling`
+    """
+
+    pooling: Pooling
+    recalibrated: BoundCalibrator
+
+    @property
+    def members(self) -> tuple[BoundCalibrator, ...]:
+        """Return the fitted calibrator of each model (m)."""
+        return self.pooling.members
+
+    @property
+    def name(self) -> str:
+        """Return the registered name of the pool."""
+        return self.pooling.name
+
+    @property
+    def negatives(self) -> str:
+        """Return the kind of negatives that the ensemble was fitted on: ground_truth or synthetic."""
+        return self.recalibrated.negatives
+
+    @property
+    def base_rate(self) -> float:
+        """Return the share of true triples that its probabilities assume, in (0, 1)."""
+        return self.recalibrated.base_rate
+
+    @property
+    def label(self) -> str:
+        """Return its name in tables and metrics, such as `ground_truth.linear`."""
+        return f"{self.negatives}.{self.name}"
+
     def predict(self, members: Floats, predicates: Ints | None = None) -> Probabilities:
         """Return the probabilities of the ensemble (n,), in [0, 1].
 
@@ -75,42 +131,25 @@ class Ensemble:
 
         Raises InputError for other shapes or values, and if required predicates are missing.
         """
-        q = np.asarray(members, dtype=np.float64)
-        if q.ndim != 2 or q.shape[1] != len(self.members) or not ((q >= 0) & (q <= 1)).all():
-            raise InputError(
-                f"members have shape {q.shape}: probabilities (n, {len(self.members)}) in [0, 1] are needed"
-            )
-        if predicates is None and self.recalibrated.by_predicate:
+        if predicates is None and self.recalibrated.calibrator.by_predicate:
             raise InputError(f"the ensemble {self.label} has a map for each predicate: pass the predicates, too")
-        return self.recalibrated.calibrate_of(self.pool.log_odds(q.clip(self.low, self.high)), predicates)
+        return self.recalibrated.predict(self.pooling.log_odds(members), self.recalibrated.model, predicates)
 
     def to_json(self) -> dict[str, Any]:
         """Return the ensemble as plain JSON values, which hold no executable code."""
-        return {
-            "format": FORMAT,
-            "members": [member.to_json() for member in self.members],
-            "bounds": [self.low, self.high],
-            "pool": self.name,
-            "parameters": self.pool.parameters(),
-            "recalibrator": self.recalibrator,
-            "recalibration": self.recalibrated.parameters(),
-        }
+        return {"format": FORMAT, **self.pooling.to_json(), "calibrator": self.recalibrated.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read the ensemble that `to_json` wrote.
+        """Read the ensemble that `to_json` wrote, in this format or an earlier one.
 
         Raises InputError for an unknown format, an unknown pool and an unknown calibrator.
         """
-        if data.get("format") != FORMAT:
-            raise InputError(f"the ensemble has format {data.get('format')!r}: this version reads format {FORMAT}")
-        low, high = data["bounds"]
-        return cls(
-            members=tuple(BoundCalibrator.from_json(member) for member in data["members"]),
-            low=low,
-            high=high,
-            name=data["pool"],
-            pool=POOLS.get(data["pool"])(**data["parameters"]),
-            recalibrator=data["recalibrator"],
-            recalibrated=stored_class(data["recalibrator"]).from_parameters(data["recalibration"]),
-        )
+        if data.get("format") not in range(1, FORMAT + 1):
+            raise InputError(f"the ensemble has format {data.get('format')!r}: this version reads 1 to {FORMAT}")
+        pooling = Pooling.from_json(data)
+        if "calibrator" in data:
+            return cls(pooling, BoundCalibrator.from_json(data["calibrator"]))
+        name, first = data["recalibrator"], pooling.members[0]
+        fitted = stored_class(name).from_parameters(data["recalibration"])
+        return cls(pooling, replace(first, name=name, model=pooling.fingerprint(), calibrator=fitted))

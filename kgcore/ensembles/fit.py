@@ -1,15 +1,17 @@
 """Fit ensembles: calibrate the members, fit the pool to cross-fitted probabilities, and calibrate its output."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from kgcore.arrays import Ints, Labels
+from kgcore.arrays import Ints
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import calibration_samples, corruption_settings
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
-from kgcore.ensembles.ensemble import Ensemble
+from kgcore.calibration.support import Support
+from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig, EnsembleConfig
+from kgcore.ensembles.ensemble import Ensemble, Pooling
 from kgcore.ensembles.folds import cross_fitted, draw_folds
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import CALIBRATORS, POOLS
@@ -39,8 +41,8 @@ def fit_ensembles(
     The pool and its calibrator are fitted to these probabilities. The members of the returned ensembles are calibrated
     on all validation rows.
 
-    A pool cannot correct a probability of 0 or 1. So the probabilities of the members are clipped to the range between
-    Platt's smoothed targets, [1 / (N- + 2), (N+ + 1) / (N+ + 2)] for N+ positives and N- negatives.
+    A pool cannot correct a probability of 0 or 1. So the probabilities of the members are clipped to the range that the
+    sample supports: see `bounds`.
 
     Raises InputError for fewer than two tables or for two tables of the same model, MismatchError if the tables have
     different rows or `source` does not fit them, FitError if a fit does not converge.
@@ -51,7 +53,8 @@ def fit_ensembles(
     made = []
     for negatives in sorted(samples[0]):
         corruptions, own = corruption_settings(corrupt, negatives), [sample[negatives] for sample in samples]
-        made += _fit_pools(tables, negatives, corruptions, own, groups[negatives], config, rng)
+        origin = calibrate.base_rate_is
+        made += _fit_pools(tables, negatives, origin, corruptions, own, groups[negatives], config, rng)
     return made
 
 
@@ -95,6 +98,7 @@ def _groups(table: ScoreTable, source: Ints) -> dict[str, Ints]:
 def _fit_pools(
     tables: Sequence[ScoreTable],
     negatives: str,
+    base_rate_is: str,
     corruptions: CorruptionSettings | None,
     samples: Sequence[CalibrationSample],
     groups: Ints,
@@ -103,13 +107,14 @@ def _fit_pools(
 ) -> list[Ensemble]:
     """Fit every pool of the configuration on one kind of negatives.
 
-    samples  (m) the calibration sample of each member
-    groups   (n,) the group number of each row; rows of one group stay in one fold
+    base_rate_is  where the base rate of synthetic negatives comes from: assumed or stated
+    samples       (m) the calibration sample of each member
+    groups        (n,) the group number of each row; rows of one group stay in one fold
     """
     name = config.member_calibrator
     calibrator, labels, weights = CALIBRATORS.get(name), samples[0].labels, samples[0].weights
     fold = draw_folds(groups, labels, config.folds, rng)
-    low, high = bounds(labels)
+    low, high = bounds(samples[0])
     held_out = np.stack([cross_fitted(calibrator, sample, fold) for sample in samples], axis=1).clip(low, high)
     members = tuple(
         BoundCalibrator(
@@ -120,6 +125,7 @@ def _fit_pools(
             dataset=table.dataset,
             calibrator=calibrator().fit_sample(sample),
             corruptions=corruptions,
+            base_rate_is=ESTIMATED if negatives == "ground_truth" else base_rate_is,
         )
         for table, sample in zip(tables, samples, strict=True)
     )
@@ -128,14 +134,26 @@ def _fit_pools(
         pool = POOLS.get(kind).fit(held_out, labels, weights)
         pooled = CalibrationSample(pool.log_odds(held_out), labels, weights, samples[0].predicates)
         again = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled)
-        made.append(Ensemble(members, low, high, kind, pool, config.recalibrator, again))
+        pooling = Pooling(members, low, high, kind, pool)
+        recalibrated = replace(
+            members[0],
+            name=config.recalibrator,
+            model=pooling.fingerprint(),
+            calibrator=again,
+            support=Support.fit(pooled, again.by_predicate),
+        )
+        made.append(Ensemble(pooling, recalibrated))
     return made
 
 
-def bounds(labels: Labels) -> tuple[float, float]:
-    """Return Platt's smoothed targets 1 / (N- + 2) and (N+ + 1) / (N+ + 2).
+def bounds(sample: CalibrationSample) -> tuple[float, float]:
+    """Return the lowest and the highest probability that the members may give to the pool, at the sample's base rate.
 
-    N+ and N- are the numbers of ones and zeros in the labels (n,).
+    No sample supports a likelihood ratio below 1 / (N+ + 2) or above N- + 2: N+ positives cannot show that a score is
+    rarer among positives than that, and N- negatives not that it is rarer among negatives. At the base rate alpha, a
+    likelihood ratio l is the probability l alpha / (l alpha + 1 - alpha).
     """
-    positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
-    return 1 / (negatives + 2), (positives + 1) / (positives + 2)
+    positives, negatives = float((sample.labels == 1).sum()), float((sample.labels == 0).sum())
+    odds = sample.base_rate / (1 - sample.base_rate)
+    low, high = odds / (positives + 2), odds * (negatives + 2)
+    return low / (1 + low), high / (1 + high)

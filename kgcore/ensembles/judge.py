@@ -55,10 +55,10 @@ def judge(
     probabilities: dict[str, Probabilities] = {}
     apart: dict[str, Floats] = {}
     for ensemble in ensembles:
-        members = ensemble.member_probabilities(scores, models, predicates)
+        members = ensemble.pooling.member_probabilities(scores, models, predicates)
         own = {f"{ensemble.negatives}.{name}": members[:, number] for number, name in enumerate(names)}
         probabilities |= own | {ensemble.label: ensemble.predict(members, predicates)}
-        apart[ensemble.label] = disagreement(members, ensemble.pool.shares)
+        apart[ensemble.label] = disagreement(members, ensemble.pooling.pool.shares)
     predictions = Predictions(
         triples=table.triples[test],
         labels=labels,

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logit
 
 from kgcore.arrays import Floats, Labels, Weights
-from kgcore.ensembles.base import Pool, as_fit_data, as_members
+from kgcore.ensembles.base import Pool, as_fit_data, as_members, weighted_sum
 from kgcore.errors import InputError
 from kgcore.newton import Matrix, minimise
 from kgcore.registries import POOLS
@@ -50,6 +50,6 @@ class Linear(Pool):
     def log_odds(self, members: Floats) -> Floats:
         q = as_members(members)
         pooled: Floats = logit(
-            np.clip(q @ self.weights, q.min(axis=1), q.max(axis=1))
+            np.clip(weighted_sum(q, self.weights), q.min(axis=1), q.max(axis=1))
         )  # rounding must not move q out of the members' range
         return pooled

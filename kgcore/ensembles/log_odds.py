@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Labels, Weights
-from kgcore.calibration.logistic import smoothed_targets
-from kgcore.ensembles.base import Pool, as_fit_data, as_members
+from kgcore.calibration.logistic import mean_keeping_targets
+from kgcore.ensembles.base import Pool, as_fit_data, as_members, weighted_sum
 from kgcore.newton import Matrix, minimise
 from kgcore.registries import POOLS
 
@@ -16,11 +16,8 @@ from kgcore.registries import POOLS
 class LogOdds(Pool):
     """The log-odds pool: logit q = sum_j w_j logit q_j.
 
-    The weights w >= 0 minimise the weighted log loss against the targets
-
-        t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2),  N+ and N- the numbers of positives and negatives.
-
-    These are Platt's smoothed targets, which keep the weights finite if the members separate the labels. If the weights
+    The weights w >= 0 minimise the weighted log loss against targets near 0 and 1 (see `mean_keeping_targets`), which
+    keep the weights finite if the members separate the labels. If the weights
     sum to more than 1, the pooled probability is closer to 0 or 1 than the weighted mean of the members' log-odds would
     give. This is right if the members bring independent evidence.
 
@@ -32,7 +29,7 @@ class LogOdds(Pool):
     @classmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
         q, y, u = as_fit_data(members, labels, weights)
-        evidence, targets = logit(q), smoothed_targets(y)
+        evidence, targets = logit(q), mean_keeping_targets(y, u)
 
         def loss(w: Floats) -> float:
             z = evidence @ w
@@ -46,5 +43,4 @@ class LogOdds(Pool):
         return cls(minimise("the log-odds pool", loss, derivatives, start, bounded).tolist())
 
     def log_odds(self, members: Floats) -> Floats:
-        pooled: Floats = logit(as_members(members)) @ self.weights
-        return pooled
+        return weighted_sum(logit(as_members(members)), self.weights)

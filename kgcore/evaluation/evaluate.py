@@ -26,7 +26,8 @@ class Measured:
     metrics      name -> value. A metric that is not defined on the sample is missing; for example, AUROC is not defined
                  without negatives.
     reliability  the reliability diagram
-    intervals    name of a metric -> (low, high), cut off at the ends of the metric's range; see `evaluate`
+    intervals    name of a metric -> (low, high), cut off at the ends of the metric's range; see `evaluate`. A metric
+                 whose intervals would not cover the true value has none
     """
 
     metrics: dict[str, float]
@@ -64,16 +65,17 @@ def evaluate(
                   positive that it was made from. None: each row is resampled on its own
     on_replicate  function that is called after each resampling, with the number of resamplings done so far
 
-    Each interval is a normal interval. Its standard error is the standard deviation over `bootstrap_replicates`
-    resamplings of the rows. All calibrators use the same resamplings. A positive is drawn together with its
-    corruptions, which keeps the stated base rate. An interval shows how much a metric varies, but not its bias: even
-    for perfect probabilities, every calibration error except the debiased one is above 0, so its interval can exclude
-    0. For speed, every resampling uses the bins of equal mass of the whole sample, and merges neighbouring
-    probabilities if there are more than 4096 distinct ones.
+    Only metrics with `Metric.interval` get an interval. Each interval is a normal interval. Its standard error is the
+    standard deviation over `bootstrap_replicates` resamplings of the rows. All calibrators use the same resamplings. A
+    positive is drawn together with its corruptions, which keeps the base rate. The bootstrap shows how much a metric
+    varies, but not its bias: on a finite sample, every calibration error except the debiased one is above 0 even for
+    perfect probabilities, so an interval of it would not cover. For speed, every resampling uses the bins of equal mass
+    of the whole sample, and merges neighbouring probabilities if there are more than 4096 distinct ones.
 
     Raises MismatchError if the length of `source` is not the number of negatives, or an index is out of range.
     """
     metrics = every_metric()
+    varied = {name: metric for name, metric in metrics.items() if metric.interval}
     judged = {label: (q, predictions.labels, predictions.weights) for label, q in predictions.probabilities.items()}
     coarse = {label: Sample(SortedRows(*rows, FINEST), config.bins, tau) for label, rows in judged.items()}
     clusters = None if source is None else _clusters(predictions, source)
@@ -82,7 +84,7 @@ def evaluate(
     for done, counts in enumerate(resampled(n, rng, config.bootstrap_replicates, clusters), start=1):
         for label, sample in coarse.items():
             draw = sample.draw(counts)
-            replicates[label].append({name: draw.once(metric.figure) for name, metric in metrics.items()})
+            replicates[label].append({name: draw.once(metric.figure) for name, metric in varied.items()})
         on_replicate(done)
     samples = {label: Sample(SortedRows(*rows), config.bins, tau) for label, rows in judged.items()}
     return {
@@ -97,8 +99,8 @@ def _measure(
     everything = sample.draw()
     values = {name: metric.value(everything) for name, metric in metrics.items()}
     intervals = {}
-    for name, value in values.items():
-        found = estimate(value, [figures[name] for figures in replicates], level)
+    for name in replicates[0]:
+        found = estimate(values[name], [figures[name] for figures in replicates], level)
         if math.isfinite(found.low):
             lowest, highest = metrics[name].range
             intervals[name] = (max(found.low, lowest), min(found.high, highest))

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import base_rate_weights
-from kgcore.config import ClassifyConfig
+from kgcore.config import ASSUMED, STATED, ClassifyConfig
 from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
+
+UNCALIBRATED_RAW = "uncalibrated_raw"
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,9 @@ class RelationDecisions:
 class Predictions:
     """The n test rows, with the probabilities of every calibrator and the accuracy of the decisions.
 
-    weights                (n,) ones if some negatives are labelled; otherwise weights for the stated base rate
-    probabilities          label of the calibrator -> (n,)
+    weights                (n,) ones if some negatives are labelled; otherwise weights for the base rate
+    probabilities          label of the calibrator -> (n,); UNCALIBRATED_RAW, if scores are normalised by a cohort: the
+                           sigmoid of the raw score, which is the paper's uncalibrated probability
     accuracies             label of the calibrator -> accuracy of the decision q > tau
     accuracy_per_relation  `learned` or `median` -> accuracy with that kind of threshold for each relation
     relations              the results of the per-relation thresholds, one entry for each predicate of the test rows
@@ -71,23 +75,61 @@ class Predictions:
         """Return the share of positives, by weight."""
         return float(np.average(self.labels, weights=self.weights))
 
-    def notes(self, stated: float) -> list[str]:
-        """Return sentences that say how the results were measured. `stated` is the stated base rate, in (0, 1)."""
+    def notes(self, base_rate: float, base_rate_is: str = STATED, labelled_false: int = 0) -> list[str]:
+        """Return sentences that say how the results were measured, and what they say about real mistakes.
+
+        base_rate       base rate of synthetic calibrators, in (0, 1)
+        base_rate_is    where it comes from: assumed, stated or estimated
+        labelled_false  number of validation triples that are labelled false
+        """
         positives = int(self.labels.sum())
         negatives = len(self.labels) - positives
         if self.synthetic_negatives:
-            return [
+            notes = [
                 f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
-                f"weighted to the stated base rate of {stated:g}, because this data set has no labelled negatives."
+                f"weighted to the {base_rate_is} base rate of {base_rate:g}, because this data set has no labelled "
+                "negatives.",
+                *_about_mistakes(labelled_false),
             ]
-        notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
-        if abs(self.base_rate - stated) > 0.05:
+        else:
+            notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
+            if abs(self.base_rate - base_rate) > 0.05:
+                notes.append(
+                    f"The {base_rate_is} base rate is {base_rate:g}, but the share of positives in the test split is "
+                    f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is "
+                    f"expected, because their probabilities are for the {base_rate_is} base rate."
+                )
+        if base_rate_is == ASSUMED:
             notes.append(
-                f"The stated base rate is {stated:g}, but the share of positives in the test split is "
-                f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is expected, "
-                "because their probabilities are for the stated base rate."
+                f"The base rate of synthetic calibrators, {base_rate:g}, is assumed: nobody stated or estimated it. If "
+                "another share of your candidates is true, their probabilities are wrong: state the share with "
+                "--base-rate."
             )
         return notes
+
+
+def _about_mistakes(labelled_false: int) -> list[str]:
+    """Return sentences that say what results on corruptions say about real mistakes.
+
+    labelled_false  number of validation triples that are labelled false
+    """
+    by_construction = (
+        "A small calibration error here is by construction: the test negatives are corruptions that were drawn in the "
+        "same way as those that the synthetic calibrators are fitted to. It does not show that the probabilities are "
+        "right for real mistakes."
+    )
+    if not labelled_false:
+        return [
+            by_construction,
+            "Evidence about real mistakes: none, because no triple is labelled false. To get some, label a random "
+            "sample of your candidates, and run `kgcal recalibrate --labels FILE`.",
+        ]
+    return [
+        by_construction,
+        f"Evidence about real mistakes: {labelled_false:,} validation triples that are labelled false. The ground "
+        "truth calibrators are fitted to them; the metrics here are not measured on them. To measure, label a random "
+        "sample of other candidates, and run `kgcal watch --labels FILE`.",
+    ]
 
 
 def classify(
@@ -100,18 +142,22 @@ def classify(
     """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
 
     If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate. This holds for
-    the test rows and for the validation rows that the per-relation thresholds are learned on. Raises MismatchError
-    if a calibrator belongs to another model.
+    the test rows and for the validation rows that the per-relation thresholds are learned on. Labelled validation rows
+    are weighted to `table.labelled_base_rate`, if the table has one. Raises MismatchError if a calibrator belongs to
+    another model.
     """
     test, valid = table.measured("test"), table.measured("valid")
     labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
 
     def weigh(split: str, rows: Bools) -> Weights:
-        known = table.labelled_negatives(split)
-        return np.ones(int(rows.sum())) if known else base_rate_weights(table.labels[rows], base_rate)
+        rate: float | None = base_rate
+        if table.labelled_negatives(split):
+            rate = table.labelled_base_rate if split == "valid" else None
+        return np.ones(int(rows.sum())) if rate is None else base_rate_weights(table.labels[rows], rate)
 
     weights = weigh("test", test)
-    probabilities = {c.label: c.predict(scores, table.model, predicates) for c in calibrators}
+    probabilities = {} if table.raw is None else {UNCALIBRATED_RAW: Uncalibrated().calibrate(table.raw[test])}
+    probabilities |= {c.label: c.predict(scores, table.model, predicates) for c in calibrators}
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
         "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh("valid", valid)),

@@ -74,6 +74,8 @@ class Metric:
                draw in which every row occurs once
     range      lowest and highest possible value; intervals are cut off there
     heading    heading of its column on the page of the report; empty: the title
+    interval   whether a bootstrap interval of the metric covers its true value, also for calibrated probabilities. If
+               not, no interval is computed: docs/decisions/0006-metrics.md
     leading    whether it represents its family in views that have room for only a few metrics
     with_ends  whether MLflow shows the ends of its interval next to the value
     order      position in artifacts, in increasing order; metrics with equal `order` are sorted by name
@@ -87,6 +89,7 @@ class Metric:
     exact: Callable[[Sample], float] | None = None
     range: tuple[float, float] = UNIT
     heading: str = ""
+    interval: bool = True
     leading: bool = False
     with_ends: bool = False
     order: int = LAST

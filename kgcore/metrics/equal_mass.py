@@ -83,8 +83,19 @@ def _starts(sample: Sample) -> Ints:
 
 
 METRICS.add(
-    "ece_equal_mass", Metric("ECE, equal mass", "calibration", "lowest", ece_equal_mass_of, order=50, column=20)
+    "ece_equal_mass",
+    Metric("ECE, equal mass", "calibration", "lowest", ece_equal_mass_of, order=50, column=20, interval=False),
 )
 METRICS.add(
-    "debiased_rmsce", Metric("debiased RMSCE", "calibration", "lowest", debiased_rmsce_of_draw, order=60, column=30)
+    "debiased_rmsce",
+    Metric(
+        "debiased RMSCE",
+        "calibration",
+        "lowest",
+        debiased_rmsce_of_draw,
+        leading=True,
+        with_ends=True,
+        order=60,
+        column=30,
+    ),
 )

@@ -92,7 +92,7 @@ METRICS.add(
         "lowest",
         lambda draw: smooth_ece_of(draw.tally),
         leading=True,
-        with_ends=True,
+        interval=False,
         order=70,
         column=10,
     ),

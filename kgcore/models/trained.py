@@ -1,18 +1,20 @@
 """A trained model: a scoring function, its trained tables, and a cohort if its scores are normalised."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 
-from kgcore.arrays import Floats, Scores, Triples
+from kgcore.arrays import Floats, Ints, Scores, Triples
+from kgcore.models import pair_scores
 from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
 from kgcore.models.blocks import SCORE_ROWS, block_rows, fixed_blocks
 from kgcore.models.cohort import Cohort
 from kgcore.models.inverse import BothWays
+from kgcore.models.scorer import Scorer
 from kgcore.registries import MODELS
 from kgcore.registry import build
 
@@ -20,7 +22,7 @@ MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
 
 
 @dataclass(frozen=True)
-class TrainedModel:
+class TrainedModel(Scorer):
     """A scoring function with its trained tables, and the settings from which the scoring function is built.
 
     name     registered name of the scoring function
@@ -67,9 +69,22 @@ class TrainedModel:
     def score(self, triples: Triples, rows: int | None = None) -> Scores:
         """Return the scores (n,) float64 of triples (n, 3): f, or the normalised f' if there is a cohort. Ranks use f.
 
-        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers
+        rows  as in `raw_score`
 
         On one machine, a triple has the same score, to the last bit, whichever triples are scored with it.
+        """
+        return self.normalise(self.raw_score(triples, rows), triples)
+
+    @torch.inference_mode()
+    def normalise(self, raw: Scores, triples: Triples) -> Scores:
+        """Return the scores f' (n,) of triples (n, 3) from their raw scores f (n,). Without a cohort, f' is f."""
+        return raw if self.cohort is None else raw - self.cohort.weight * self.levels(triples)
+
+    @torch.inference_mode()
+    def raw_score(self, triples: Triples, rows: int | None = None) -> Scores:
+        """Return the raw scores f (n,) float64 of triples (n, 3), without the cohort.
+
+        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers
         """
         model, tables = self.model, self.embeddings
         rows = rows or block_rows(SCORE_ROWS, LARGEST_BLOCK // model.pair_width)
@@ -79,9 +94,7 @@ class TrainedModel:
             for b, count in fixed_blocks(ids, rows)
         ]
         scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
-        if self.cohort is None:
-            return scores
-        return scores - self.cohort.weight * self.levels(triples)
+        return scores
 
     def levels(self, triples: Triples) -> Floats:
         """Return the cohort level (n,) of each triple's subject and predicate, 0 without a cohort.
@@ -105,3 +118,34 @@ class TrainedModel:
         """The levels (R, E) computed so far, NaN for the others; None if there are too many to keep."""
         shape = len(self.embeddings.predicates), len(self.embeddings.entities)
         return np.full(shape, np.nan) if shape[0] * shape[1] <= MOST_LEVELS else None
+
+    @property
+    def normalised(self) -> bool:
+        """Return whether scores are cohort-normalised. `alternatives` gives f, before the normalisation."""
+        return self.cohort is not None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self.embeddings.entities), len(self.embeddings.predicates)
+
+    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
+        return pair_scores.tiles(self, subjects, predicate, objects)
+
+    def answers(
+        self, predicate: int, entities: Ints, candidates: Ints, *, as_objects: bool
+    ) -> Iterator[tuple[slice, torch.Tensor]]:
+        return pair_scores.answers(self, predicate, entities, candidates, as_objects)
+
+    def alternatives(self, triple: Triples) -> tuple[torch.Tensor, torch.Tensor]:
+        return pair_scores.candidate_scores(self.model, self.embeddings, triple, 1)
+
+    def cosines(self, entity: int) -> Floats:
+        table = self.embeddings.entities
+        products = (table @ table[entity]).double().cpu().numpy()
+        cosines: Floats = (products / (self._norms * self._norms[entity])).clip(-1, 1)
+        return cosines
+
+    @cached_property
+    def _norms(self) -> Floats:
+        norms: Floats = self.embeddings.entities.norm(dim=1).double().cpu().numpy()
+        return np.maximum(norms, np.finfo(np.float32).tiny)

@@ -1,32 +1,65 @@
-"""Drift: it measures a calibrated model on newly labelled triples, and compares their scores with the test scores."""
+"""Drift: it checks a calibrated model on newly labelled triples.
+
+Three tests can find drift: the base rate moved, the map moved (kgcore/monitoring/moves.py), and the scores moved
+(kgcore/monitoring/stability.py). They share one significance level alpha, and so do all checks of one model:
+
+    p of check k, corrected = p k (k + 1) / share,   share = .4, .4 and .2
+
+A finding needs a corrected p-value below alpha. The shares sum to 1, and so does 1 / (k (k + 1)) over k = 1, 2, ...
+So for a model without drift, the probability that any check ever finds some is at most alpha (Bonferroni). This is
+alpha spending (Lan & DeMets, Biometrika 70, 1983) with a rule that needs no planned number of checks. It makes no
+assumption about the labels of different checks: they may be the same file, grown, a corrected one, or another one.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights
+from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
 from kgcore.metrics.bootstrap import Estimate, bootstrap
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
-from kgcore.monitoring.significance import calibration_in_the_large, spiegelhalter
-from kgcore.monitoring.stability import Stability, stability
+from kgcore.monitoring.findings import Evidence, Report, report
+from kgcore.monitoring.moves import moves
+from kgcore.monitoring.stability import stability
+from kgcore.monitoring.two_samples import NewTriples
+from kgcore.registries import METRICS
+
+SHIFT_SHARE, MAP_SHARE, SCORES_SHARE = 0.4, 0.4, 0.2
 
 
 @dataclass(frozen=True)
-class Look:
+class Origin:
+    """What a calibrated model was fitted and measured on.
+
+    sample                     the sample that the calibrator was fitted on
+    base_rate                  the base rate of the calibrator, in (0, 1)
+    by_predicate               whether it has a map for each predicate
+    test_scores, test_weights  (m,) scores and weights of the test rows that the model was evaluated on
+    """
+
+    sample: CalibrationSample
+    base_rate: float
+    by_predicate: bool
+    test_scores: Scores
+    test_weights: Weights
+
+
+@dataclass(frozen=True)
+class Check:
     """The measurements of a calibrated model on newly labelled triples.
 
     triples                         number of triples
     base_rate                       share of positives, in [0, 1]
     brier, log_loss, ece, accuracy  metrics with 95 % intervals
-    calibration_p                   p-value of the hypothesis that the model is calibrated: twice the smaller p-value of
-                                    two tests (Bonferroni), at most 1
-    psi, psi_p                      population stability index of the scores, and its p-value
-    findings                        one sentence about each problem; empty if there is no problem
+    evidence                        how far the base rate, the map and the scores have moved; the p-values are
+                                    corrected for the three tests and the number of checks
+    report                          the findings in sentences, and what to do
     """
 
     triples: int
@@ -35,65 +68,86 @@ class Look:
     log_loss: Estimate
     ece: Estimate
     accuracy: Estimate
-    calibration_p: float
-    psi: float
-    psi_p: float
-    findings: tuple[str, ...]
+    evidence: Evidence
+    report: Report
 
     def metrics(self) -> dict[str, float]:
-        """Return the measurements by name. The ends of an interval are called NAME_low and NAME_high."""
-        plain: dict[str, float] = {name: getattr(self, name) for name in ("triples", "base_rate", "calibration_p")}
-        plain |= {"psi": self.psi, "psi_p": self.psi_p}
-        for name in ("brier", "log_loss", "ece", "accuracy"):
-            estimate: Estimate = getattr(self, name)
-            plain |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-        return plain
+        """Return the measurements by name, except infinite ones. Intervals end at NAME_low and NAME_high.
+
+        A metric without `Metric.interval` has no ends: its interval would not cover.
+        """
+        found: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
+        found |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}
+        estimates: dict[str, Estimate] = {n: getattr(self, n) for n in ("brier", "log_loss", "ece", "accuracy")}
+        without = [name for name in estimates if not METRICS.get(name).interval]
+        estimates |= {n: getattr(self.evidence, n) for n in ("shift", "slope", "misfit", "moved_base_rate")}
+        for name, estimate in estimates.items():
+            found[name] = estimate.value
+            if name not in without:
+                found |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+        return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
-def look(
-    probabilities: Probabilities,
-    scores: Scores,
-    labels: Labels,
-    reference: Scores,
-    reference_weights: Weights,
-    config: WatchConfig,
-) -> Look:
-    """Measure a calibrated model on newly labelled triples.
+def check(probabilities: Probabilities, new: NewTriples, origin: Origin, config: WatchConfig, number: int = 1) -> Check:
+    """Measure a calibrated model on newly labelled triples, and test for drift.
 
-    probabilities, scores         (n,) of the model on the new triples
-    labels                        (n,) 0/1
-    reference, reference_weights  (m,) scores and weights of the test rows that the model was evaluated on
+    probabilities  (n,) of the model for the new triples
+    new            scores and labels of the new triples. Their predicates are used if the calibrator has a map for
+                   each predicate, and are then required
+    origin         what the model was fitted and measured on
+    number         number of this check among all checks of the model, from 1
 
-    There are two possible findings:
-
-    * The probabilities are miscalibrated: the calibration error is above `config.ece`, and `calibration_p` is below
-      `config.alpha`.
-    * The scores have drifted: the stability index is above `config.psi`, and its p-value is below `config.alpha`.
-
-    So a finding is large enough to matter, and too large to come from sampling alone. Raises InputError for fewer than
+    A finding is significant and large enough to matter: see `report`. Raises InputError for fewer than
     `config.at_least` triples, because the tests need more.
     """
-    if len(labels) < config.at_least:
+    count = len(new.labels)
+    if count < config.at_least:
         raise InputError(
-            f"{len(labels):,} new triples have labels and known names: at least {config.at_least:,} are needed; "
+            f"{count:,} new triples have labels and known names: at least {config.at_least:,} are needed; "
             "a triple is new if it is not in train, valid or test"
         )
-    measured = _measure(probabilities, labels)
-    tests = (spiegelhalter(probabilities, labels), calibration_in_the_large(probabilities, labels))
-    p, drift = min(1.0, 2 * min(tests)), stability(reference, scores, reference_weights)
-    findings = [
-        *_calibration_finding(measured["ece"].value, p, probabilities, labels, config),
-        *_drift_finding(drift, config),
-    ]
-    return Look(
-        triples=len(labels),
-        base_rate=float(labels.mean()),
-        calibration_p=p,
-        psi=drift.index,
-        psi_p=drift.p,
-        findings=tuple(findings),
-        **measured,
+    evidence = find_evidence(probabilities, new, origin, number)
+    measured = _measure(probabilities, new.labels)
+    return Check(
+        triples=count,
+        base_rate=float(new.labels.mean()),
+        brier=measured["brier"],
+        log_loss=measured["log_loss"],
+        ece=measured["ece"],
+        accuracy=measured["accuracy"],
+        evidence=evidence,
+        report=report(evidence, config),
     )
+
+
+def find_evidence(probabilities: Probabilities, new: NewTriples, origin: Origin, number: int = 1) -> Evidence:
+    """Test for drift. The arguments are those of `check`; there is no smallest number of triples."""
+    moved = moves(origin.sample, origin.base_rate, new if origin.by_predicate else replace(new, predicates=None))
+    scores = stability(origin.test_scores, new.scores, origin.test_weights)
+    return Evidence(
+        triples=len(new.labels),
+        positives=int(new.labels.sum()),
+        expected=float(probabilities.sum()),
+        ece=ece(probabilities, new.labels),
+        shift=moved.shift,
+        slope=moved.slope,
+        misfit=moved.misfit,
+        base_rate=origin.base_rate,
+        moved_base_rate=moved.base_rate(origin.base_rate),
+        shift_p=corrected(moved.shift_p, SHIFT_SHARE, number),
+        map_p=corrected(moved.map_p, MAP_SHARE, number),
+        psi=scores.index,
+        psi_p=corrected(scores.p, SCORES_SHARE, number),
+    )
+
+
+def corrected(p: float, share: float, number: int) -> float:
+    """Return a p-value in [0, 1], corrected for the other tests and checks: at most 1.
+
+    share   share of alpha that the test has, in (0, 1]
+    number  number of the check, from 1
+    """
+    return min(1.0, p * number * (number + 1) / share)
 
 
 def _measure(q: Probabilities, y: Labels) -> dict[str, Estimate]:
@@ -106,20 +160,3 @@ def _measure(q: Probabilities, y: Labels) -> dict[str, Estimate]:
         "accuracy": lambda i: accuracy(q[i] > 0.5, y[i]),
     }
     return {name: bootstrap(figure, len(y), rng, replicates=500) for name, figure in figures.items()}
-
-
-def _calibration_finding(error: float, p: float, q: Probabilities, y: Labels, config: WatchConfig) -> list[str]:
-    if p >= config.alpha or error <= config.ece:
-        return []
-    return [
-        f"the probabilities are miscalibrated: the calibration error is {error:.3f}, above {config.ece:g}; "
-        f"{y.mean():.3f} of the triples are true, the mean probability is {q.mean():.3f} (p-value {p:.2g})"
-    ]
-
-
-def _drift_finding(drift: Stability, config: WatchConfig) -> list[str]:
-    if drift.index <= config.psi or drift.p >= config.alpha:
-        return []
-    return [
-        f"the scores have drifted: the stability index is {drift.index:.3f}, above {config.psi:g} (p = {drift.p:.2g})"
-    ]

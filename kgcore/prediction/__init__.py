@@ -2,12 +2,15 @@
 
 candidates.py  reads files of candidate triples, in blocks
 answers.py     answers the triples of a block
+few_false.py   marks candidates so that few of the marked ones are false
 sink.py        writes the answers to a file, in blocks
 ranked.py      ranks all answers to a query with one open side
 pairs.py       searches all pairs of subjects and objects of a predicate for the best ones
 best.py        keeps the best of a stream of scored pairs
 discovery.py   answers questions about missing facts: the most probable ones, lists with few false ones, answer sets
+coverage.py    measures the answer sets of each predicate
 domains.py     the candidates: entities that can be the subject and the object of a predicate
+parts.py       work that is divided into parts
 queries.py     scores queries with all candidates for their answers
 selection.py   selects missing facts so that few of them are false
 answer_sets.py makes answer sets that contain the true answer with a chosen probability

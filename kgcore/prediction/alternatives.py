@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.estimate import Estimate, numbers
-
-if TYPE_CHECKING:
-    from kgcore.models.trained import TrainedModel
 
 SHORTLIST = 128  # entities with the highest f that are compared by probability
 
@@ -78,7 +75,7 @@ class Ranked:
         return Alternatives(self.rank, self.among, self.known, self.itself, tuple(best))
 
 
-def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex, reflexive: bool) -> tuple[Ranked, Ranked]:
+def ranked(trained: Scorer, triple: Triples, known: TripleIndex, reflexive: bool) -> tuple[Ranked, Ranked]:
     """Rank the subject and the object of a triple (1, 3).
 
     known      facts that do not count as alternatives
@@ -86,12 +83,11 @@ def ranked(trained: "TrainedModel", triple: Triples, known: TripleIndex, reflexi
     """
     import torch  # takes more than a second to load
 
-    from kgcore.ranking import candidate_scores, ranks_of
+    from kgcore.ranking import ranks_of
 
     sides = []
     facts = known.subjects(triple[:, 1], triple[:, 2]), known.objects(triple[:, 0], triple[:, 1])
-    both = candidate_scores(trained.model, trained.embeddings, triple, 1)
-    for scores, column, fact in zip(both, (0, 2), facts, strict=True):
+    for scores, column, fact in zip(trained.alternatives(triple), (0, 2), facts, strict=True):
         own, partner = scores[0, triple[0, column]].item(), int(triple[0, 2 - column])
         rank = float(ranks_of(scores, triple[:, column], fact))
         others = int((fact[1] != triple[0, column]).sum())

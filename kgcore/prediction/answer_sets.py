@@ -15,9 +15,9 @@ from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.conformal.sets import KINDS, SetRule, Standing, conformal_quantile
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.queries import Queries, score_blocks
+from kgcore.prediction.queries import Move, Queries, score_blocks
 
 FEWEST_TRIPLES = 100  # validation positives of a predicate, from which it has its own quantile
 ROUNDING = 1e-12  # relative error of the difference of two numbers
@@ -33,13 +33,15 @@ class AnswerSets:
     domains   candidates for answers. If they are typed, all entities are candidates too where that gives smaller sets
     side      what is asked for: OBJECT in (s, p, ?), SUBJECT in (?, p, o)
     coverage  the probability that the set of a query contains its true answer, in (0, 1)
+    on_block  function that is called with the number of queries of each block that was scored
     """
 
-    trained: TrainedModel
+    trained: Scorer
     graph: KnowledgeGraph
     domains: Domains
     side: int
     coverage: float
+    on_block: Move = lambda queries: None
 
     def group(self, predicate: int) -> Ints:
         """Return the predicates whose validation positives calibrate the answer sets of a predicate.
@@ -61,9 +63,7 @@ class AnswerSets:
         the same triples that calibrate costs at most a little coverage (Yang & Kuchibhotla, Journal of the American
         Statistical Association 120, 2025, section 3).
         """
-        valid = self.graph.valid.positives
-        valid = valid[np.isin(valid[:, 1], group)]
-        sample = valid[:: max(1, -(-len(valid) // MOST_SIZED))]
+        valid, sample = self._calibrating(group)
         rules: list[SetRule] = []
         sizes: list[float] = []
         for is_typed in {self.domains.is_typed, False}:
@@ -75,6 +75,16 @@ class AnswerSets:
                 self.sizes(sample, rules[-len(KINDS) :]).mean(axis=1).tolist() if len(sample) else [0.0] * len(KINDS)
             )
         return rules[int(np.argmin(sizes))]
+
+    def work(self, group: Ints) -> int:
+        """Return the number of queries that `rule` scores for a group: the sum of what it passes to `on_block`."""
+        return sum(map(len, self._calibrating(group))) * (2 if self.domains.is_typed else 1)
+
+    def _calibrating(self, group: Ints) -> tuple[Triples, Triples]:
+        """Return the validation positives of a group, and those whose set sizes are measured."""
+        valid = self.graph.valid.positives
+        valid = valid[np.isin(valid[:, 1], group)]
+        return valid, valid[:: max(1, -(-len(valid) // MOST_SIZED))]
 
     def rules(self, predicates: Sequence[int]) -> dict[int, SetRule]:
         """Return the rule of each predicate. Predicates of one group share theirs."""
@@ -102,6 +112,7 @@ class AnswerSets:
                 best[block] = scores.amax(1).cpu().numpy()
                 level[block] = scores.double().logsumexp(1).cpu().numpy()
                 rank[block] = 1 + (scores > mine).sum(1).cpu().numpy()
+                self.on_block(len(block))
         return Standing(own, best, level, rank)
 
     def sizes(self, triples: Triples, rules: Sequence[SetRule]) -> Ints:
@@ -115,6 +126,7 @@ class AnswerSets:
                 for own, rule in zip(sizes, rules, strict=True):
                     if rule.quantile < np.inf:
                         own[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
+                self.on_block(len(rows[taken]))
         return sizes
 
     def of(self, predicate: int, entity: int, rule: SetRule) -> Triples:

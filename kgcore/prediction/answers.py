@@ -98,6 +98,11 @@ class Answers:
         columns = zip(COLUMNS, self._vocabularies, triples.T, strict=True)
         return pa.table({name: names.take(pa.array(numbers)) for name, names, numbers in columns})
 
+    def numbers(self, names: pa.Table) -> tuple[Triples, Bools]:
+        """Return the numbers (n, 3) of the names, -1 if unknown, and whether all three names (n,) are known."""
+        triples, code = self._numbers(names)
+        return triples, code == 0
+
     def _numbers(self, names: pa.Table) -> tuple[Triples, Ints]:
         """Return the numbers (n, 3) of the names, -1 if unknown, and the code (n,) of the reason: the bits 1, 2, 4."""
         columns = [_positions(names[name], known) for name, known in zip(COLUMNS, self._vocabularies, strict=True)]

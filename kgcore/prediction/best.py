@@ -11,14 +11,15 @@ MARGIN = 1e-4  # relative: pairs this close below the N-th are kept, because a l
 class Best:
     """The pairs of a stream that may be among the N highest of their group.
 
-    top     N, at least 1
-    groups  number of groups: 1, or one for each subject or object
+    top       N, at least 1
+    groups    number of groups: 1, or one for each subject or object
+    is_exact  whether the scores are exact. Then exactly N pairs of a group are kept, even if many have equal scores
 
     `cuts` (groups,) holds the score from which on a pair of the group can still be among the best.
     """
 
-    def __init__(self, top: int, groups: int) -> None:
-        self._top = top
+    def __init__(self, top: int, groups: int, is_exact: bool = False) -> None:
+        self._top, self._is_exact = top, is_exact
         self.cuts = np.full(groups, -np.inf)
         self._scores: list[Floats] = []
         self._pairs: list[Ints] = []
@@ -35,7 +36,7 @@ class Best:
             self._prune()
 
     def pairs(self) -> Ints:
-        """Return the kept pairs (m, 2): the N best of each group, and those within the margin of the N-th."""
+        """Return the kept pairs (m, 2): the N best of each group and, unless scores are exact, those near the N-th."""
         self._prune()
         return self._pairs[0] if self._pairs else np.zeros((0, 2), dtype=np.int64)
 
@@ -46,9 +47,9 @@ class Best:
         groups = np.concatenate(self._groups)
         nth = nth_highest(scores, groups, self._top, len(self.cuts))
         self.cuts = np.maximum(self.cuts, nth - margin(nth))
-        kept = scores >= self.cuts[groups]
+        kept = best_of(scores, pairs, groups, self._top) if self._is_exact else scores >= self.cuts[groups]
         self._scores, self._pairs, self._groups = [scores[kept]], [pairs[kept]], [groups[kept]]
-        self._rows = int(kept.sum())
+        self._rows = len(self._scores[0])
 
 
 def margin(scores: Floats) -> Floats:

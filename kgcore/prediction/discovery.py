@@ -1,7 +1,7 @@
 """Discovers missing facts with a calibrated model: the most probable ones, lists with few false ones, answer sets."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,11 +12,13 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
+from kgcore.prediction.coverage import PredicateSets, sets_by_predicate
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
-from kgcore.prediction.selection import Candidates, candidates_of, query_side
+from kgcore.prediction.parts import EachPart, OnPart, Progress, one_by_one
+from kgcore.prediction.selection import Asked, Candidates, candidates_of, query_side
 
-SUBJECTS_AT_ONCE = 2**14  # subjects of a predicate between two calls of `on_part`
+SUBJECTS_AT_ONCE = 2**13  # subjects of a part
 
 
 @dataclass(frozen=True)
@@ -73,29 +75,30 @@ class Discovery:
         return [int(predicate) for predicate in every[support.fewest(every) >= self.at_least]]
 
     def most_probable(
-        self, question: Question, top: int, above: float = 0.0, on_part: Callable[[float], None] = lambda done: None
+        self,
+        question: Question,
+        top: int,
+        above: float = 0.0,
+        on_part: OnPart = lambda done: None,
+        each_part: EachPart = one_by_one,
     ) -> Found:
         """Return the `top` missing facts with the highest probabilities, all above a limit.
 
         Facts with equal probabilities are in the order of their scores, then of their numbers. Memory: some times `top`
         triples, and a block of scores.
 
-        on_part  function that is called with the share of the work that is done, from 0 to 1
+        on_part    function that is called with the share of the work that is done, from 0 to 1
+        each_part  searches the parts of the candidates
         """
+        parts = [
+            (predicate, start)
+            for predicate in self.predicates(question)
+            for start in range(0, len(self._sides(question, predicate)[0]), SUBJECTS_AT_ONCE)
+        ]
         best = np.zeros((0, 3), dtype=np.int64)
-        predicates = self.predicates(question)
-        for number, predicate in enumerate(predicates):
-            lowest = self.model.calibrator.lowest_score(above, predicate) if above else -np.inf
-            subjects, objects = self._sides(question, predicate)
-            search = PairSearch(
-                subjects, objects, predicate, top=top, lowest=lowest, leave_out=self.domains.left_out(predicate)
-            )
-            pairs = [np.zeros((0, 2), dtype=np.int64)]
-            for start in range(0, len(subjects), SUBJECTS_AT_ONCE):
-                pairs.append(search_pairs(self.model.trained, search, subjects[start : start + SUBJECTS_AT_ONCE]))
-                on_part((number + min(1.0, (start + SUBJECTS_AT_ONCE) / len(subjects))) / len(predicates))
-            found = best_pairs(self.model.trained, search, np.concatenate(pairs))
+        for done, (_, found) in enumerate(each_part(Discovery.searched, (self, question, top, above), parts), 1):
             best = self._first(np.concatenate([best, found]), top)
+            on_part(done / len(parts))
         return Found(best)
 
     def with_few_false(
@@ -103,14 +106,16 @@ class Discovery:
         question: Question,
         level: float,
         rng: np.random.Generator,
-        on_part: Callable[[float], None] = lambda done: None,
+        on_part: OnPart = lambda done: None,
+        each_part: EachPart = one_by_one,
     ) -> tuple[Found, Candidates]:
         """Return missing facts of which at most a share `level` is false, in expectation, and all candidates.
 
         kgcore/prediction/selection.py describes the list. If no part of the question but the predicate is given, each
         subject has at most one object in the list, or each object at most one subject.
 
-        rng  breaks ties of scores
+        rng                 breaks ties of scores
+        on_part, each_part  as in `most_probable`
 
         Raises InputError if the question has both a subject and an object.
         """
@@ -123,21 +128,26 @@ class Discovery:
             if question.subject is not None or question.object is not None:
                 side = OBJECT if question.object is None else SUBJECT
             entity = question.subject if side == OBJECT else question.object
-            asked.append((predicate, side, entity))
-        candidates = candidates_of(
-            self.model.trained, graph, self.domains, asked, level, rng, lambda done: on_part(done / len(predicates))
-        )
+            asked.append(Asked(predicate, side, entity))
+
+        def move(done: int) -> None:
+            on_part(done / len(asked))
+
+        candidates = candidates_of(self.model.trained, graph, self.domains, asked, level, rng, move, each_part)
         chosen = candidates.selected(level)
         triples, p = candidates.triples[chosen], candidates.p_values[chosen]
         order = self._order(triples)
         return Found(triples[order], p[order]), candidates
 
-    def answer_set(self, question: Question, coverage: float) -> tuple[Found, SetRule, Coverage]:
+    def answer_set(
+        self, question: Question, coverage: float, on_part: OnPart = lambda done: None
+    ) -> tuple[Found, SetRule, Coverage]:
         """Return the answer set of a query, its rule, and the coverage of this rule on the test split.
 
         The test queries are those of the predicates that share the rule.
 
         coverage  the probability that the set contains the true answer, in (0, 1)
+        on_part   as in `most_probable`
 
         Raises InputError if the question does not have a predicate and either a subject or an object.
         """
@@ -147,11 +157,39 @@ class Discovery:
         entity = question.subject if side == OBJECT else question.object
         assert entity is not None
         sets = AnswerSets(self.model.trained, self.model.graph, self.domains, side, coverage)
-        group = sets.group(question.predicate)
+        group, test = sets.group(question.predicate), self.model.graph.test.positives
+        progress = Progress(sets.work(group) + 2 * int(np.isin(test[:, 1], group).sum()), on_part)
+        sets = replace(sets, on_block=progress.move)
         rule = sets.rule(group)
-        measured = coverage_of(sets, self.model.graph.test.positives, dict.fromkeys(group.tolist(), rule))
+        measured = coverage_of(sets, test, dict.fromkeys(group.tolist(), rule))
         triples = sets.of(question.predicate, entity, rule)
         return Found(triples[self._order(triples)]), rule, measured
+
+    def sets_by_predicate(
+        self,
+        question: Question,
+        coverage: float,
+        on_part: OnPart = lambda done: None,
+        each_part: EachPart = one_by_one,
+    ) -> list[PredicateSets]:
+        """Measure the answer sets of the predicates that a question without a subject and an object asks about.
+
+        A question without a predicate asks about all of them.
+        """
+        graph = self.model.graph
+        predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
+        return sets_by_predicate(self.model.trained, graph, self.domains, predicates, coverage, on_part, each_part)
+
+    def searched(self, question: Question, top: int, above: float, part: tuple[int, int]) -> Triples:
+        """Return the best triples (n, 3) of a part of `most_probable`: a predicate, and the first of its subjects."""
+        predicate, start = part
+        lowest = self.model.calibrator.lowest_score(above, predicate) if above else -np.inf
+        subjects, objects = self._sides(question, predicate)
+        search = PairSearch(
+            subjects, objects, predicate, top=top, lowest=lowest, leave_out=self.domains.left_out(predicate)
+        )
+        pairs = search_pairs(self.model.trained, search, subjects[start : start + SUBJECTS_AT_ONCE])
+        return best_pairs(self.model.trained, search, pairs)
 
     def _sides(self, question: Question, predicate: int) -> tuple[Ints, Ints]:
         """Return the subjects and the objects of the candidates.

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints, Triples
+from kgcore.arrays import Ints, Triples
 from kgcore.graph import KnowledgeGraph
-
-if TYPE_CHECKING:
-    from kgcore.models.trained import TrainedModel
+from kgcore.models.scorer import Scorer
 
 SPLITS = ("train", "valid", "test", "other")
 
@@ -60,8 +57,9 @@ class Support:
 class NearestFacts:
     """Finds the known facts that are nearest to a triple in the space of a model.
 
-    The similarity of two entities is the cosine of their embeddings. Every model has one vector for each entity, so
-    this definition serves all of them. The similarity of a fact (s', p, o') and a triple (s, p, o) is
+    The similarity of two entities is the cosine of their embeddings; an ensemble takes the mean over its members.
+    Every model has one vector for each entity, so this definition serves all of them. The similarity of a fact
+    (s', p, o') and a triple (s, p, o) is
 
         (cos(e_s, e_s') + cos(e_o, e_o')) / 2
 
@@ -70,7 +68,7 @@ class NearestFacts:
     The facts resemble the triple; nobody has measured that they are the cause of its score.
     """
 
-    trained: "TrainedModel"
+    trained: Scorer
     graph: KnowledgeGraph
 
     def of(self, triple: tuple[int, int, int], most: int) -> Support:
@@ -81,7 +79,7 @@ class NearestFacts:
         s, p, o = triple
         start, stop = np.searchsorted(self._facts[:, 1], [p, p + 1])
         facts, splits = self._facts[start:stop], self._splits[start:stop]
-        sides = self._cosines(s)[facts[:, 0]], self._cosines(o)[facts[:, 2]]
+        sides = self.trained.cosines(s)[facts[:, 0]], self.trained.cosines(o)[facts[:, 2]]
         same_subject, same_object = facts[:, 0] == s, facts[:, 2] == o
 
         def nearest(rows: Ints) -> Facts:
@@ -104,18 +102,6 @@ class NearestFacts:
     def _fact(self, fact: Ints, split: int, subject_similarity: float, object_similarity: float) -> Fact:
         names, both = self.graph.entities, (float(subject_similarity), float(object_similarity))
         return Fact(names[fact[0]], names[fact[2]], SPLITS[split], sum(both) / 2, *both)
-
-    def _cosines(self, entity: int) -> Floats:
-        """Return the cosine of the embedding of an entity with those of all entities: (E,) in [-1, 1]."""
-        table = self.trained.embeddings.entities
-        products = (table @ table[entity]).double().cpu().numpy()
-        cosines: Floats = (products / (self._norms * self._norms[entity])).clip(-1, 1)
-        return cosines
-
-    @cached_property
-    def _norms(self) -> Floats:
-        norms: Floats = self.trained.embeddings.entities.norm(dim=1).double().cpu().numpy()
-        return np.maximum(norms, np.finfo(np.float32).tiny)
 
     @cached_property
     def _facts(self) -> Triples:

@@ -1,20 +1,15 @@
 """Searches all pairs of subjects and objects of one predicate for the best ones, block by block."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.config.choices import PER
 from kgcore.graph import TripleIndex
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.best import Best, best_of, margin, nth_highest
 
-if TYPE_CHECKING:  # torch takes more than a second to load: only a search loads it
-    from kgcore.models.trained import TrainedModel
-
-SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
 ALL, SUBJECT, OBJECT = PER
 
 
@@ -51,21 +46,19 @@ class PairSearch:
         return pairs[:, 0 if self.per == SUBJECT else 1]
 
 
-def search_pairs(trained: "TrainedModel", search: PairSearch, subjects: Ints) -> Ints:
+def search_pairs(trained: Scorer, search: PairSearch, subjects: Ints) -> Ints:
     """Return the pairs (m, 2) of some subjects that can be in the result of a search.
 
     subjects  (n,) some of `search.subjects`: one part of the work
 
-    The scores of this search are those of `score_objects`, which may differ from `TrainedModel.score` in the last bits.
-    So pairs slightly below the cut are returned, too: `best_pairs` decides. Memory: a tile of scores, and the best so
+    The scores of this search are those of `Scorer.tiles`, which may differ from `Scorer.score` in the last bits. So
+    pairs slightly below the cut are returned, too: `best_pairs` decides. Memory: a tile of scores, and the best so
     far.
     """
-    levels = _levels(trained, search, subjects)
     slots = {ALL: 1, SUBJECT: len(subjects), OBJECT: len(search.objects)}[search.per]
-    best = Best(search.top or len(subjects) * len(search.objects), slots)
+    best = Best(search.top or len(subjects) * len(search.objects), slots, trained.is_exact)
     floor = search.lowest - margin(np.array([search.lowest]))[0]
-    for rows, columns, scores in _tiles(trained, search, subjects):
-        tile = scores - levels[rows, None]
+    for rows, columns, tile in trained.tiles(subjects, search.predicate, search.objects):
         _leave_out(tile, search, subjects[rows], columns)
         groups = _slots(search.per, rows, columns, tile.shape)
         cuts = np.maximum(best.cuts[groups], floor)
@@ -77,10 +70,10 @@ def search_pairs(trained: "TrainedModel", search: PairSearch, subjects: Ints) ->
     return best.pairs()
 
 
-def best_pairs(trained: "TrainedModel", search: PairSearch, pairs: Ints) -> Triples:
+def best_pairs(trained: Scorer, search: PairSearch, pairs: Ints) -> Triples:
     """Return the triples (k, 3) of a search's result, from the pairs (m, 2) that `search_pairs` found in its parts.
 
-    They are chosen by the scores of `TrainedModel.score`, and sorted by group, then from the highest score down. So
+    They are chosen by the scores of `Scorer.score`, and sorted by group, then from the highest score down. So
     the result does not depend on how the search was divided.
     """
     scores = trained.score(search.triples(pairs))
@@ -88,36 +81,6 @@ def best_pairs(trained: "TrainedModel", search: PairSearch, pairs: Ints) -> Trip
     scores, pairs = scores[kept], pairs[kept]
     rows = best_of(scores, pairs, search.groups(pairs), search.top or max(1, len(pairs)))
     return search.triples(pairs[rows])
-
-
-def _levels(trained: "TrainedModel", search: PairSearch, subjects: Ints) -> Floats:
-    """Return what the cohort subtracts from each subject's scores (n,): 0 without a cohort."""
-    if trained.cohort is None:
-        return np.zeros(len(subjects))
-    triples = search.triples(np.stack([subjects, subjects], axis=1))
-    return trained.cohort.weight * trained.levels(triples)
-
-
-def _tiles(trained: "TrainedModel", search: PairSearch, subjects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
-    """Yield tiles of scores: the slice of the subjects, the slice of the objects, and f as float64."""
-    import torch
-
-    from kgcore.models.base import LARGEST_BLOCK
-
-    model, tables = trained.model, trained.embeddings
-    device, width = tables.entities.device, model.pair_width
-    wide = max(1, min(OBJECTS_AT_ONCE, LARGEST_BLOCK // width))
-    high = max(1, min(SUBJECTS_AT_ONCE, LARGEST_BLOCK // (width * wide)))
-    objects = torch.from_numpy(search.objects).to(device)
-    ids = torch.from_numpy(subjects).to(device)
-    for top in range(0, len(ids), high):
-        s = tables.entities[ids[top : top + high]]
-        p = tables.predicates[search.predicate].expand(len(s), -1)
-        for left in range(0, len(objects), wide):
-            candidates = tables.entities[objects[left : left + wide]]
-            with torch.inference_mode():
-                scores = model.score_objects(s, p, candidates).double().cpu().numpy()
-            yield slice(top, top + len(s)), slice(left, left + len(candidates)), scores
 
 
 def _leave_out(tile: Floats, search: PairSearch, subjects: Ints, columns: slice) -> None:

@@ -1,7 +1,7 @@
 """Scores queries of one predicate with all candidates for their answers, block by block.
 
 Blocks of queries are scored as matrix products. Such a score can differ in its last bits from that of the triple alone,
-which `TrainedModel.score` gives. pairs.py searches the best pairs over all queries.
+which `Scorer.score` gives. pairs.py searches the best pairs over all queries.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,12 +13,7 @@ import torch
 from kgcore.arrays import Ints, Triples
 from kgcore.corruptions.base import OBJECT
 from kgcore.graph import TripleIndex
-from kgcore.models.base import LARGEST_BLOCK
-from kgcore.models.blocks import MULTIPLE, block_rows, fixed_blocks
-from kgcore.models.trained import TrainedModel
-
-BLOCK_SCORES = 2**23  # scores of a block
-MOST_QUERIES = 1024  # queries of a block
+from kgcore.models.scorer import Scorer
 
 Move = Callable[[int], None]
 
@@ -67,49 +62,21 @@ class Queries:
 
 
 @torch.inference_mode()
-def score_blocks(trained: TrainedModel, queries: Queries) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Score blocks of queries with all candidates. Yield the rows of the queries, and their scores (rows, c) float32.
+def score_blocks(trained: Scorer, queries: Queries) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Score blocks of queries with all candidates. Yield the rows of the queries, and their scores (rows, c).
 
-    What is no answer has the score -inf.
-
-    Memory: at most BLOCK_SCORES scores, or MULTIPLE rows of them, and LARGEST_BLOCK numbers to compute them.
+    What is no answer has the score -inf. Memory: that of `Scorer.answers`.
     """
-    model, tables = trained.model, trained.embeddings
-    device, count = tables.entities.device, len(queries.candidates)
-    wanted = -(-len(queries.entities) // MULTIPLE) * MULTIPLE
-    rows = block_rows(min(MOST_QUERIES, wanted), BLOCK_SCORES // max(count, 1))
-    candidates = tables.entities[torch.from_numpy(queries.candidates).to(device)]
-    parts = torch.split(candidates, max(MULTIPLE, LARGEST_BLOCK // (rows * model.pair_width)))
-    p = tables.predicates[queries.predicate].expand(rows, -1)
-    levels = None if trained.cohort is None else _levels(trained, queries)
-    column = np.full(len(tables.entities), -1)
-    column[queries.candidates] = np.arange(count)
-    start = 0
-    for block, own in fixed_blocks(torch.from_numpy(queries.entities).to(device), rows):
-        e = tables.entities[block]
-        if queries.side == OBJECT:
-            scores = torch.cat([model.score_objects(e, p, part) for part in parts], 1)[:own]
-        else:
-            scores = torch.cat([model.score_subjects(p, e, part) for part in parts], 1)[:own]
-        taken = slice(start, start + own)
-        if levels is not None:
-            scores = scores - (levels[taken, None] if queries.side == OBJECT else levels)
-        row, place = (torch.from_numpy(x).to(device) for x in queries.part(taken).excluded(column))
+    column = np.full(queries.left_out.num_entities, -1)
+    column[queries.candidates] = np.arange(len(queries.candidates))
+    asked = queries.predicate, queries.entities, queries.candidates
+    for taken, scores in trained.answers(*asked, as_objects=queries.side == OBJECT):
+        row, place = (torch.from_numpy(x).to(scores.device) for x in queries.part(taken).excluded(column))
         scores[row, place] = -torch.inf
         yield taken, scores
-        start += own
 
 
-def _levels(trained: TrainedModel, queries: Queries) -> torch.Tensor:
-    """Return the level that is subtracted: (q,) for subjects that ask, or (c,) for candidates that are subjects."""
-    assert trained.cohort is not None
-    subjects = queries.entities if queries.side == OBJECT else queries.candidates
-    triples = np.stack((subjects, np.full(len(subjects), queries.predicate), subjects), axis=1)
-    levels = trained.cohort.levels(trained.model, trained.embeddings, triples)
-    return torch.from_numpy(trained.cohort.weight * levels).float().to(trained.embeddings.entities.device)
-
-
-def best_answers(trained: TrainedModel, queries: Queries, on_block: Move = lambda done: None) -> tuple[Ints, Triples]:
+def best_answers(trained: Scorer, queries: Queries, on_block: Move = lambda done: None) -> tuple[Ints, Triples]:
     """Return the best answer of every query that has one: rows (n,) of the queries, and triples (n, 3).
 
     on_block  function that is called after each block with the number of queries so far

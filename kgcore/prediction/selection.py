@@ -32,8 +32,9 @@ from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
 from kgcore.conformal.selection import benjamini_hochberg, conformal_p_values
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
+from kgcore.prediction.parts import EachPart, one_by_one
 from kgcore.prediction.queries import Move, Queries, best_answers
 
 FEWEST_QUERIES = 20  # validation queries of a class, from which its queries are candidates
@@ -63,6 +64,18 @@ class Candidates:
         return benjamini_hochberg(self.p_values, level)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A kind of queries: predicate, side that is asked for, and the entity of a single query; None: every entity."""
+
+    predicate: int
+    side: int
+    entity: int | None = None
+
+
+_NONE = Candidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0), 0)
+
+
 def query_side(graph: KnowledgeGraph, predicate: int) -> int:
     """Return what the queries of a predicate ask for: OBJECT or SUBJECT.
 
@@ -74,36 +87,58 @@ def query_side(graph: KnowledgeGraph, predicate: int) -> int:
 
 
 def candidates_of(
-    trained: TrainedModel,
+    trained: Scorer,
     graph: KnowledgeGraph,
     domains: Domains,
-    asked: Sequence[tuple[int, int, int | None]],
+    asked: Sequence[Asked],
     level: float,
     rng: np.random.Generator,
-    on_block: Move = lambda done: None,
+    on_part: Move = lambda done: None,
+    each_part: EachPart = one_by_one,
 ) -> Candidates:
     """Return the best answers of all queries of the given kinds, with their p-values.
 
-    asked     predicate, side that is asked for, and the entity of a single query; None: every entity of the domain
-    level     the level at which candidates will be selected. If several predicates are asked about, classes that are
-              unlikely to have a selected candidate at this level are left out: `needed_share`
-    rng       breaks ties
-    on_block  function that is called with the number of kinds done
+    level      the level at which candidates will be selected. If several kinds are asked about, classes that are
+               unlikely to have a selected candidate at this level are left out: `needed_share`
+    rng        breaks ties
+    on_part    function that is called with the number of kinds done
+    each_part  does the work of each kind
     """
-    parts: list[Candidates] = []
-    for done, (predicate, side, entity) in enumerate(asked, 1):
-        for queries in _classes(graph, domains, predicate, side):
-            asking = queries.asking if entity is None else queries.asking[queries.asking == entity]
-            if len(asking):
-                parts.append(
-                    _tested(trained, graph, domains, replace(queries, asking=asking), len(asked) > 1, level, rng)
-                )
-        on_block(done)
+    parts: list[Candidates] = [_NONE] * len(asked)
+    shared = trained, graph, domains, len(asked) > 1, level
+    kinds = list(zip(asked, rng.spawn(len(asked)), strict=True))
+    for done, (number, found) in enumerate(each_part(_candidates, shared, kinds), 1):
+        parts[number] = found
+        on_part(done)
+    return _joined(parts)
+
+
+def _candidates(
+    trained: Scorer,
+    graph: KnowledgeGraph,
+    domains: Domains,
+    only_promising: bool,
+    level: float,
+    part: tuple[Asked, np.random.Generator],
+) -> Candidates:
+    """Return the candidates of one kind of queries, whose ties a generator of its own breaks."""
+    asked, rng = part
+    found: list[Candidates] = []
+    for queries in _classes(graph, domains, asked.predicate, asked.side):
+        asking = queries.asking if asked.entity is None else queries.asking[queries.asking == asked.entity]
+        if len(asking):
+            own = replace(queries, asking=asking)
+            found.append(_tested(trained, graph, domains, own, only_promising, level, rng))
+    return _joined(found)
+
+
+def _joined(parts: Sequence[Candidates]) -> Candidates:
+    every = [_NONE, *parts]
     return Candidates(
-        np.concatenate([np.zeros((0, 3), dtype=np.int64), *(part.triples for part in parts)]),
-        np.concatenate([np.zeros(0), *(part.scores for part in parts)]),
-        np.concatenate([np.zeros(0), *(part.p_values for part in parts)]),
-        sum(part.skipped for part in parts),
+        np.concatenate([part.triples for part in every]),
+        np.concatenate([part.scores for part in every]),
+        np.concatenate([part.p_values for part in every]),
+        sum(part.skipped for part in every),
     )
 
 
@@ -156,7 +191,7 @@ def _classes(graph: KnowledgeGraph, domains: Domains, predicate: int, side: int)
 
 
 def _tested(
-    trained: TrainedModel,
+    trained: Scorer,
     graph: KnowledgeGraph,
     domains: Domains,
     queries: _Class,
@@ -165,7 +200,7 @@ def _tested(
     rng: np.random.Generator,
 ) -> Candidates:
     """Return the candidates of a class with their p-values; none if the class does not fit or is not promising."""
-    nothing = Candidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0), len(queries.asking))
+    nothing = replace(_NONE, skipped=len(queries.asking))
     if not queries.fits:
         return nothing
     predicate, side = queries.predicate, queries.side

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.config import CalibrateConfig, PredictConfig
+from kgcore.config import ASSUMED, ASSUMED_BASE_RATE, STATED, PredictConfig
 from kgcore.config.base import value_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
+from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import Summary
 
 LONGEST = 5000  # characters; MLflow stores no longer description of a version
@@ -35,9 +36,11 @@ class ModelCard:
     digest      fingerprint of its graph
     counts      name -> count of the data set, such as `entities` and `valid_positives`
     predicates  names of the predicates; the index of a name is the id of the predicate
-    settings    stage -> its settings
-    calibrator  the calibrator
-    summary     results of the evaluation that measured it
+    settings    stage -> its settings, without the stage train
+    trainings   settings of the training of each embedding model: one, or one for each member of an ensemble
+    label       label of the calibrator, such as `synthetic.isotonic`, or of the ensemble, such as `synthetic.linear`
+    calibrator  the calibrator of the model's scores, or of the pooled log-odds
+    summary     results of the evaluation that measured it, or of the ensemble's run
     runs        stage -> id of its MLflow run
     """
 
@@ -47,15 +50,17 @@ class ModelCard:
     counts: Mapping[str, int]
     predicates: Sequence[str]
     settings: Mapping[str, Mapping[str, object]]
+    trainings: Sequence[Mapping[str, object]]
+    label: str
     calibrator: BoundCalibrator
-    summary: Summary
+    summary: Summary | EnsembleSummary
     runs: Mapping[str, str]
 
     def markdown(self) -> str:
         """Return the card, with at most LONGEST characters."""
-        model = self.settings["train"].get("model", "")
+        models = " + ".join(str(training.get("model", "")) for training in self.trainings)
         parts = [
-            f"# {self.dataset}: {model}, {self.calibrator.label.replace('_', ' ')}",
+            f"# {self.dataset}: {models}, {self.label.replace('_', ' ')}",
             "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
             *("## Data", self._data()),
             *("## Model", self._model()),
@@ -83,8 +88,16 @@ class ModelCard:
         )
 
     def _model(self) -> str:
-        train = self.settings["train"]
-        return f"{train.get('model')}: " + _settings({name: train[name] for name in _TRAINING if name in train})
+        models = [
+            f"{training.get('model')}: " + _settings({name: training[name] for name in _TRAINING if name in training})
+            for training in self.trainings
+        ]
+        if isinstance(self.summary, EnsembleSummary):
+            weights = self.summary.ensembles[self.label].weights.values()
+            rows = (f"* weight {weight:.3f}, {model}" for weight, model in zip(weights, models, strict=True))
+            pool = self.label.rpartition(".")[2].replace("_", "-")
+            return "\n".join([f"An ensemble: the {pool} pool of the probabilities of these models.", "", *rows])
+        return models[0]
 
     def _calibration(self) -> str:
         bound = self.calibrator
@@ -111,15 +124,16 @@ class ModelCard:
         rate = f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
-        if bound.negatives == "ground_truth":
+        origin = bound.base_rate_is
+        if bound.negatives == "ground_truth" and origin != STATED:
             return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
-        if bound.base_rate == CalibrateConfig.base_rate:
+        if origin == ASSUMED or (not origin and bound.base_rate == ASSUMED_BASE_RATE):
             return f"{rate}, **assumed**: it is the default. State the share of true triples among your candidates."
-        return f"{rate}, **stated**."
+        return f"{rate}, **{origin or STATED}**."
 
     def _results(self) -> str:
-        bound = self.calibrator
-        row = self.summary.results.row("" if bound.negatives == "none" else bound.negatives, bound.name)
+        negatives, _, name = self.label.rpartition(".")
+        row = self.summary.results.row(negatives, name)
         level = self.settings.get("evaluate", {}).get("bootstrap_level")
         head = f"{float(level):.0%} interval" if isinstance(level, int | float) else "interval"
         lines = [f"| metric | value | {head} |", "|---|---|---|"]
@@ -137,7 +151,7 @@ class ModelCard:
             f"The false triples among your candidates must resemble the {kind} of the calibration.",
             "The probabilities assume the base rate above. `base_rate` shifts them to that of your candidates.",
             "Triples with an entity or a predicate that is not in train have no answer.",
-            "An interval shows how much a metric varies, but not its bias.",
+            "A metric without an interval is biased on a finite sample: an interval would often miss its true value.",
         ]
         few = [] if bound.support is None else self._with_little_data()
         if few:

@@ -41,6 +41,18 @@ def further_tables() -> dict[str, tuple[str, ...]]:
     }
 
 
+def without_interval() -> str:
+    """Return a sentence that names the metrics without an interval, and says why they have none."""
+    metrics = every_metric()
+    names = metric_names("headline", "calibration", "discrimination", "sharpness")
+    titles = [metrics[name].title for name in names if not metrics[name].interval]
+    return (
+        f"{', '.join(titles[:-1])} and {titles[-1]} have no interval: on a finite sample they are biased, so that a "
+        "bootstrap interval would often miss the true value, above all if the probabilities are calibrated. The "
+        "debiased RMSCE has an interval that covers: it says whether a calibration error is left."
+    )
+
+
 def title(name: str) -> str:
     """Return the title of a metric. For a metric that is not registered, return its name without underscores."""
     metric = every_metric().get(name)

@@ -11,7 +11,9 @@ TITLES = {
     "with_unseen": "rows with unknown names",
     "duplicates": "duplicate rows",
     "not_held_out": "rows that are also in train or test",
+    "left_out": "rows left out, because another split has them",
     "used": "rows used",
+    "false": "rows used that are labelled false",
     "known": "rows that valid has with the same label",
 }
 OVERLAPS = {
@@ -28,6 +30,33 @@ def count_title(name: str) -> str:
     for name_part, words in OVERLAPS.items():
         name = name.replace(name_part, words)
     return name.replace("_", " ")
+
+
+def data_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return sentences about the rows of valid and test that another split has too; none if there are no such rows.
+
+    counts  counts of the data set; those of earlier versions do not say how many rows were left out
+    """
+    left_out = {name: counts.get(f"{name}_left_out", 0) for name in ("valid", "test")}
+    if any(left_out.values()):
+        texts = [f"{count:,} {name} row{'' if count == 1 else 's'}" for name, count in left_out.items() if count]
+        return [f"Left out, because another split has them too: {' and '.join(texts)}."]
+    shared = {name: count for name, count in counts.items() if count and "_positives_in_" in name}
+    texts = [f"{count:,} {count_title(name)}" for name, count in shared.items()]
+    return [f"Not held out, but kept in this data set: {', '.join(texts)}."] if texts else []
+
+
+def score_notes(cohort_weight: float) -> list[str]:
+    """Return a sentence that says which scores probabilities and ranks are of; none if there is only one score.
+
+    cohort_weight  weight of the cohort level in the scores: see kgcore/models/cohort.py. 0: scores are raw
+    """
+    if not cohort_weight:
+        return []
+    return [
+        "Probabilities are of the cohort-normalised score f'; ranks and the row `uncalibrated raw`, which is the "
+        "paper's uncalibrated probability, are of the raw score f."
+    ]
 
 
 def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from kgcore.config.base import value_text
 from kgcore.metrics.catalogue import every_metric
-from kgcore.report.columns import first_table, further_tables
+from kgcore.report.columns import first_table, further_tables, without_interval
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.summary import Summary
 
@@ -54,6 +54,7 @@ def page(
         further_tables=further_tables(),
         uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # the same in every row
         level=settings.get("evaluate", {}).get("bootstrap_level"),
+        without_interval=without_interval(),
         audits=audits,
         best_label=best.label if best else "",
         relations=[relation for relation in summary.relations if relation.reliability],

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgcore.evaluation.evaluate import Measured
-from kgcore.metrics.catalogue import highest_best, ranked
+from kgcore.metrics.catalogue import every_metric, highest_best, ranked
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,10 @@ class Results:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Results":
-        """Read the output of `to_json`. JSON of earlier versions has no intervals. Other keys are ignored."""
+        """Read the output of `to_json`. JSON of earlier versions has no intervals. Other keys are ignored.
+
+        Intervals of metrics that have none in this version are dropped.
+        """
         rows = []
         for name, group in data["metrics"].items():
             ends = data.get("intervals", {}).get(name, {})
@@ -123,4 +126,5 @@ def _grouped(rows: list[Row]) -> tuple[Row, ...]:
 
 
 def _pairs(ends: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    return {name: (low, high) for name, (low, high) in ends.items()}
+    without = {name for name, metric in every_metric().items() if not metric.interval}
+    return {name: (low, high) for name, (low, high) in ends.items() if name not in without}

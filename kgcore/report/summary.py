@@ -61,6 +61,8 @@ class Summary:
     ranks                  metric of the filtered ranks (mr, mrr, hits_at_N) -> value
     relations              results for each relation
     notes                  sentences that a report must show with the results
+    base_rate              base rate of the synthetic calibrators; None in summaries of earlier versions and ensembles
+    base_rate_is           where it comes from: assumed, stated or estimated; '' if it is None
     """
 
     results: Results
@@ -68,14 +70,21 @@ class Summary:
     ranks: dict[str, float]
     relations: tuple[RelationSummary, ...] = ()
     notes: tuple[str, ...] = ()
+    base_rate: float | None = None
+    base_rate_is: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes."""
+        """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.
+
+        The keys base_rate and base_rate_is follow if they are known.
+        """
+        rate = {"base_rate": self.base_rate, "base_rate_is": self.base_rate_is} if self.base_rate is not None else {}
         return self.results.to_json() | {
             "accuracy_per_relation": self.accuracy_per_relation,
             "ranks": self.ranks,
             "relations": [relation.to_json() for relation in self.relations],
             "notes": list(self.notes),
+            **rate,
         }
 
     @classmethod
@@ -87,6 +96,8 @@ class Summary:
             ranks=data["ranks"],
             relations=tuple(RelationSummary.from_json(relation) for relation in data.get("relations", [])),
             notes=tuple(data.get("notes", [])),
+            base_rate=data.get("base_rate"),
+            base_rate_is=data.get("base_rate_is", ""),
         )
 
 

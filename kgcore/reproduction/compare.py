@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from kgcore.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.reproduction.grid import UNLABELLED, Cell
 from kgcore.reproduction.paper import read_paper
 from kgcore.reproduction.result import BASELINE, CellResult
@@ -76,6 +77,7 @@ def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResu
     paper.loc[paper["study"] == "base_rate", "loss"] = "multiclass_nll"
     frame = ours.merge(paper, on=_KEY, how="left", validate="many_to_one")
     frame["note"] = frame["note"].fillna("")
+    frame.loc[frame["relation"] != "", "paper"] = float("nan")  # the paper has no value for a single relation
     return frame[COLUMNS]
 
 
@@ -124,6 +126,8 @@ def _value(result: CellResult, negatives: str, calibrator: str, metric: str) -> 
         return float(result.ranks[metric])
     if calibrator in _RULES:
         return float(result.accuracies[_RULES[calibrator]])
+    if calibrator == "uncalibrated":  # the paper's is of the raw score
+        calibrator = UNCALIBRATED_RAW if (negatives, UNCALIBRATED_RAW) in result.metrics else calibrator
     return float(result.metrics[negatives, calibrator][metric])
 
 

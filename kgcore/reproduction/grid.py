@@ -46,7 +46,9 @@ class Cell:
             prepare=PrepareConfig(dataset=self.dataset),
             train=train,
             # As in the paper, but corruptions that are known facts are removed.
-            corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both"),
+            corrupt=CorruptConfig(
+                calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_eta="20"
+            ),
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         )
 

@@ -7,13 +7,17 @@ object.
 
 from kgcore.storage.calibrated import (
     CALIBRATOR_FILE,
-    GRAPH_FOLDER,
-    MODEL_FOLDER,
+    ENSEMBLE_FILE,
+    GRAPH_PART,
+    MODEL_PART,
     missing_parts,
+    model_parts,
     read_calibrated,
     read_calibrator,
+    read_ensemble,
     write_calibrated,
     write_calibrator,
+    write_ensemble,
 )
 from kgcore.storage.corruptions import read_corruptions, write_corruptions
 from kgcore.storage.disagreement import read_disagreement, write_disagreement
@@ -28,14 +32,17 @@ from kgcore.storage.trials import read_trials, write_trials
 
 __all__ = [
     "CALIBRATOR_FILE",
+    "ENSEMBLE_FILE",
     "FORMAT",
-    "GRAPH_FOLDER",
-    "MODEL_FOLDER",
+    "GRAPH_PART",
+    "MODEL_PART",
     "missing_parts",
+    "model_parts",
     "read_calibrated",
     "read_calibrator",
     "read_corruptions",
     "read_disagreement",
+    "read_ensemble",
     "read_graph",
     "read_json",
     "read_measured",
@@ -49,6 +56,7 @@ __all__ = [
     "write_calibrator",
     "write_corruptions",
     "write_disagreement",
+    "write_ensemble",
     "write_graph",
     "write_json",
     "write_measured",

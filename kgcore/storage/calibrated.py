@@ -1,25 +1,28 @@
-"""A calibrated model as a folder: the calibrator, the embedding model, and the graph with names and known facts."""
+"""A calibrated model as a folder: the calibrator, the embedding model, and the graph with names and known facts.
 
+An ensemble has the file of the ensemble in place of the calibrator, and an embedding model for each member.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from safetensors import SafetensorError
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.ensembles.ensemble import Ensemble
+from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError, KgcalError, MismatchError, first_line
+from kgcore.models.scorer import Scorer
 from kgcore.storage.graph import read_graph, write_graph
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.model import read_model, write_model
 
-CALIBRATOR_FILE = "calibrator.json"
-MODEL_FOLDER, GRAPH_FOLDER = "model", "graph"
+CALIBRATOR_FILE, ENSEMBLE_FILE = "calibrator.json", "ensemble.json"
+MODEL_PART, GRAPH_PART = "model", "graph"  # folders; the models of an ensemble are model_1, model_2, ...
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
-_NEEDED = (
-    CALIBRATOR_FILE,
-    *(f"{MODEL_FOLDER}/{name}" for name in _MODEL_FILES),
-    *(f"{GRAPH_FOLDER}/{name}" for name in _GRAPH_FILES),
-)
 
 
 def write_calibrator(folder: Path, bound: BoundCalibrator) -> None:
@@ -32,39 +35,86 @@ def read_calibrator(folder: Path) -> BoundCalibrator:
     return BoundCalibrator.from_json(read_json(folder / CALIBRATOR_FILE))
 
 
+def write_ensemble(folder: Path, ensemble: Ensemble, models: Sequence[str]) -> None:
+    """Write ensemble.json to the folder.
+
+    models  (m) MLflow's ids of the members' embedding models
+    """
+    write_json(folder / ENSEMBLE_FILE, {"models": list(models), "ensemble": ensemble.to_json()})
+
+
+def read_ensemble(folder: Path) -> tuple[list[str], Ensemble]:
+    """Read the output of `write_ensemble`: the ids of the models, and the ensemble."""
+    data = read_json(folder / ENSEMBLE_FILE)
+    return data["models"], Ensemble.from_json(data["ensemble"])
+
+
 def write_calibrated(folder: Path, model: CalibratedModel) -> None:
-    """Write calibrator.json, the embedding model to model/ and the graph to graph/."""
-    write_calibrator(folder, model.calibrator)
-    write_model(folder / MODEL_FOLDER, model.trained)
-    write_graph(folder / GRAPH_FOLDER, model.graph)
+    """Write calibrator.json or ensemble.json, each embedding model to its folder, and the graph to graph/."""
+    from kgcore.models.trained import TrainedModel
+
+    scorer = model.trained
+    if isinstance(scorer, PooledModel):
+        write_ensemble(folder, Ensemble(scorer.pooling, model.calibrator), [])
+        members: Sequence[Scorer] = scorer.members
+    else:
+        write_calibrator(folder, model.calibrator)
+        members = [scorer]
+    for part, member in zip(model_parts(folder), members, strict=True):
+        assert isinstance(member, TrainedModel)
+        write_model(folder / part, member)
+    write_graph(folder / GRAPH_PART, model.graph)
+
+
+def model_parts(folder: Path) -> list[str]:
+    """Return the names of the folders of the embedding models."""
+    if not (folder / ENSEMBLE_FILE).is_file():
+        return [MODEL_PART]
+    return [f"{MODEL_PART}_{number}" for number in range(1, len(read_ensemble(folder)[1].members) + 1)]
 
 
 def missing_parts(folder: Path) -> list[str]:
-    """Return which of calibrator.json, model and graph are not in the folder, or not with all of their files."""
-    return list(dict.fromkeys(name.split("/")[0] for name in _NEEDED if not (folder / name).is_file()))
+    """Return which parts of a calibrated model are not in the folder, or not with all of their files.
+
+    The parts are calibrator.json or ensemble.json, the folders of the embedding models, and graph.
+    """
+    if not any((folder / name).is_file() for name in (CALIBRATOR_FILE, ENSEMBLE_FILE)):
+        return [CALIBRATOR_FILE, *(_incomplete(folder, MODEL_PART)), *(_incomplete(folder, GRAPH_PART))]
+    return [name for part in (*model_parts(folder), GRAPH_PART) for name in _incomplete(folder, part)]
 
 
-def read_calibrated(folder: Path, model: Path | None = None, graph: Path | None = None) -> CalibratedModel:
+def _incomplete(folder: Path, part: str) -> list[str]:
+    files = _GRAPH_FILES if part == GRAPH_PART else _MODEL_FILES
+    return [] if all((folder / part / name).is_file() for name in files) else [part]
+
+
+def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyType({})) -> CalibratedModel:
     """Read the output of `write_calibrated`.
 
-    model, graph  folders of the embedding model and of the graph, if they are in other places
+    elsewhere  part -> folder, for parts that are in other places, such as `graph`
 
     Raises InputError if a file is missing or damaged, and MismatchError if the calibrator was fitted to another model
     or another graph.
     """
     try:
-        calibrator = read_calibrator(folder)
-        trained = read_model(model or folder / MODEL_FOLDER)
-        known = read_graph(graph or folder / GRAPH_FOLDER)
+        ensemble = read_ensemble(folder)[1] if (folder / ENSEMBLE_FILE).is_file() else None
+        calibrator = ensemble.recalibrated if ensemble else read_calibrator(folder)
+        members = tuple(read_model(elsewhere.get(part, folder / part)) for part in model_parts(folder))
+        graph = read_graph(elsewhere.get(GRAPH_PART, folder / GRAPH_PART))
     except KgcalError:
         raise
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise InputError(f"the calibrated model in {folder} cannot be read: {first_line(error)}") from error
-    found = {"model": trained.fingerprint(), "graph": known.fingerprint()}
-    for what, fitted_to in (("model", calibrator.model), ("graph", calibrator.dataset)):
-        if found[what] != fitted_to:
-            raise MismatchError(
-                f"the calibrator in {folder} was fitted to the {what} {fitted_to[:12]}, but the {what} there is "
-                f"{found[what][:12]}: use the files of one logged model"
-            )
-    return CalibratedModel(trained, calibrator, known)
+    fitted_to = ensemble.pooling.models if ensemble else (calibrator.model,)
+    for expected, member in zip(fitted_to, members, strict=True):
+        _check(folder, "model", expected, member.fingerprint())
+    _check(folder, "graph", calibrator.dataset, graph.fingerprint())
+    return CalibratedModel(PooledModel(ensemble.pooling, members) if ensemble else members[0], calibrator, graph)
+
+
+def _check(folder: Path, what: str, expected: str, found: str) -> None:
+    if found != expected:
+        raise MismatchError(
+            f"the calibrator in {folder} was fitted to the {what} {expected[:12]}, but the {what} there is "
+            f"{found[:12]}: use the files of one logged model"
+        )

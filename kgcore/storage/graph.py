@@ -17,7 +17,7 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
 
     entities.parquet and predicates.parquet have a row for each name; the row number is the id. Each split is a table
     with the columns s, p, o and label. other_facts.parquet exists only if the graph has other facts. graph.json holds
-    the name of the graph.
+    the name of the graph and, if it has one, `labelled_base_rate`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):
@@ -27,7 +27,8 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
         write_table(folder / f"{name}.parquet", spo_columns(split.triples) | {"label": split.labels.astype(np.int8)})
     if len(graph.other_facts):
         write_table(folder / "other_facts.parquet", spo_columns(graph.other_facts))
-    write_json(folder / "graph.json", {"name": graph.name})
+    rate = {} if graph.labelled_base_rate is None else {"labelled_base_rate": graph.labelled_base_rate}
+    write_json(folder / "graph.json", {"name": graph.name} | rate)
 
 
 def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
@@ -40,9 +41,10 @@ def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
             continue
         table, _ = read_table(folder / f"{name}.parquet")
         splits[name] = Split(triples_of(table), table["label"].astype(np.float64))
-    name, others = read_json(folder / "graph.json")["name"], folder / "other_facts.parquet"
+    data, others = read_json(folder / "graph.json"), folder / "other_facts.parquet"
     facts: dict[str, Any] = {"other_facts": triples_of(read_table(others)[0])} if others.is_file() else {}
-    return KnowledgeGraph(name, names["entities"], names["predicates"], **splits, **facts)
+    facts["labelled_base_rate"] = data.get("labelled_base_rate")
+    return KnowledgeGraph(data["name"], names["entities"], names["predicates"], **splits, **facts)
 
 
 def read_names(path: Path) -> list[str]:

@@ -81,7 +81,7 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
         subject_shares(graph, config.calibration_sides),
     )
     known = graph.known if config.calibration_filtered else None
-    made = corrupt(positives, config.calibration_eta, strategy, corruption_rng, shares, known)
+    made = corrupt(positives, config.eta(len(positives)), strategy, corruption_rng, shares, known)
     second = halves(np.ones(len(positives)), rng)
     return HeldOut(
         np.concatenate([positives, made.triples]),

@@ -5,6 +5,7 @@ pipeline.py opens the run that the stages are nested under, and logs its manifes
 manifest.py       finds the run of a stage from a run id, a model's URI or `latest`
 members.py        checks that models can form an ensemble
 trials.py         logs the trials of a search
+calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
 command.py        writes settings as a command
 

@@ -4,34 +4,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from kgcore.audit.facts import REFERENCE, AuditedFacts, audited, score_fold
-from kgcore.audit.folds import fact_folds
+from kgcore.audit.facts import AuditedFacts
 from kgcore.audit.labels import read_labelled, to_label
+from kgcore.audit.likelihood import likelihood_ratios
+from kgcore.audit.plan import plan_audit
+from kgcore.audit.row_scores import score_rows
 from kgcore.audit.sample import draw_sample, sampled_share, stratify
-from kgcore.audit.share import Share, wrong_share
+from kgcore.audit.share import Share
 from kgcore.calibration.shift import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
 from tasks.jobs.audit_result import ESTIMATED, LABELLED, STATED, AuditResult, audit_result
-from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 from tasks.jobs.pipeline import all_settings
 from tasks.stages.reference import StageRef
 from tasks.stages.task import as_task
 from tasks.stages.train import check_training
-from tasks.tracking.artifacts import GRAPH
+from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device
 
-CALIBRATOR = "per_relation"  # the list compares facts of different predicates, so each predicate needs its own map
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,6 @@ class AuditRequest:
     output      .parquet, .csv or .tsv file for the list or for the facts to label; '': no file
     labels      file of drawn facts with their labels; '': none
     error_rate  stated share of wrong facts, in (0, 1); None: not stated
-    calibrator  label of a calibrator, such as `synthetic.per_relation`; '': the first one, fitted on labelled negatives
-                if there are any
     device      auto, cpu, cuda or cuda:N
     config      settings of the audit
     """
@@ -50,7 +52,6 @@ class AuditRequest:
     output: str
     labels: str
     error_rate: float | None
-    calibrator: str
     device: str
     config: AuditConfig
 
@@ -85,8 +86,8 @@ def audit_run(request: AuditRequest, configs: PipelineConfigs, preset: Mapping[s
     check_training(configs.train, request.device)
     dataset, store = find_dataset(configs.prepare.dataset).name, open_store()
     store.mark_dead_runs()
-    used = {name: value for name, value in vars(configs).items() if name not in ("classify", "evaluate")}
-    params = all_settings(used | {"audit": config}) | dict(preset) | {"dataset": dataset}
+    used = {"prepare": configs.prepare, "train": configs.train, "audit": config}
+    params = all_settings(used) | dict(preset) | {"dataset": dataset}
     asked = {"labels": Path(request.labels).name, "output": request.output, "error_rate": request.error_rate}
     with store.open_run(f"audit {dataset}", RunTags(stage="audit", dataset=dataset)) as run_id:
         store.log_params(run_id, params | {name: value for name, value in asked.items() if value not in ("", None)})
@@ -114,19 +115,19 @@ def audit_facts(
     request: AuditRequest,
     run_id: str,
 ) -> AuditResult:
-    """Score the facts of each fold by its model, write the file, and log the result to the audit's run.
+    """Score the facts by the models of the folds, write the file, and log the result to the audit's run.
 
     data      the prepare run of the whole graph
-    folds     the calibrate run of each fold; empty: only the labels are evaluated
+    folds     the train run of each fold; empty: only the labels are evaluated
     labelled  the share that the labels show, as `labelled_share` returns it
     """
     store = open_store()
     graph = store.load(data.run_id, GRAPH)
-    facts, label = _audited(store, data, folds, request) if folds else (None, "")
+    facts = _audited(store, graph, folds, request) if folds else None
     share, origin = _share(facts, labelled, request)
     labels = labelled[1] if labelled else 0
     listed = facts.table(share.value) if facts else None
-    result = audit_result(graph.name, len(graph.train.positives), label, share, origin, labels, listed)
+    result = audit_result(graph.name, len(graph.train.positives), share, origin, labels, listed)
     result = replace(result, sampled=request.config.sample, output=request.output, run=run_id)
     if facts is not None and request.output:
         with sink(Path(request.output)) as write:
@@ -137,22 +138,19 @@ def audit_facts(
     return result
 
 
-def _audited(
-    store: Store, data: StageRef, folds: Sequence[StageRef], request: AuditRequest
-) -> tuple[AuditedFacts, str]:
-    """Score the facts of every fold by its model. Return the facts, and the label of the calibrators."""
-    graph, device, label = store.load(data.run_id, GRAPH), find_device(request.device), ""
-    config, facts = request.config, graph.train.positives
-    fold = fact_folds(graph, config.folds, np.random.default_rng(config.audit_seed))
-    scored = []
+def _audited(store: Store, graph: KnowledgeGraph, folds: Sequence[StageRef], request: AuditRequest) -> AuditedFacts:
+    """Score the facts and the planted errors by the model of every fold, and learn from the planted errors."""
+    plan, device = plan_audit(graph, request.config), find_device(request.device)
     with progress_bar("audit", len(folds)) as move:
-        for number, ref in enumerate(folds):
-            found = find_calibrated_model(Ask(ref.run_id, calibrator=request.calibrator))
-            model, label = replace(found.model, trained=found.model.trained.to(device)), found.label
-            rows = np.flatnonzero(fold == number)
-            scored.append(score_fold(model, facts[rows], rows, config.at_least))
-            move(number + 1, f"{len(rows):,} facts")
-    return audited(graph, fold, scored), label
+
+        def models() -> "Iterator[TrainedModel]":
+            for number, ref in enumerate(folds, 1):
+                [model_id] = store.get(ref.run_id).model_ids
+                yield store.load_model(model_id, EMBEDDINGS).to(device)
+                move(number, f"{len(plan.triples):,} triples")
+
+        scores = score_rows(plan, models())
+    return AuditedFacts(plan, scores, likelihood_ratios(plan, scores, request.config.audit_seed))
 
 
 def _share(facts: AuditedFacts | None, labelled: tuple[Share, int] | None, request: AuditRequest) -> tuple[Share, str]:
@@ -162,11 +160,11 @@ def _share(facts: AuditedFacts | None, labelled: tuple[Share, int] | None, reque
     if request.error_rate is not None:
         return Share(request.error_rate, request.error_rate, request.error_rate), STATED
     assert facts is not None
-    return wrong_share(facts.probability[facts.answered], REFERENCE), ESTIMATED
+    return facts.largest_share(), ESTIMATED
 
 
 def _sample(facts: AuditedFacts, share: Share, config: AuditConfig) -> pa.Table:
     """Return the facts to label."""
     strata = stratify(facts.wrong(share.value))
     rows = draw_sample(strata, config.sample, np.random.default_rng(config.audit_seed))
-    return to_label(facts.graph, strata, rows)
+    return to_label(facts.plan.graph, strata, rows)

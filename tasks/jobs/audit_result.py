@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgcore.audit.sample import wilson
 from kgcore.audit.share import Share
@@ -20,14 +19,11 @@ class AuditResult:
 
     dataset     name of the data set
     facts       number of its training facts
-    calibrator  label of the calibrators of the folds; '' if only labels were evaluated
     share       share of wrong facts that the probabilities assume, with its 95 % interval
-    origin      where it comes from: ESTIMATED from the probabilities, LABELLED or STATED
+    origin      where it comes from: ESTIMATED from the planted errors, LABELLED or STATED
     labels      number of labels that it comes from
     simple      width of the interval from as many labels of a simple random sample, for the same share (Wilson, 1927)
-    answered    number of facts with a probability
     expected    N -> expected number of wrong facts among the first N of the list
-    reasons     why facts have no answer -> their number
     examples    the first facts of the list, one dictionary per row: column -> value
     sampled     number of facts that were drawn to be labelled
     output      the file that was written; '': none
@@ -36,14 +32,11 @@ class AuditResult:
 
     dataset: str
     facts: int
-    calibrator: str
     share: Share
     origin: str
     labels: int
     simple: float
-    answered: int
     expected: Mapping[int, float]
-    reasons: Mapping[str, int]
     examples: Sequence[Mapping[str, object]]
     sampled: int = 0
     output: str = ""
@@ -57,14 +50,10 @@ class AuditResult:
             found = [f"{percent} of the facts are stated to be wrong."]
         elif self.origin == ESTIMATED:
             found = [
-                f"{percent} of the facts are estimated to be wrong ({interval}), if validation has no wrong facts and "
-                "wrong facts are like the negatives of calibration."
+                f"About {percent} of the facts look like errors, and at most {100 * share.high:.2f} % (with 95 % "
+                "confidence), if errors look like the planted ones. Labels show how many are wrong (--sample, then "
+                "--labels)."
             ]
-            if share.value == 0:
-                found.append(
-                    "The training facts score at least as well as the validation facts, so the estimate is of no use: "
-                    "label facts (--sample, then --labels), or state --error-rate."
-                )
         else:
             width = 100 * (share.high - share.low)
             found = [
@@ -79,15 +68,14 @@ class AuditResult:
 
     def metrics(self) -> dict[str, float]:
         """Return the numbers that MLflow logs."""
-        found = {"facts": self.facts, "answered": self.answered, "labels": self.labels, "sampled": self.sampled}
+        found = {"facts": self.facts, "labels": self.labels, "sampled": self.sampled}
         share = {"error_rate": self.share.value, "error_rate.low": self.share.low, "error_rate.high": self.share.high}
         expected = {f"expected_wrong.first_{first}": wrong for first, wrong in self.expected.items()}
-        without = {f"no_answer.{reason.replace(' ', '_')}": number for reason, number in self.reasons.items()}
-        return {name: float(value) for name, value in (found | share | expected | without).items()}
+        return {name: float(value) for name, value in (found | share | expected).items()}
 
 
 def audit_result(
-    dataset: str, facts: int, calibrator: str, share: Share, origin: str, labels: int, listed: pa.Table | None
+    dataset: str, facts: int, share: Share, origin: str, labels: int, listed: pa.Table | None
 ) -> AuditResult:
     """Return the result of an audit, with the counts of its list.
 
@@ -100,19 +88,8 @@ def audit_result(
         compared = wilson(share.value * labels, labels)
         simple = compared.high - compared.low
     if listed is None:
-        return AuditResult(dataset, facts, calibrator, share, origin, labels, simple, 0, {}, {}, ())
-    answered = len(listed) - listed["probability"].null_count
+        return AuditResult(dataset, facts, share, origin, labels, simple, {}, ())
     wrong = listed["expected_wrong"].to_numpy()
-    return AuditResult(
-        dataset=dataset,
-        facts=facts,
-        calibrator=calibrator,
-        share=share,
-        origin=origin,
-        labels=labels,
-        simple=simple,
-        answered=answered,
-        expected={first: float(wrong[first - 1]) for first in FIRST if first <= answered},
-        reasons={one["values"]: one["counts"] for one in pc.value_counts(listed["reason"].drop_null()).to_pylist()},
-        examples=listed.slice(0, MOST_EXAMPLES).to_pylist(),
-    )
+    expected = {first: float(wrong[first - 1]) for first in FIRST if first <= facts}
+    examples = listed.slice(0, MOST_EXAMPLES).to_pylist()
+    return AuditResult(dataset, facts, share, origin, labels, simple, expected, examples)

@@ -7,8 +7,9 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.errors import InputError
 from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
-from tasks.jobs.manifest import newest_pipeline, resolve
+from tasks.jobs.manifest import named_run, newest_pipeline, resolve
 from tasks.tracking.artifacts import MANIFEST
+from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
 from tasks.tracking.store import Store, open_store
@@ -20,8 +21,8 @@ log = logging.getLogger("kgcal")
 class Located:
     """The place of a calibrated model in the store.
 
-    model_id  id of the calibrator's LoggedModel
-    uri       URI of the champion's version or of the calibrator's LoggedModel
+    model_id  id of the LoggedModel of the calibrator or the ensemble
+    uri       URI of the champion's version or of this LoggedModel
     """
 
     model_id: str
@@ -34,7 +35,7 @@ class FoundModel:
 
     located  its place in the store
     dataset  name of the data set that it was trained on
-    label    label of the calibrator, such as `synthetic.isotonic`
+    label    label of the calibrator, such as `synthetic.isotonic`, or of the ensemble, such as `synthetic.linear`
     model    the model itself
     """
 
@@ -50,7 +51,7 @@ class FoundModel:
 
     @property
     def model_id(self) -> str:
-        """Return the id of the calibrator's LoggedModel."""
+        """Return the id of the LoggedModel."""
         return self.located.model_id
 
 
@@ -58,11 +59,11 @@ class FoundModel:
 class Ask:
     """The choice of the calibrated model that answers.
 
-    model       a run id or `latest`, or the URI of a calibrator or of a version of a registered model; '': the champion
-                of the data set or, if it has none, the calibrators of its newest calibrate run
+    model       a run id or `latest`, or the URI of a calibrator, of an ensemble or of a version of a registered model;
+                '': the champion of the data set or, if it has none, the calibrators of its newest calibrate run
     dataset     name of the data set, or the folder of the user's files; '': the data set of the newest pipeline
-    calibrator  label of one of the calibrators of a run, such as `synthetic.isotonic`; '': the first calibrator of the
-                run's settings, fitted on labelled negatives if there are any
+    calibrator  label of one of the calibrators or ensembles of a run, such as `synthetic.isotonic` or
+                `synthetic.linear`; '': the first of the run's settings, fitted on labelled negatives if there are any
     """
 
     model: str = ""
@@ -95,7 +96,9 @@ def locate(ask: Ask) -> Located:
         if calibrator:
             raise InputError(f"the model {model} already is a calibrator: leave out --calibrator {calibrator}")
         return Located(model_of_uri(store, model), model)
-    model_id = _calibrator_of(store, resolve("calibrate", model).run_id, calibrator)
+    is_ensemble = named_run(store, model).tags.stage == ENSEMBLE_NAME
+    run_id = resolve(ENSEMBLE_NAME if is_ensemble else "calibrate", model).run_id
+    model_id = _calibrator_of(store, run_id, calibrator)
     return Located(model_id, f"models:/{model_id}")
 
 
@@ -119,17 +122,17 @@ def read_located(located: Located) -> FoundModel:
 
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:
-    """Return the id of a calibrator's LoggedModel in a calibrate run."""
+    """Return the id of the LoggedModel of a calibrator in a calibrate run, or of an ensemble in an ensemble's run."""
     labels = {store.model(model_id).label: model_id for model_id in store.get(run_id).model_ids}
     if label:
         if label not in labels:
-            raise InputError(f"calibrate run {run_id} has no calibrator {label!r}: it has {', '.join(labels)}")
+            raise InputError(f"run {run_id} has no calibrator {label!r}: it has {', '.join(labels)}")
         return labels[label]
     for negatives in ("ground_truth", "synthetic"):
         for name, model_id in labels.items():
             if name.startswith(f"{negatives}."):
                 return model_id
-    raise InputError(f"calibrate run {run_id} has no calibrator: run `kgcal calibrate`")
+    raise InputError(f"run {run_id} has no calibrator: run `kgcal calibrate`")
 
 
 def _newest_dataset(store: Store) -> str:

@@ -1,31 +1,39 @@
-"""Collects the facts of the model card of a calibrator from the store."""
+"""Collects the facts of the model card of a calibrator or an ensemble from the store."""
 
+from kgcore.ensembles.ensemble import Ensemble
 from kgcore.report.card import ModelCard
-from tasks.tracking.artifacts import CALIBRATOR, COUNTS, PREDICATES, SUMMARY
-from tasks.tracking.registry import Version
+from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.summary import Summary
+from tasks.tracking.artifacts import COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SUMMARY
+from tasks.tracking.registry import Version, load_bound, sources_of
 from tasks.tracking.store import Store
 
 
-def model_card(store: Store, version: Version, evaluate: str) -> ModelCard:
+def model_card(store: Store, version: Version, measured: str) -> ModelCard:
     """Return the model card of a version.
 
-    evaluate  id of the evaluate run that measured its calibrator
+    measured  id of the run that measured it: an evaluate run, or the run of an ensemble
 
     Raises InputError if a run or an artifact is missing.
     """
-    run = store.get(evaluate)
+    run, sources = store.get(measured), sources_of(store, version.model_id)
     runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
     records = {stage: store.get(run_id) for stage, run_id in runs.items()}
-    prepared = records["prepare"]
+    prepared, bound = records["prepare"], load_bound(store, version.model_id)
+    trained = [store.get(store.model(base).run_id or "") for base in sources.models]
     counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
+    summary: Summary | EnsembleSummary
+    summary = store.load(measured, ENSEMBLE_SUMMARY) if sources.is_ensemble else store.load(measured, SUMMARY)
     return ModelCard(
         uri=version.uri,
         dataset=prepared.dataset.name,
         digest=prepared.dataset.digest,
         counts=counts,
         predicates=predicates,
-        settings={stage: dict(record.tags.config or {}) for stage, record in records.items()},
-        calibrator=store.load_model(version.model_id, CALIBRATOR),
-        summary=store.load(evaluate, SUMMARY),
+        settings={stage: dict(record.tags.config or {}) for stage, record in records.items() if stage != "train"},
+        trainings=[dict(record.tags.config or {}) for record in trained],
+        label=bound.label,
+        calibrator=bound.recalibrated if isinstance(bound, Ensemble) else bound,
+        summary=summary,
         runs=runs,
     )

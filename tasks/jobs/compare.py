@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from kgcore.config import ASSUMED_BASE_RATE
 from kgcore.errors import InputError
 from kgcore.metrics.catalogue import highest_best, metric_names, ranked
 from kgcore.registries import DATASETS
@@ -62,7 +63,7 @@ def comparison(
     metric     one of SORTABLE_METRICS
     dataset    only this data set: its name, or the folder of the user's files; None: all
     negatives  only calibrators fitted on these negatives, `ground_truth` or `synthetic`; None: both, and the baselines
-    base_rate  only runs with this stated base rate, in (0, 1), ground-truth calibrators included; None: all
+    base_rate  only runs with this base rate, in (0, 1), ground-truth calibrators included; None: all
 
     Columns:
         dataset, digest         the data set and a fingerprint: of its test split if that split has labelled
@@ -167,7 +168,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
     inputs  stage -> upstream run, without the runs that were deleted
     """
     settings = {
-        f"{stage}.{name}": value
+        f"{stage}.{name}": ASSUMED_BASE_RATE if value is None else value  # only the base rate can be None
         for stage in _STAGES
         if stage in inputs
         for name, value in (inputs[stage].tags.config or {}).items()

@@ -31,6 +31,7 @@ from tasks.tracking.artifacts import (
 )
 from tasks.tracking.keys import digest
 from tasks.tracking.labels import ENSEMBLE_NAME, labelled_metrics, short_label
+from tasks.tracking.mlmodel import example_triples, log_pyfunc
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -43,7 +44,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     runs  calibrate runs of at least two models, calibrated on the same corruptions; their order has no effect
 
-    The run logs each fitted ensemble as a LoggedModel with the file ensemble.json. Its artifacts are
+    The run logs each fitted ensemble as a LoggedModel, an MLflow pyfunc with the file ensemble.json. Its artifacts are
     predictions.parquet, disagreement.parquet, measured.json, summary.json and figures/.
 
     Raises InputError or MismatchError, before a run is opened, if the models cannot form an ensemble.
@@ -62,14 +63,14 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
-        judged = judge(ensembles, tables, names, calibrate.base_rate, CLASSIFY)
+        judged = judge(ensembles, tables, names, calibrate.alpha, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
         summary = EnsembleSummary(
             dataset=run.dataset.name,
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
             pools=tuple(config.pools),
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
-            notes=tuple(judged.predictions.notes(calibrate.base_rate)),
+            notes=tuple(judged.predictions.notes(calibrate.alpha, calibrate.base_rate_is)),
             results=Results.of(measured),
         )
         _write(run, judged, measured, summary)
@@ -80,7 +81,8 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             label = ensemble.label
             run.log_metrics(labelled_metrics(label, asdict(judged.disputed[label])), model_id=models[label])
             name, params = f"{ENSEMBLE_NAME} {short_label(label)}", _params(run, ensemble, members, names)
-            run.log_measurement(name, params, measured[label].with_ends(), models[label])
+            rate = f"{ensemble.base_rate:g}, {ensemble.members[0].base_rate_is}"
+            run.log_measurement(name, params, measured[label].with_ends(), models[label], rate)
 
     identity = digest([asdict(settings) for settings in (CLASSIFY, EVALUATE)])
     refs = [member.ref for member in members]
@@ -99,7 +101,7 @@ def _member(name: str, member: Member) -> MemberSummary:
 
 
 def _pooled(ensemble: Ensemble, judged: Judged, names: Sequence[str]) -> PooledSummary:
-    weights = dict(zip(names, ensemble.pool.weights.tolist(), strict=True))
+    weights = dict(zip(names, ensemble.pooling.pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
@@ -125,11 +127,14 @@ def _log_models(
         for name, member in zip(names, members, strict=True):
             fitted = f"{ensemble.negatives}.{ensemble.members[0].name}"
             models.setdefault(f"{ensemble.negatives}.{name}", member.calibrators().get(fitted, member.model_id))
+    examples = example_triples(members[0].graph())
     for number, ensemble in enumerate(ensembles):
         params = _params(run, ensemble, members, names)
         name = f"{params['dataset']}-{ENSEMBLE_NAME}-{ensemble.label}"
         logged = ([member.model_id for member in members], ensemble)
-        models[ensemble.label] = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
+        model_id = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
+        log_pyfunc(run.store, model_id, ensemble.base_rate, examples)
+        models[ensemble.label] = model_id
     return models
 
 

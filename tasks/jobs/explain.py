@@ -2,73 +2,51 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kgcore.calibration.fit import calibration_samples
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import CalibrateConfig, ExplainConfig
+from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.storage import write_json
-from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
-from tasks.stages.running import config_of
-from tasks.tracking.artifacts import SCORES
+from tasks.jobs.calibration_sample import calibration_sample
+from tasks.jobs.request import Answered, Request, answering
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import calibrator_inputs
 from tasks.tracking.store import open_store
-from tasks.workspace.resources import find_device
 
 ENDINGS = (".html", ".json")
 
 
-@dataclass(frozen=True)
-class Explained:
-    """An explanation, and where it comes from.
+@dataclass(frozen=True, kw_only=True)
+class Explained(Answered):
+    """An explanation, and who explains."""
 
-    dataset      name of the data set of the model
-    model        URI of the calibrator
-    explanation  the explanation
-    output       the file that was written; '' if none was written
-    run          id of the MLflow run
-    """
-
-    dataset: str
-    model: str
     explanation: Explanation
-    output: str
-    run: str
 
 
-def explain_triple(
-    triple: Sequence[str], output: str, ask: Ask, base_rate: float | None, device: str, config: ExplainConfig
-) -> Explained:
+def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfig) -> Explained:
     """Explain the probability of a triple, in an MLflow run with the page, the picture and the JSON as artifacts.
 
-    triple     subject, predicate and object
-    output     .html or .json file for the explanation; '': no file
-    ask        which model answers
-    base_rate  share of true triples that the probabilities assume, in (0, 1); None: the calibrator's
-    device     auto, cpu, cuda or cuda:N
+    triple   subject, predicate and object
+    request  who explains; its output is an .html or .json file
 
     Raises InputError if there is no such model, for an unknown name, if the file cannot be written, or if the base rate
     is out of range.
     """
     if len(triple) != 3:
         raise InputError(f"{len(triple)} names are given: give a subject, a predicate and an object")
+    output = request.output
     if output and Path(output).suffix.lower() not in ENDINGS:
         raise InputError(f"{output} is of an unknown kind: its name must end in {' or '.join(ENDINGS)}")
-    found, store = find_calibrated_model(ask), open_store()
-    bound = found.model.calibrator if base_rate is None else found.model.calibrator.at(base_rate)
-    model = replace(found.model, trained=found.model.trained.to(find_device(device)), calibrator=bound)
-    subject, predicate, object_ = triple
-    made = Explainer(model, calibration_sample(found), config).explain(subject, predicate, object_)
+    by, store = answering(request), open_store()
+    found, (subject, predicate, object_) = by.found, triple
+    sample = calibration_sample(found.model_id, found.model)
+    made = Explainer(by.model, sample, config).explain(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
-        asked = {"subject": subject, "predicate": predicate, "object": object_, "model": found.uri}
-        asked |= {"calibrator": found.label, "base_rate": str(bound.base_rate), "output": output}
-        store.log_params(run_id, asdict(config) | asked)
+        asked = {"subject": subject, "predicate": predicate, "object": object_}
+        store.log_params(run_id, {**asdict(config), **asked, **by.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
         page = explanation_page(made, found.dataset, found.uri, run_id)
         _write(Path(folder), made, page)
@@ -77,19 +55,7 @@ def explain_triple(
             _save(Path(output), page)
         elif output:
             write_json(Path(output), made.to_json())
-    return Explained(found.dataset, found.uri, made, output, run_id)
-
-
-def calibration_sample(found: FoundModel) -> CalibrationSample:
-    """Return the sample that a calibrator was fitted on. For a baseline: labelled triples, corruptions without labels.
-
-    Raises InputError if the score run or the calibrate run upstream of the calibrator no longer exists.
-    """
-    store = open_store()
-    inputs = calibrator_inputs(store, found.model_id)
-    config = config_of(CalibrateConfig, store.get(inputs["calibrate"]))
-    samples = calibration_samples(store.load(inputs["score"], SCORES), config)
-    return samples.get(found.model.calibrator.negatives) or samples.get("ground_truth") or samples["synthetic"]
+    return Explained(**by.answered, explanation=made, run=run_id)
 
 
 def _metrics(made: Explanation) -> dict[str, float]:

@@ -5,8 +5,9 @@ import logging
 from kgcore.errors import InputError
 from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import MANIFEST
+from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.places import hint
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.registry import run_of_model
 from tasks.tracking.store import Store, open_store
 
@@ -26,7 +27,7 @@ def resolve(stage: str, text: str) -> StageRef:
     Raises InputError if the run does not exist, is a run of another stage, or is not finished.
     """
     store = open_store()
-    run = store.get(_named_run(store, text.removeprefix(f"{stage}:")))
+    run = named_run(store, text.removeprefix(f"{stage}:"))
     run_id = run.run_id
     if run.tags.stage == "pipeline":
         run_id = store.load(run_id, MANIFEST)[stage]
@@ -34,17 +35,19 @@ def resolve(stage: str, text: str) -> StageRef:
         run_id = run.tags.inputs.get(stage, run_id)
     if run_id != text:
         log.info("%s stands for %s run %s", text, stage, run_id)
+    if stage != ENSEMBLE_NAME and store.get(run_id).tags.stage == ENSEMBLE_NAME:
+        raise InputError(f"run {run_id} is an ensemble of several models: name a run of one of them, for a {stage} run")
     store.finished(stage, run_id)
     return StageRef(stage, run_id)
 
 
-def _named_run(store: Store, text: str) -> str:
-    """Return the id of the run that `text` names. It may be a run of any stage."""
+def named_run(store: Store, text: str) -> RunRecord:
+    """Return the run of any stage that a text names, as in `resolve`. Raises InputError if it does not exist."""
     if text == LATEST:
-        return newest_pipeline(store)
+        return store.get(newest_pipeline(store))
     if text.startswith("models:/"):
-        return run_of_model(store, text)
-    return text.removeprefix("runs:/").split("/")[0]
+        return store.get(run_of_model(store, text))
+    return store.get(text.removeprefix("runs:/").split("/")[0])
 
 
 def newest_pipeline(store: Store) -> str:

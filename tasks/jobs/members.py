@@ -101,10 +101,10 @@ def _difference(first: Member, other: Member) -> str:
             return "have different training triples"
         same_test = graph.test_fingerprint() == graph_of_other.test_fingerprint()
         return "have different validation triples" if same_test else "have different test triples"
-    for name in ("base_rate", "weighted"):
+    for name, title in (("alpha", "base_rate"), ("weighted", "weighted")):
         values = [getattr(member.calibrate, name) for member in (first, other)]
         if values[0] != values[1]:
-            return f"were calibrated with {name} {values[0]} and {values[1]}"
+            return f"were calibrated with {title} {values[0]} and {values[1]}"
     return "" if _same_corruptions(first, other) else "were calibrated on different corruptions"
 
 

@@ -50,7 +50,8 @@ def pipeline_run(
     params["dataset"] = find_dataset(configs.prepare.dataset).name
     check_training(configs.train, device)
     title = f"{params['dataset']} {configs.train.model} {configs.train.loss}"
-    with open_pipeline(title, RunTags(key=_key(configs), parent=parent), params, flow_run) as run_id:
+    tags = RunTags(key=_key(configs), parent=parent, base_rate=configs.calibrate.base_rate_text)
+    with open_pipeline(title, tags, params, flow_run) as run_id:
         yield run_id
 
 
@@ -68,7 +69,7 @@ def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_
 
 def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
     """Return every setting of these configs by its name."""
-    return {key: value for config in configs.values() for key, value in asdict(config).items()}
+    return {key: value for config in configs.values() for key, value in config.parameters().items()}
 
 
 def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummary:
@@ -113,7 +114,7 @@ def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], sum
     for row in summary.results.rows:
         label = short_label(row.label)
         metrics = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
-        store.log_metrics(run_id, metrics, model_id=models[row.label], dataset=dataset)
+        store.log_metrics(run_id, metrics, model_id=models.get(row.label), dataset=dataset)
     store.log_metrics(run_id, summary.ranks, model_id=runs["train"].model_ids[0], dataset=dataset)
 
 

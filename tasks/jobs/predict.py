@@ -1,29 +1,48 @@
 """Predicts candidate triples: those of a file, one triple, or all pairs of subjects and objects."""
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet
 
+from kgcore.config import PredictConfig
 from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.candidates import Block, check_readable, read_candidates
-from tasks.jobs.prediction import Prediction, Request, answering, run_prediction
+from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
+from kgcore.prediction.few_false import Negatives, Selection, mark
+from kgcore.prediction.sink import sink
+from tasks.jobs.calibration_sample import calibration_sample
+from tasks.jobs.prediction import Prediction, predictor, run_prediction
+from tasks.jobs.request import Request
 from tasks.workspace.progress import progress_bar
 
 
-def predict_candidates(candidates: Sequence[str], request: Request) -> Prediction:
+def predict_candidates(candidates: Sequence[str], request: Request, config: PredictConfig) -> Prediction:
     """Answer the triples of a file, or one triple.
 
     candidates  a file (see `read_candidates`), or subject, predicate and object
 
-    Raises InputError if the file cannot be read, and as `answering` and `run_prediction` do.
+    Raises InputError if the file cannot be read, if candidates of no file should be selected, and as `predictor` and
+    `run_prediction` do.
     """
     blocks = _blocks(candidates)
-    by = answering(request)
+    if config.fdr and len(candidates) > 1:
+        raise InputError("fdr selects among the candidates of a file: give a file, or leave out --fdr")
+    by = predictor(request, config)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
-    return run_prediction(request, by, asked, _answered(by.answers, blocks))
+    tables = _answered(by.answers, blocks)
+    if not config.fdr:
+        return run_prediction(by, asked, tables)
+    found = by.by.found
+    if found.model.calibrator.negatives == "none":
+        raise InputError(f"{found.uri} ({found.label}) was not fitted on negatives: name another calibrator")
+    sample = calibration_sample(found.model_id, found.model)
+    selection = Selection(Negatives.of(sample), by.answers)
+    with tempfile.TemporaryDirectory() as folder:
+        return run_prediction(by, asked, _selected(selection, tables, config.fdr, folder))
 
 
 def _blocks(candidates: Sequence[str]) -> Iterator[Block]:
@@ -44,3 +63,15 @@ def _answered(answers: Answers, blocks: Iterator[Block]) -> Iterator[pa.Table]:
             rows += len(table)
             yield table
             move(int(100 * block.done), f"{rows:,} triples")
+
+
+def _selected(selection: Selection, tables: Iterator[pa.Table], level: float, folder: str) -> Iterator[pa.Table]:
+    """Answer all candidates, then mark those that are selected. A file in the folder has the answers meanwhile."""
+    answers = Path(folder) / "answers.parquet"
+    with sink(answers) as write:
+        for table in tables:
+            write(selection.add(table))
+    limit = selection.limit(level)
+    with pa.parquet.ParquetFile(answers) as file:
+        for batch in file.iter_batches(BLOCK_ROWS):
+            yield mark(pa.table(batch), limit)

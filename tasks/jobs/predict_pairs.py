@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Ints
-from kgcore.config import PairsConfig
+from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answers import Answers
 from kgcore.prediction.names import read_names
 from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
-from tasks.jobs.prediction import Prediction, Request, answering, run_prediction
-from tasks.workspace.cluster import each_part
+from tasks.jobs.prediction import Prediction, predictor, run_prediction
+from tasks.jobs.request import Request
+from tasks.workspace.cluster import THREADS, each_part
 from tasks.workspace.progress import progress_bar
 
 PART = 2**25  # pairs per part of a search
@@ -39,15 +40,19 @@ class Pairs:
     objects: str
 
 
-def predict_pairs(pairs: Pairs, request: Request, config: PairsConfig, runner: str = "threads") -> Prediction:
+def predict_pairs(
+    pairs: Pairs, request: Request, decisions: PredictConfig, config: PairsConfig, runner: str = THREADS
+) -> Prediction:
     """Answer the pairs of subjects and objects that the settings select.
 
     runner  `threads`, `dask` or `dask://HOST:PORT`: where the pairs are scored. The answers are the same to the bit
 
-    Raises InputError if a file cannot be read or has no known name, if the predicate is unknown or has too little
-    calibration data, and as `answering` and `run_prediction` do.
+    Raises InputError if `fdr` is set, if a file cannot be read or has no known name, if the predicate is unknown or
+    has too little calibration data, and as `predictor` and `run_prediction` do.
     """
-    by = answering(request)
+    if decisions.fdr:
+        raise InputError("fdr selects among the candidates of a file: leave out --fdr, or list the pairs in a file")
+    by = predictor(request, decisions)
     answers, graph = by.answers, by.answers.model.graph
     search = PairSearch(
         subjects=_entities(graph, pairs.subjects, "subjects"),
@@ -68,7 +73,7 @@ def predict_pairs(pairs: Pairs, request: Request, config: PairsConfig, runner: s
     }
     selects = config.top or config.above
     tables = _selected(answers, search, runner) if selects else _all(answers, search)
-    return run_prediction(request, by, asdict(config) | asked, tables)
+    return run_prediction(by, asdict(config) | asked, tables)
 
 
 def _selected(answers: Answers, search: PairSearch, runner: str) -> Iterator[pa.Table]:

@@ -1,9 +1,10 @@
 """The run of a prediction: it writes answers to a file, counts them, and logs what was asked and what came out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,98 +13,64 @@ import pyarrow.compute as pc
 
 from kgcore.config import PredictConfig
 from kgcore.prediction.answers import Answers
-from kgcore.prediction.sink import check_ending, sink
-from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
+from kgcore.prediction.few_false import P_VALUE, SELECTED
+from kgcore.prediction.sink import sink
+from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Answering, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.resources import find_device
-
-MOST_EXAMPLES = 20  # answers that a summary keeps for the terminal and the Prefect UI
 
 
-@dataclass(frozen=True)
-class Request:
-    """Who answers a prediction, and how.
+@dataclass(frozen=True, kw_only=True)
+class Prediction(AnsweredTable):
+    """The summary of a prediction. Its rows are the candidates.
 
-    ask        which model answers
-    output     .parquet, .csv or .tsv file for the answers; '': no file
-    base_rate  share of true triples that the probabilities assume, in (0, 1); None: the calibrator's
-    device     auto, cpu, cuda or cuda:N
-    config     the decisions
+    threshold  a triple with a probability above it counts as true
+    answered   number of candidates with a probability
+    accepted   number of candidates that count as true
+    known      number of candidates that are known facts
+    selected   number of selected candidates: at most the share `fdr` of them is false, in expectation
+    tested     number of candidates among which they were selected; 0: nothing was selected
+    fdr        level of the selection; 0: none
+    reasons    why candidates have no answer -> their number
     """
 
-    ask: Ask = Ask()
-    output: str = ""
-    base_rate: float | None = None
-    device: str = "auto"
-    config: PredictConfig = PredictConfig()
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The summary of a prediction.
-
-    dataset     name of the data set of the model
-    model       URI of the calibrator
-    calibrator  its label, such as `synthetic.isotonic`
-    base_rate   share of true triples that the probabilities assume
-    threshold   a triple with a probability above it counts as true
-    rows        number of candidates
-    answered    number of candidates with a probability
-    accepted    number of candidates that count as true
-    known       number of candidates that are known facts
-    expected    expected number of true triples among the answered ones: the sum of their probabilities
-    reasons     why candidates have no answer -> their number
-    output      the file with the answers; '' if none was written
-    examples    the first answers, one dictionary per row: column -> value
-    run         id of the MLflow run
-    """
-
-    dataset: str
-    model: str
-    calibrator: str
-    base_rate: float
     threshold: float
-    rows: int
     answered: int
     accepted: int
     known: int
-    expected: float
+    selected: int
+    tested: int
+    fdr: float
     reasons: Mapping[str, int]
-    output: str
-    examples: Sequence[Mapping[str, object]]
-    run: str
 
 
 @dataclass(frozen=True)
-class Answering:
-    """The model that answers a request.
+class Predictor:
+    """The model that answers a prediction, and its decisions.
 
-    found    the model, as it is stored
-    answers  the model on its device and at the base rate of the request, with the decisions
+    by       the model, and the output file
+    config   the decisions
     """
 
-    found: FoundModel
-    answers: Answers
+    by: Answering
+    config: PredictConfig
+
+    @cached_property
+    def answers(self) -> Answers:
+        """The model with the decisions."""
+        return Answers(self.by.model, self.config.decides_at, self.config.at_least)
 
 
-def answering(request: Request) -> Answering:
-    """Find the model of a request.
+def predictor(request: Request, config: PredictConfig) -> Predictor:
+    """Find the model of a prediction.
 
-    Raises InputError if there is no such model, if the base rate or the device does not exist, or if the ending of the
-    output file is unknown.
+    Raises InputError as `answering` does, or if the ending of the output file is unknown.
     """
-    if request.output:
-        check_ending(Path(request.output))
-    found, config = find_calibrated_model(request.ask), request.config
-    model = found.model if request.base_rate is None else found.model.at(request.base_rate)
-    model = replace(model, trained=model.trained.to(find_device(request.device)))
-    return Answering(found, Answers(model, config.decides_at, config.at_least))
+    request.check_table()
+    return Predictor(answering(request), config)
 
 
-def run_prediction(
-    request: Request, by: Answering, asked: Mapping[str, object], tables: Iterator[pa.Table]
-) -> Prediction:
+def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: Iterator[pa.Table]) -> Prediction:
     """Write the answers to the output file, and log the prediction as an MLflow run of stage `predict`.
 
     asked   the question, as parameters of the run
@@ -111,19 +78,18 @@ def run_prediction(
 
     Raises InputError if the output file cannot be written. If an error ends the answers, no output file is left behind.
     """
-    store, found, config = open_store(), by.found, request.config
+    store, by, config = open_store(), predictor.by, predictor.config
+    found = by.found
     with (
-        _output(request.output) as write,
+        _output(by.output) as write,
         store.open_run(f"predict {found.dataset}", RunTags(stage="predict", dataset=found.dataset)) as run_id,
     ):
-        base_rate = by.answers.model.calibrator.base_rate
-        model = {"model": found.uri, "calibrator": found.label, "base_rate": base_rate, "output": request.output}
-        store.log_params(run_id, {**asdict(config), **model, "threshold": config.decides_at, **asked})
+        store.log_params(run_id, {**asdict(config), **by.params, "threshold": config.decides_at, **asked})
         tally = _Tally()
         for table in tables:
             write(table)
             tally.add(table)
-        summary = tally.summary(by, request.output, run_id)
+        summary = tally.summary(predictor, run_id)
         store.log_metrics(run_id, _metrics(summary), model_id=found.model_id)
         store.log_json(run_id, asdict(summary), "prediction.json")
     return summary
@@ -152,35 +118,37 @@ class _Tally:
         """Count the answers of a table."""
         self.counts["rows"] += len(table)
         self.counts["answered"] += len(table) - table["probability"].null_count
-        for name, column in (("accepted", "decision"), ("known", "known")):
-            self.counts[name] += pc.sum(table[column]).as_py() or 0
+        for name, column in (("accepted", "decision"), ("known", "known"), ("selected", SELECTED)):
+            if column in table.column_names:
+                self.counts[name] += pc.sum(table[column]).as_py() or 0
+        if P_VALUE in table.column_names:
+            self.counts["tested"] += len(table) - table[P_VALUE].null_count
         self.expected += float(np.nansum(table["probability"].to_numpy()))
         for entry in pc.value_counts(table["reason"].drop_null()).to_pylist():
             self.reasons[entry["values"]] += entry["counts"]
         if len(self.examples) < MOST_EXAMPLES:
             self.examples += table.slice(0, MOST_EXAMPLES - len(self.examples)).to_pylist()
 
-    def summary(self, by: Answering, output: str, run: str) -> Prediction:
+    def summary(self, predictor: Predictor, run: str) -> Prediction:
         """Return the summary of all tables."""
-        found, answers = by.found, by.answers
         return Prediction(
-            dataset=found.dataset,
-            model=found.uri,
-            calibrator=found.label,
-            base_rate=answers.model.calibrator.base_rate,
-            threshold=answers.threshold,
+            **predictor.by.answered,
+            threshold=predictor.config.decides_at,
             rows=self.counts["rows"],
             answered=self.counts["answered"],
             accepted=self.counts["accepted"],
             known=self.counts["known"],
+            selected=self.counts["selected"],
+            tested=self.counts["tested"],
+            fdr=predictor.config.fdr,
             expected=self.expected,
             reasons=dict(self.reasons),
-            output=output,
             examples=self.examples,
             run=run,
         )
 
 
 def _metrics(summary: Prediction) -> dict[str, float]:
-    counts = {name: float(getattr(summary, name)) for name in ("rows", "answered", "accepted", "known", "expected")}
+    names = ("rows", "answered", "accepted", "known", "expected", *(("selected", "tested") if summary.fdr else ()))
+    counts = {name: float(getattr(summary, name)) for name in names}
     return counts | {f"no_answer.{reason.replace(' ', '_')}": float(n) for reason, n in summary.reasons.items()}

@@ -4,6 +4,7 @@ The gate is a statistical comparison of challenger and champion: see kgcore/moni
 """
 
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import pandas as pd
 from filelock import FileLock
@@ -16,8 +17,8 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.gate import Verdict, gate
 from tasks.jobs.card import model_card
 from tasks.jobs.compare import TEST_SAMPLE, comparison, dataset_name
-from tasks.tracking.artifacts import GRAPH, PREDICTIONS
-from tasks.tracking.labels import ENSEMBLE_NAME
+from tasks.jobs.measured import measured_models, predictions_of
+from tasks.tracking.artifacts import GRAPH
 from tasks.tracking.mlmodel import complete_model
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, describe, load_calibrated, register, set_alias
@@ -52,15 +53,15 @@ class Decision:
 
 
 def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> Decision:
-    """Register the calibrator with the best Brier score as challenger, and compare it with the champion by `gate`.
+    """Register what has the best Brier score, a calibrator or an ensemble, as challenger. Compare it with the champion.
 
     dataset    name of the data set, or the folder of the user's files
-    base_rate  consider only calibrators for this base rate, in (0, 1); None: all
+    base_rate  consider only models for this base rate, in (0, 1); None: all
 
-    Only calibrators that were measured on the newest test sample can become challenger. The champion predicts the
+    Only what was measured on the newest test sample can become challenger. The champion predicts the
     triples of the same sample. If the data set has no champion, the challenger is compared with a constant probability,
     the base rate. If the challenger passes, it gets the alias `champion`. The challenger's LoggedModel gets the
-    embedding model and the graph, so that it can be served alone, and its version gets a model card as description.
+    embedding models and the graph, so that it can be served alone, and its version gets a model card as description.
 
     Raises InputError if no calibrator was measured, if fewer than FEWEST_TRIPLES test triples are new to the champion,
     or if the champion was trained on a different graph or is for another base rate.
@@ -75,9 +76,7 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
     best = candidates.iloc[0]
     label = f"{best['negatives']}.{best['calibrator']}"
     model_id = _calibrator_id(store, best["evaluate"], label)
-    words = (
-        f"{best['model']} {best['loss']}, {label.replace('_', ' ')}, Brier score {best['brier']:.4f} ({best['test']})"
-    )
+    words = f"{_described(best)}, {label.replace('_', ' ')}, Brier score {best['brier']:.4f} ({best['test']})"
     version = register(store, dataset, model_id, words)
     complete_model(store, version.model_id)
     describe(store, dataset, version, model_card(store, version, best["evaluate"]).markdown())
@@ -118,12 +117,9 @@ def _metrics(verdict: Verdict) -> dict[str, float]:
 
 
 def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
-    """Return the calibrators that were measured on the newest test sample of the data set, best Brier score first.
-
-    Ensembles are excluded, because a version of a registered model is one calibrated model.
-    """
+    """Return the calibrators and ensembles that were measured on the newest test sample, best Brier score first."""
     frame = comparison("brier", dataset, base_rate=base_rate)
-    frame = frame[(frame["negatives"] != "none") & (frame["model"] != ENSEMBLE_NAME) & frame["brier"].notna()]
+    frame = frame[(frame["negatives"] != "none") & frame["brier"].notna()]
     if frame.empty:
         raise InputError(f"no calibrator of {dataset} has a Brier score: run `kgcal run --dataset {dataset}` first")
     newest = frame.sort_values("when").iloc[-1][TEST_SAMPLE]
@@ -131,16 +127,21 @@ def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
 
 
 def _calibrator_id(store: Store, evaluate: str, label: str) -> str:
-    """Return the LoggedModel id of the calibrator with this label that an evaluate run measured."""
-    model_ids = store.get(store.get(evaluate).tags.inputs["calibrate"]).model_ids
+    """Return the id of the LoggedModel with this label that an evaluate run or an ensemble's run measured."""
+    model_ids = measured_models(store, evaluate)
     return next(model_id for model_id in model_ids if store.model(model_id).label == label)
+
+
+def _described(best: "pd.Series[Any]") -> str:
+    """Return the model and the loss of a row of the comparison, or the members of an ensemble."""
+    members = best.get("ensemble.members")
+    return f"{best['model']} of {members}" if isinstance(members, str) else f"{best['model']} {best['loss']}"
 
 
 def _judge(
     store: Store, evaluate: str, label: str, champion: str | None, config: GateConfig, candidates: int
 ) -> Verdict:
-    inputs = store.get(evaluate).tags.inputs
-    predictions = store.load(inputs["classify"], PREDICTIONS)
+    inputs, predictions = store.get(evaluate).tags.inputs, predictions_of(store, evaluate)
     if champion is None:
         return gate(predictions.probabilities[label], None, predictions.labels, predictions.weights, config, candidates)
     graph = store.load(inputs["prepare"], GRAPH)

@@ -93,5 +93,6 @@ def recalibration_run(
     settings = vars(configs) | {"prepare": prepare, "train": train}
     params = all_settings(settings) | ({"labels": labels.name} if labels else {})
     title = f"recalibrate {prepare.dataset} {train.model} {train.loss}"
-    with open_pipeline(title, RunTags(model=model.run_id), params, flow_run) as run_id:
+    tags = RunTags(model=model.run_id, base_rate=configs.calibrate.base_rate_text)
+    with open_pipeline(title, tags, params, flow_run) as run_id:
         yield run_id

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgcore import storage
 from kgcore.evaluation.evaluate import Measured
+from kgcore.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.report.cells import cell_result
 from kgcore.report.comparison import comparison_page
 from kgcore.report.comparison_figures import sweep_figures
@@ -149,7 +150,10 @@ def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) 
             for cell, summary in results.items()
             if cell.dataset == dataset
         }
-        raw = {cell.loss.replace("_", " "): shown["uncalibrated"] for cell, shown in measured.items()}
+        raw = {
+            cell.loss.replace("_", " "): shown.get(UNCALIBRATED_RAW, shown["uncalibrated"])
+            for cell, shown in measured.items()
+        }
         title = f"{dataset}: uncalibrated, by loss"
         figures[title] = reliability_figure(title, raw)
         best = min(measured, key=lambda cell: Results.of(measured[cell]).best()["brier"])

@@ -1,6 +1,6 @@
 """Watches the champion of a data set on newly labelled triples.
 
-One measurement is called a look. All looks at the champions of a data set are steps of one MLflow run.
+All checks of the champions of a data set are steps of one MLflow run.
 """
 
 import logging
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock
 
 from kgcore import storage
@@ -16,38 +17,53 @@ from kgcore.datasets.base import md5_of
 from kgcore.datasets.labels import read_labels
 from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
-from kgcore.monitoring.drift import Look, look
+from kgcore.evaluation.predictions import Predictions
+from kgcore.monitoring.drift import Check, Origin, check
+from kgcore.monitoring.two_samples import NewTriples
+from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.compare import dataset_name
-from tasks.tracking.artifacts import PREDICTIONS
+from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS
 from tasks.tracking.handles import Artifact
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import CHAMPION, aliased, calibrator_inputs, load_calibrated
+from tasks.tracking.registry import CHAMPION, Sources, Version, aliased, load_calibrated, sources_of
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
+METHOD = 2  # changes whenever the tests of a check change, so that an older check is not shown again
 
 
 @dataclass(frozen=True)
 class WatchResult:
-    """The result of a look at a champion.
+    """The result of a check of a champion.
 
     dataset       name of the data set
     model         URI of the champion
-    metrics       name -> value, as `Look.metrics` returns them
+    metrics       name -> value, as `Check.metrics` returns them
     findings      one sentence about each problem; empty: there is no problem
-    number        number of the look, from 1
-    run           id of the MLflow run that has all looks
-    recalibrated  run id of the pipeline that recalibrated the model after the look; '': none
+    notes         sentences that limit what the check can say
+    answer        what to do: shift, refit or label; '': nothing (see `Report`)
+    command       the command that does it; '': none
+    number        number of the check, from 1
+    run           id of the MLflow run that has all checks
+    recalibrated  run id of the pipeline that recalibrated the model after the check; '': none
     """
 
     dataset: str
     model: str
     metrics: Mapping[str, float]
     findings: tuple[str, ...]
+    notes: tuple[str, ...]
+    answer: str
+    command: str
     number: int
     run: str
     recalibrated: str = ""
+
+    @property
+    def new_base_rate(self) -> float:
+        """Return the base rate for the answer `shift`."""
+        return readable(self.metrics["moved_base_rate"])
 
 
 def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResult:
@@ -57,7 +73,8 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     labels   file of the labelled triples: subject, predicate, object, 1 or -1
 
     Triples in the train, valid and test splits of the champion's graph are dropped, because they are not new. If the
-    file, the champion and the settings have not changed since the newest look, that look is returned again.
+    file, the champion and the settings have not changed since the newest check, that check is returned again. Else it
+    is a new check of this champion, and the significance level of all its checks together is `config.alpha`.
 
     Raises InputError if the data set has no champion, if the file cannot be read, or if fewer than `config.at_least`
     triples are new.
@@ -66,34 +83,34 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     champion = aliased(store, dataset, CHAMPION)
     if champion is None:
         raise InputError(f"{dataset} has no champion to watch: run `kgcal promote --dataset {dataset}` first")
-    model_id = champion.model_id
-    identity = digest([md5_of(labels), model_id, asdict(replace(config, on_drift="warn"))])
+    identity = digest([METHOD, md5_of(labels), champion.model_id, asdict(replace(config, on_drift="warn"))])
     with FileLock(store.home / "watch.lock"):
         store.mark_dead_runs()
         history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
         before = history[0] if history else None
-        number = int(before.metrics.get("look", 0)) if before else 0
-        if before and before.tags.look == identity:
-            log.info("%s: champion, labels and settings have not changed: the newest look is shown again", dataset)
-            found = store.load(before.run_id, _look_artifact(number))
+        number = int(before.metrics.get("check", before.metrics.get("look", 0))) if before else 0
+        if before and before.tags.check == identity:
+            log.info("%s: champion, labels and settings have not changed: the newest check is shown again", dataset)
+            found = store.load(before.run_id, _check_artifact(number))
             return replace(found, number=number, run=before.run_id, recalibrated=before.tags.recalibrated or "")
 
-        measured = _look(store, model_id, labels, config)
+        checked = store.series(before.run_id, "champion").count(float(champion.number)) if before else 0
+        measured = _check(store, champion, labels, config, checked + 1)
         number += 1
         with store.open_run(
             f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
         ) as run_id:
-            found = WatchResult(dataset, champion.uri, measured.metrics(), measured.findings, number, run_id)
-            store.log_json(run_id, _to_json(found), _look_artifact(number).path)
-            measured_on = store.get(calibrator_inputs(store, model_id)["prepare"]).dataset
-            metrics = {**found.metrics, "look": float(number), "champion": float(champion.number)}
-            store.log_metrics(run_id, metrics, number, model_id, replace(measured_on, name=dataset))
-            store.log_tags(run_id, RunTags(look=identity, recalibrated="", note=markdown(found)))
+            found = _result(dataset, champion, labels, measured, number, run_id)
+            store.log_json(run_id, _to_json(found), _check_artifact(number).path)
+            measured_on = store.get(sources_of(store, champion.model_id).graph).dataset
+            metrics = {**found.metrics, "check": float(number), "champion": float(champion.number)}
+            store.log_metrics(run_id, metrics, number, champion.model_id, replace(measured_on, name=dataset))
+            store.log_tags(run_id, RunTags(check=identity, recalibrated="", note=markdown(found)))
     return found
 
 
 def mark_recalibrated(found: WatchResult, pipeline: str) -> WatchResult:
-    """Log which pipeline recalibrated the model after a look, so that the same look starts no second pipeline.
+    """Log which pipeline recalibrated the model after a check, so that the same check starts no second pipeline.
 
     pipeline  run id of the pipeline
     """
@@ -101,9 +118,18 @@ def mark_recalibrated(found: WatchResult, pipeline: str) -> WatchResult:
     return replace(found, recalibrated=pipeline)
 
 
-def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Look:
-    """Measure a calibrated model on the labelled triples that are new to it."""
-    model, frame = load_calibrated(store, model_id), read_labels(labels)
+def readable(rate: float) -> float:
+    """Return a base rate with four significant digits, if they leave it in (0, 1)."""
+    rounded = float(f"{rate:.4g}")
+    return rounded if 0 < rounded < 1 else rate
+
+
+def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, number: int) -> Check:
+    """Measure a calibrated model on the labelled triples that are new to it.
+
+    number  number of this check of the champion, from 1
+    """
+    model, frame = load_calibrated(store, champion.model_id), read_labels(labels)
     graph, (triples, known) = model.graph, model.graph.number(frame)
     old = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples).contains(triples[known])
     log.info(
@@ -115,31 +141,59 @@ def _look(store: Store, model_id: str, labels: Path, config: WatchConfig) -> Loo
     )
     new = frame[known][~old]
     scores, probabilities, _ = model.predict(new)
-    made_by = calibrator_inputs(store, model_id)["calibrate"]
+    sources, bound = sources_of(store, champion.model_id), model.calibrator
+    test = _test_predictions(store, sources)
+    # the predictions of an ensemble's run have no scores, because each of its ensembles has others
+    reference = test.scores if np.isfinite(test.scores).all() else model.trained.score(test.triples)
+    sample = calibration_sample(champion.model_id, model)
+    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights)
+    return check(
+        probabilities, NewTriples(scores, new["label"].to_numpy(), triples[known][~old][:, 1]), origin, config, number
+    )
+
+
+def _test_predictions(store: Store, sources: Sources) -> Predictions:
+    """Return the test predictions of the run that made a model. Raises InputError if there are none."""
+    made_by = sources.run.run_id
+    if sources.is_ensemble:
+        return store.load(made_by, ENSEMBLE_PREDICTIONS)
     for classified in store.find(RunTags(stage="classify", inputs={"calibrate": made_by})):
-        test = store.load(classified.run_id, PREDICTIONS)
-        return look(probabilities, scores, new["label"].to_numpy(), test.scores, test.weights, config)
+        return store.load(classified.run_id, PREDICTIONS)
     raise InputError(
         "`watch` needs the test predictions of the champion, and the store has no classify run of calibrate run "
         f"{made_by}: run `kgcal classify --calibrators {made_by}`"
     )
 
 
+def _result(dataset: str, champion: Version, labels: Path, made: Check, number: int, run_id: str) -> WatchResult:
+    rate, answer = readable(made.evidence.moved_base_rate.value), made.report.answer
+    commands = {
+        "shift": f"kgcal recalibrate {champion.uri} --base-rate {rate:g}",
+        "refit": f"kgcal recalibrate {champion.uri} --labels {labels}",
+    }
+    said = (made.report.findings, made.report.notes, answer, commands.get(answer, ""))
+    return WatchResult(dataset, champion.uri, made.metrics(), *said, number, run_id)
+
+
 def markdown(found: WatchResult) -> str:
-    """Return the result of a look as Markdown: the findings and a table of metrics."""
-    lines = [f"Check {found.number} of {found.model}: " + ("; ".join(found.findings) or "it fits."), ""]
+    """Return the result of a check as Markdown: the findings and a table of metrics."""
+    said = "; ".join((*found.findings, *found.notes)) or "it fits."
+    lines = [f"Check {found.number} of {found.model}: {said}", ""]
+    lines += [f"To do: `{found.command}`", ""] if found.command else []
     lines += ["| | |", "|---|---|"]
     return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])
 
 
 def _to_json(found: WatchResult) -> dict[str, object]:
-    return {name: getattr(found, name) for name in ("dataset", "model", "metrics", "findings")}
+    names = ("dataset", "model", "metrics", "findings", "notes", "answer", "command")
+    return {name: getattr(found, name) for name in names}
 
 
-def _read_look(path: Path) -> WatchResult:
+def _read_check(path: Path) -> WatchResult:
     data = storage.read_json(path)
-    return WatchResult(data["dataset"], data["model"], data["metrics"], tuple(data["findings"]), 0, "")
+    said = (tuple(data["findings"]), tuple(data["notes"]), data["answer"], data["command"])
+    return WatchResult(data["dataset"], data["model"], data["metrics"], *said, 0, "")
 
 
-def _look_artifact(number: int) -> Artifact[WatchResult]:
-    return Artifact("watch", f"looks/{number}.json", _read_look)
+def _check_artifact(number: int) -> Artifact[WatchResult]:
+    return Artifact("watch", f"checks/{number}.json", _read_check)

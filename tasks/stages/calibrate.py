@@ -35,12 +35,13 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     run.save(CALIBRATION_AUDIT, audits)
     for name, figures in audits.items():
         run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
+    run.tag(RunTags(base_rate=config.base_rate_text))
 
 
 CALIBRATE = Stage(
     name="calibrate",
     summary="Fit calibrators on the scores of a score run.",
-    title="calibrate {scores} to {config.base_rate}",
+    title="calibrate {scores} to {config.alpha}",
     config=CalibrateConfig,
     body=_body,
     code=_code,
@@ -77,7 +78,7 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
         for number, model_id in enumerate(before.model_ids):
             log_calibrator(run, number, store.load_model(model_id, CALIBRATOR).at(base_rate), examples)
         run.save(CALIBRATION_AUDIT, store.load(before.run_id, CALIBRATION_AUDIT))
-        run.tag(RunTags(moved=before.run_id))
+        run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"
     return run_stage("calibrate", config, (scores,), ("kgcore.calibration.bound",), body, context, identity)
@@ -100,8 +101,9 @@ def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator, examples:
     """
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
-    model_id = run.log_model(CALIBRATOR, bound, name, params, number, label=bound.label, base_model=base)
-    log_pyfunc(run.store, model_id, bound, examples)
+    tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.base_rate_is}
+    model_id = run.log_model(CALIBRATOR, bound, name, params, number, **tags)
+    log_pyfunc(run.store, model_id, bound.base_rate, examples)
 
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:

@@ -10,7 +10,7 @@ from tasks.tracking.labels import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:
-    fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).base_rate
+    fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).alpha
     predictions = classify(run.load(SCORES), fitted, run.load(COUNTS)["predicates"], base_rate, config)
     run.save(PREDICTIONS, predictions)
     for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):

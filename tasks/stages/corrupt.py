@@ -30,7 +30,7 @@ def _body(run: StageRun, config: CorruptConfig) -> None:
     if strategy.by_model:
         strategy.see(run.load_model(EMBEDDINGS))
     sides, filtered = config.calibration_sides, config.calibration_filtered
-    made = corrupt_held_out(graph, config.calibration_eta, strategy, rng, sides, filtered)
+    made = corrupt_held_out(graph, config.eta(len(graph.valid.positives)), strategy, rng, sides, filtered)
     run.save(CORRUPTIONS, made)
     audits = {split: audit(graph, split, corruptions) for split, corruptions in made.items()}
     run.save(CORRUPTION_AUDIT, audits)
@@ -44,6 +44,7 @@ CORRUPT = Stage(
     title="corrupt {data}",
     config=CorruptConfig,
     body=_body,
+    normalise=CorruptConfig.settled,
     code=_code,
     inputs={"data": PREPARE, "model": TRAIN},
     needs={"model": by_model},

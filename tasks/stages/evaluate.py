@@ -1,10 +1,11 @@
 """evaluate: measure the quality of the probabilities."""
 
-from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
 from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.registries import METRICS
+from kgcore.report.data import data_notes, score_notes
 from kgcore.report.markdown import markdown
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary, summarise_relations
@@ -13,29 +14,42 @@ from tasks.stages.calibrate import calibrator_params
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, MEASURED, PREDICATES, PREDICTIONS, RANK_METRICS, SUMMARY
+from tasks.tracking.artifacts import (
+    CALIBRATOR,
+    CORRUPTIONS,
+    COUNTS,
+    MEASURED,
+    PREDICATES,
+    PREDICTIONS,
+    RANK_METRICS,
+    SUMMARY,
+)
 from tasks.tracking.labels import labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
-_CODE = ("kgcore.evaluation.evaluate", "kgcore.report.summary", "kgcore.report.markdown")
+_CODE = ("kgcore.evaluation.evaluate", "kgcore.report.summary", "kgcore.report.data", "kgcore.report.markdown")
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     predictions = run.load(PREDICTIONS)
     measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
     run.save(MEASURED, measured)
-    names = run.load(PREDICATES)
+    names, counts = run.load(PREDICATES), run.load(COUNTS)
+    calibrate = run.config(CalibrateConfig)
+    notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
     summary = Summary(
         results=Results.of(measured),
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=tuple(predictions.notes(run.config(CalibrateConfig).base_rate)),
+        notes=(*notes, *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)),
+        base_rate=calibrate.alpha,
+        base_rate_is=calibrate.base_rate_is,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
-    run.tag(RunTags(note=markdown(summary.results, upstream)))
+    run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
 
 
@@ -57,7 +71,7 @@ def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
         metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
         run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, metrics, model_id)
+        run.log_measurement(name, params, metrics, model_id, f"{bound.base_rate:g}, {bound.base_rate_is}")
 
 
 EVALUATE = Stage(

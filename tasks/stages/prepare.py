@@ -6,9 +6,7 @@ This file also adds newly labelled triples to the graph of an earlier prepare ru
 import logging
 from pathlib import Path
 
-import numpy as np
-
-from kgcore.audit.folds import fact_folds, without_fold
+from kgcore.audit.plan import plan_audit
 from kgcore.config import AuditConfig, PrepareConfig
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.datasets.fetch import fetch
@@ -16,7 +14,7 @@ from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.datasets.unknown_names import describe_unknown_names
 from kgcore.graph import SPLITS
-from kgcore.registries import DATASETS
+from kgcore.registries import DATASETS, STRATEGIES
 from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, run_stage
@@ -87,24 +85,26 @@ def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Con
 
 @as_task("leave_out")
 def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context = Context()) -> StageRef:
-    """Leave a fold of the training facts out of a prepare run's graph. Return a new prepare run.
+    """Make the graph of a fold of an audit: without the fold's facts, with planted errors. Return a new prepare run.
 
     data    a prepare run
     number  the fold, 0 to `config.folds` - 1
 
-    Raises InputError if no training fact can be left out.
+    Raises InputError if no training fact can be left out, or if no error can be planted.
     """
     settings = config_of(PrepareConfig, open_store().get(data.run_id))
-    identity = f"without fold {number} of {config.folds}, seed {config.audit_seed}"
+    plan = {name: value for name, value in sorted(vars(config).items()) if name != "sample"}
     log.info("fold %d of %d", number + 1, config.folds)
 
     def body(run: StageRun) -> None:
         graph = run.load(GRAPH)
-        fold = fact_folds(graph, config.folds, np.random.default_rng(config.audit_seed))
-        counts = run.load(COUNTS) | {"left_out": int((fold == number).sum())}
-        _log_prepared(run, Prepared(without_fold(graph, fold, number), counts), f"{graph.name}, {identity}")
+        rest = plan_audit(graph, config).without_fold(number)
+        left_out, train = len(rest.other_facts) - len(graph.other_facts), len(rest.train)
+        counts = {"left_out": left_out, "planted": train + left_out - len(graph.train.positives)}
+        _log_prepared(run, Prepared(rest, run.load(COUNTS) | counts), rest.name)
 
-    return run_stage("prepare", settings, (data,), ("kgcore.audit.folds",), body, context, identity)
+    code = ("kgcore.audit.plan", *map(STRATEGIES.module, config.planted_strategy))
+    return run_stage("prepare", settings, (data,), code, body, context, f"without fold {number} of {plan}")
 
 
 def _log_labels(file: str, prepared: Prepared) -> None:
@@ -123,9 +123,11 @@ def _log_dropped(prepared: Prepared) -> None:
     for split in SPLITS:
         duplicates, unknown = counts.get(f"{split}_duplicates", 0), counts.get(f"{split}_with_unseen", 0)
         parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
+        left_out = counts.get(f"{split}_left_out", 0)
         parts += [describe_unknown_names(unknown, prepared.unknown.get(split, ()))] if unknown else []
+        parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
         if parts:
-            total, dropped = f"{counts[f'{split}_rows']:,}", f"{duplicates + unknown:,}"
+            total, dropped = f"{counts[f'{split}_rows']:,}", f"{duplicates + unknown + left_out:,}"
             log.info("prepare   %s: dropped %s of %s rows: %s", split, dropped, total, ", ".join(parts))
 
 

@@ -70,13 +70,15 @@ def run_stage(
                 return StageRef(stage, found.run_id)
         store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=inputs, parent=context.parent)
-        return _run(store, tags, body, context)
+        return _run(store, tags, config.parameters(), body, context)
 
 
-def _run(store: Store, tags: RunTags, body: Callable[["StageRun"], None], context: Context) -> StageRef:
+def _run(
+    store: Store, tags: RunTags, params: Mapping[str, object], body: Callable[["StageRun"], None], context: Context
+) -> StageRef:
     stage, started = tags.stage or "", time.monotonic()
     with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags) as run_id:
-        store.log_params(run_id, tags.config or {})
+        store.log_params(run_id, params)
         run = StageRun(store, run_id, tags, Path(folder), context)
         body(run)
         store.log_files(run_id, Path(folder))
@@ -140,13 +142,15 @@ class StageRun:
         self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
 
     def log_measurement(
-        self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str
+        self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str, base_rate: str
     ) -> None:
         """Log the metrics of one LoggedModel as a separate run that is nested under this run.
 
+        base_rate  the base rate of the probabilities and where it comes from, such as `0.5, assumed`
+
         Each model is then a row in the MLflow UI, and the UI can sort the rows.
         """
-        with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id)) as run_id:
+        with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id, base_rate=base_rate)) as run_id:
             self.store.log_params(run_id, params)
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
             self.store.log_metrics(run_id, metrics, model_id=model_id, dataset=self.dataset)

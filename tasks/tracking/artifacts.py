@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 S = TypeVar("S", Summary, PipelineSummary, EnsembleSummary)
-ENSEMBLE_FILE = "ensemble.json"
 
 
 def _read_graph_without_test(path: Path) -> KnowledgeGraph:
@@ -34,12 +33,7 @@ def _read_graph_without_test(path: Path) -> KnowledgeGraph:
 
 def _write_ensemble(folder: Path, logged: tuple[list[str], Ensemble]) -> None:
     models, ensemble = logged
-    storage.write_json(folder / ENSEMBLE_FILE, {"models": models, "ensemble": ensemble.to_json()})
-
-
-def _read_ensemble(folder: Path) -> tuple[list[str], Ensemble]:
-    data = storage.read_json(folder / ENSEMBLE_FILE)
-    return data["models"], Ensemble.from_json(data["ensemble"])
+    storage.write_ensemble(folder, ensemble, models)
 
 
 def _json(stage: str, path: str) -> "Artifact[Any]":
@@ -98,7 +92,9 @@ MEASURED: Artifact[dict[str, Measured]] = Artifact(
 SUMMARY: Artifact[Summary] = _typed_json("evaluate", "summary.json", Summary)
 REPORT: Artifact[str] = Artifact("report", "report.html", _read_text, _write_text)
 
-ENSEMBLE: ModelFiles[tuple[list[str], Ensemble]] = ModelFiles("ensemble", _read_ensemble, _write_ensemble)
+ENSEMBLE: ModelFiles[tuple[list[str], Ensemble]] = ModelFiles(
+    "ensemble", storage.read_ensemble, _write_ensemble, storage.ENSEMBLE_FILE
+)
 ENSEMBLE_PREDICTIONS: Artifact[Predictions] = Artifact(
     "ensemble", "predictions.parquet", storage.read_predictions, storage.write_predictions
 )

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from kgcore.config import ASSUMED_BASE_RATE
+
 _RENAMED = {
     "train": {"negatives": "training_strategy", "filter_training": "training_filtered", "eta": "training_eta"},
     "corrupt": {
@@ -15,11 +17,15 @@ _FORMER_CALIBRATORS = {"uncalibrated", "base_rate"}  # now baselines: every run 
 _SIDES_OF_SHARE = {0.0: "subject", 0.5: "both", 1.0: "object"}
 
 
-def current_settings(stage: str | None, settings: Mapping[str, object]) -> dict[str, object]:
+def current_settings(
+    stage: str | None, settings: Mapping[str, object], base_rate_tag: bool = True
+) -> dict[str, object]:
     """Return the settings that a run recorded, with the setting names of this version.
 
-    stage     the stage of the run; None: the run has no stage
-    settings  name -> value, as the run recorded them
+    stage          the stage of the run; None: the run has no stage
+    settings       name -> value, as the run recorded them
+    base_rate_tag  whether the run has a tag that says where its base rate comes from. Runs of earlier versions have
+                   none; their default base rate counts as not stated
 
     `training_sides` replaces two settings of earlier versions, `object_share` and `bernoulli`. Baselines that were
     chosen as calibrators are removed, unless only baselines were chosen. Settings of this version do not change.
@@ -29,6 +35,8 @@ def current_settings(stage: str | None, settings: Mapping[str, object]) -> dict[
     if stage == "train" and "object_share" in current:
         share, bernoulli = current.pop("object_share"), current.pop("bernoulli", False)
         current["training_sides"] = "bernoulli" if bernoulli else _sides_of(share)
+    if stage == "calibrate" and not base_rate_tag and current.get("base_rate") == ASSUMED_BASE_RATE:
+        current["base_rate"] = None
     if stage == "calibrate" and isinstance(chosen := current.get("calibrators"), list):
         current["calibrators"] = [name for name in chosen if name not in _FORMER_CALIBRATORS] or chosen
     return current

@@ -1,4 +1,4 @@
-"""Makes a calibrator's LoggedModel an MLflow pyfunc: the files by which MLflow loads and serves it.
+"""Makes the LoggedModel of a calibrator or an ensemble an MLflow pyfunc: the files by which MLflow loads and serves it.
 
 docs/decisions/0008-pyfunc.md says which files each LoggedModel has, and why.
 """
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from kgcore.calibration.bound import BoundCalibrator
 from kgcore.config import PredictConfig
 from kgcore.datasets.read import COLUMNS
-from kgcore.storage import GRAPH_FOLDER, MODEL_FOLDER
-from tasks.tracking.artifacts import CALIBRATOR, GRAPH
-from tasks.tracking.registry import calibrator_inputs
+from kgcore.graph import KnowledgeGraph
+from kgcore.storage import GRAPH_PART, MODEL_PART
+from tasks.tracking.artifacts import GRAPH
+from tasks.tracking.registry import Sources, load_bound, sources_of
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -34,52 +34,65 @@ OUTPUTS = {
 }
 
 
-def log_pyfunc(store: Store, model_id: str, bound: BoundCalibrator, examples: Sequence[Sequence[str]]) -> None:
-    """Add the files that make a calibrator's LoggedModel a pyfunc, without the embedding model and the graph.
+def log_pyfunc(store: Store, model_id: str, base_rate: float, examples: Sequence[Sequence[str]]) -> None:
+    """Add the files that make a LoggedModel a pyfunc, without the embedding models and the graph.
 
-    examples  triples of names, at least one
+    base_rate  the base rate of its calibrator or ensemble
+    examples   triples of names, at least one
     """
-    inputs = calibrator_inputs(store, model_id)
-    [base] = store.get(inputs["train"]).model_ids
-    places = {MODEL_FOLDER: f"models:/{base}", GRAPH_FOLDER: f"runs:/{inputs['prepare']}/{GRAPH.path}"}
+    sources = sources_of(store, model_id)
+    places = {part: f"models:/{base}" for part, base in _models(sources).items()}
+    places[GRAPH_PART] = f"runs:/{sources.graph}/{GRAPH.path}"
     example = pd.DataFrame(examples, columns=list(COLUMNS))
     store.add_model_files(
-        model_id, lambda folder: _write(folder, model_id, inputs["calibrate"], bound, places, example)
+        model_id, lambda folder: _write(folder, model_id, sources.run.run_id, base_rate, places, example)
     )
 
 
 def complete_model(store: Store, model_id: str) -> None:
-    """Copy the embedding model and the graph into a calibrator's LoggedModel, which then needs no other files.
+    """Copy the embedding models and the graph into a LoggedModel, which then needs no other files.
 
     Files that are there already are not copied again. A LoggedModel of an earlier version becomes a pyfunc.
 
-    Raises InputError if the calibrator, its embedding model or its graph no longer exists.
+    Raises InputError if the calibrator or ensemble, an embedding model or the graph no longer exists.
     """
-    inputs = calibrator_inputs(store, model_id)
-    [base] = store.get(inputs["train"]).model_ids
-    prepared, present = inputs["prepare"], store.model_sizes(model_id)
+    sources, present = sources_of(store, model_id), store.model_sizes(model_id)
     if "MLmodel" not in present:
-        graph = store.load(prepared, GRAPH)
-        examples = graph.names_of(graph.valid.positives[:EXAMPLES]).to_numpy().tolist()
-        log_pyfunc(store, model_id, store.load_model(model_id, CALIBRATOR), examples)
-    needed = {f"{MODEL_FOLDER}/{path}": size for path, size in store.model_sizes(base).items()}
-    needed |= {path: size for path, size in store.sizes(prepared).items() if path.startswith(f"{GRAPH.path}/")}
+        graph = store.load(sources.graph, GRAPH)
+        log_pyfunc(store, model_id, load_bound(store, model_id).base_rate, example_triples(graph))
+    models = _models(sources)
+    needed = {f"{part}/{path}": size for part, base in models.items() for path, size in store.model_sizes(base).items()}
+    needed |= {path: size for path, size in store.sizes(sources.graph).items() if path.startswith(f"{GRAPH.path}/")}
     if needed.items() <= present.items():
         return
 
     def write(folder: Path) -> None:
-        (folder / MODEL_FOLDER).mkdir()
-        store.copy_model(folder / MODEL_FOLDER, base)
-        store.copy(folder, prepared, GRAPH.path)
+        for part, base in models.items():
+            (folder / part).mkdir()
+            store.copy_model(folder / part, base)
+        store.copy(folder, sources.graph, GRAPH.path)
 
     store.add_model_files(model_id, write)
+
+
+def example_triples(graph: KnowledgeGraph) -> list[list[str]]:
+    """Return the names of the first validation positives, which show how to ask a model."""
+    names: list[list[str]] = graph.names_of(graph.valid.positives[:EXAMPLES]).to_numpy().tolist()
+    return names
+
+
+def _models(sources: Sources) -> dict[str, str]:
+    """Return the folder of each embedding model -> the id of its LoggedModel: kgcore/storage/calibrated.py."""
+    if not sources.is_ensemble:
+        return {MODEL_PART: sources.models[0]}
+    return {f"{MODEL_PART}_{number}": base for number, base in enumerate(sources.models, start=1)}
 
 
 def _write(
     folder: Path,
     model_id: str,
     run_id: str,
-    bound: BoundCalibrator,
+    base_rate: float,
     places: Mapping[str, str],
     example: pd.DataFrame,
 ) -> None:
@@ -91,7 +104,7 @@ def _write(
         mlflow.pyfunc.save_model(
             Path(parent) / "pyfunc",
             loader_module=LOADER,
-            signature=_signature(bound),
+            signature=_signature(base_rate),
             input_example=example,
             pip_requirements=requirements(),
             model_config=dict(places),
@@ -101,13 +114,13 @@ def _write(
             file.rename(folder / file.name)
 
 
-def _signature(bound: BoundCalibrator) -> "ModelSignature":
+def _signature(base_rate: float) -> "ModelSignature":
     """Return the columns that the pyfunc reads and writes, and its parameters with their defaults."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
     params = (
-        ParamSpec("base_rate", "double", bound.base_rate),
+        ParamSpec("base_rate", "double", base_rate),
         ParamSpec("threshold", "double", PredictConfig.threshold),
         ParamSpec("at_least", "long", PredictConfig.at_least),
     )

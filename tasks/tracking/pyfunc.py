@@ -1,4 +1,4 @@
-"""The loader of the MLflow pyfunc that every calibrator is: MLflow calls `_load_pyfunc`.
+"""The loader of the MLflow pyfunc that every calibrator and every ensemble is: MLflow calls `_load_pyfunc`.
 
 Logged models store the name of this module. It must keep its name and its place, or models that were logged before
 cannot be loaded.
@@ -59,9 +59,9 @@ def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
 def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> Answering:
     """Load the model from the files of its LoggedModel.
 
-    path          folder with calibrator.json
-    model_config  `model` and `graph`: the URIs of the embedding model and of the graph. They are read from there if the
-                  folder does not contain them
+    path          folder with calibrator.json or ensemble.json
+    model_config  part -> URI of the embedding models and of the graph: `model` or `model_1`, `model_2`, ..., and
+                  `graph`. They are read from there if the folder does not contain them
 
     Raises MlflowException if a file is missing or damaged.
     """
@@ -70,10 +70,10 @@ def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> An
         missing = missing_parts(folder)
         if unknown := [part for part in missing if part not in elsewhere]:
             what = ", ".join(unknown)
-            raise InputError(f"{folder} has no complete {what}: load a calibrator that kgcal has logged")
+            raise InputError(f"{folder} has no complete {what}: load a model that kgcal has logged")
         with tempfile.TemporaryDirectory() as place:
             fetched = {part: _fetch(elsewhere[part], Path(place) / part) for part in missing}
-            return Answering(LoadedModel(read_calibrated(folder, **fetched)))
+            return Answering(LoadedModel(read_calibrated(folder, fetched)))
     except KgcalError as error:
         raise MlflowException.invalid_parameter_value(str(error)) from error
 

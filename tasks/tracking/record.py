@@ -21,14 +21,15 @@ _PARENT = "mlflow.parentRunId"
 _NOTE = "mlflow.note.content"  # the description that the UI shows
 
 
-def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str) -> Any:
+def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str, old: str = "") -> Any:
     """Return a dataclass field for a tag of runs. Its value is None if a run does not have the tag.
 
     name   the tag's name in MLflow
     write  function that turns the value into text
     read   function that turns the text into the value
+    old    the tag's name in runs of earlier versions; '': the same
     """
-    return field(default=None, metadata={"tag": name, "write": write, "read": read})
+    return field(default=None, metadata={"tag": name, "write": write, "read": read, "names": (old or name, name)})
 
 
 def quoted(text: str) -> str:
@@ -72,8 +73,9 @@ class RunTags:
         adopted          train: the run whose model this run uses
         moved            calibrate: the run whose calibrators were shifted to another base rate
         model            pipeline of a recalibration: the train run whose model it uses
-        look             watch: hash of champion, labels and settings of the newest measurement, called a look
-        recalibrated     watch: the pipeline that recalibrated the model after the newest look; '': none
+        base_rate        calibrate, evaluate, pipeline: the base rate and where it comes from, such as "0.5, assumed"
+        check            watch: hash of champion, labels and settings of the newest check
+        recalibrated     watch: the pipeline that recalibrated the model after the newest check; '': none
         study, best      search: the file of its study, and the run of its best trial
         counts           search: state -> number of trials
         state            trial: its final state
@@ -96,7 +98,8 @@ class RunTags:
     adopted: str | None = _tag("kgcal.adopted")
     moved: str | None = _tag("kgcal.moved")
     model: str | None = _tag("kgcal.model")
-    look: str | None = _tag("kgcal.look")
+    base_rate: str | None = _tag("kgcal.base_rate")
+    check: str | None = _tag("kgcal.check", old="kgcal.look")
     recalibrated: str | None = _tag("kgcal.recalibrated")
     study: str | None = _tag("kgcal.study")
     best: str | None = _tag("kgcal.best")
@@ -119,12 +122,13 @@ class RunTags:
         Settings that earlier versions recorded under other names get their names in this version.
         """
         values = {
-            item.name: item.metadata["read"](tags[item.metadata["tag"]])
+            item.name: item.metadata["read"](tags[name])
             for item in fields(cls)
-            if item.metadata and item.metadata["tag"] in tags
+            for name in item.metadata.get("names", ())
+            if name in tags
         }
         if "config" in values:
-            values["config"] = current_settings(values.get("stage"), values["config"])
+            values["config"] = current_settings(values.get("stage"), values["config"], "base_rate" in values)
         inputs = {name.removeprefix(_INPUT): run_id for name, run_id in tags.items() if name.startswith(_INPUT)}
         return cls(**values, inputs=inputs)
 

@@ -1,7 +1,7 @@
 """MLflow's model registry: the champion and the challenger of each data set, and the run that a model's URI refers to.
 
-A data set has one registered model, `kgcal-DATASET`. Each version is the LoggedModel of a calibrator. The embedding
-model is a LoggedModel of the train run upstream of that calibrator.
+A data set has one registered model, `kgcal-DATASET`. Each version is the LoggedModel of a calibrator or of an ensemble.
+The embedding models are LoggedModels of the train runs upstream of it.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,14 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.ensembles.ensemble import Ensemble
+from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError, first_line
-from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, GRAPH
+from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, ENSEMBLE, GRAPH
 from tasks.tracking.keys import digest
-from tasks.tracking.record import quoted
+from tasks.tracking.labels import ENSEMBLE_NAME
+from tasks.tracking.record import RunRecord, quoted
 from tasks.tracking.store import Store
 
 CHALLENGER, CHAMPION = "challenger", "champion"
@@ -36,9 +40,9 @@ class Version:
 
 
 def register(store: Store, dataset: str, model_id: str, description: str) -> Version:
-    """Register a calibrator's LoggedModel as a version of the data set's registered model. Return the version.
+    """Register a LoggedModel as a version of the data set's registered model. Return the version.
 
-    A version with an equal calibrator is re-used, so that a second run of the same pipeline adds no version.
+    A version with an equal calibrator or ensemble is re-used, so that a second run of a pipeline adds no version.
 
     Raises InputError if the store does not answer or the LoggedModel does not exist.
     """
@@ -51,7 +55,7 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
                 f"the registered model {name} cannot be read from {store.place}: {first_line(error)}"
             ) from error
         store.client.create_registered_model(name, description=f"Calibrated models of {dataset}, by `kgcal promote`.")
-    content = digest(store.load_model(model_id, CALIBRATOR).to_json())
+    content = digest(load_bound(store, model_id).to_json())
     for version in store.client.search_model_versions(f"name = {quoted(name)}"):
         if version.tags.get(_CONTENT) == content:
             return _version(version)
@@ -103,24 +107,56 @@ def set_alias(store: Store, dataset: str, alias: str, version: Version) -> None:
     store.client.set_registered_model_alias(registered_name(dataset), alias, version.number)
 
 
-def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
-    """Return a calibrator with its embedding model and graph. Raises InputError if one of them no longer exists."""
-    inputs = calibrator_inputs(store, model_id)
-    [base] = store.get(inputs["train"]).model_ids
-    return CalibratedModel(
-        store.load_model(base, EMBEDDINGS),
-        store.load_model(model_id, CALIBRATOR),
-        store.load(inputs["prepare"], GRAPH),
-    )
+@dataclass(frozen=True)
+class Sources:
+    """Where a calibrated model of the store comes from.
 
-
-def calibrator_inputs(store: Store, model_id: str) -> dict[str, str]:
-    """Return stage -> run id, for all upstream runs of a calibrator and for the calibrate run that logged it.
-
-    Raises InputError if the calibrator or that run no longer exists.
+    run     the run that logged it: a calibrate run or an ensemble's run
+    models  ids of the LoggedModels of its embedding models: one, or one for each member of an ensemble
+    graph   id of the prepare run that has its graph
     """
-    made_by = run_of_model(store, f"models:/{model_id}")
-    return {**store.get(made_by).tags.inputs, "calibrate": made_by}
+
+    run: RunRecord
+    models: tuple[str, ...]
+    graph: str
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Return whether it is an ensemble."""
+        return self.run.tags.stage == ENSEMBLE_NAME
+
+
+def sources_of(store: Store, model_id: str) -> Sources:
+    """Return where a calibrator or an ensemble comes from, by the id of its LoggedModel.
+
+    Raises InputError if it, the run that logged it, or its train run no longer exists.
+    """
+    run = store.get(run_of_model(store, f"models:/{model_id}"))
+    inputs = run.tags.inputs
+    if run.tags.stage == ENSEMBLE_NAME:
+        models, _ = store.load_model(model_id, ENSEMBLE)
+        return Sources(run, tuple(models), inputs["prepare"])
+    return Sources(run, store.get(inputs["train"]).model_ids, inputs["prepare"])
+
+
+def load_bound(store: Store, model_id: str) -> BoundCalibrator | Ensemble:
+    """Return the calibrator or the ensemble of a LoggedModel. Raises InputError if it does not exist."""
+    if sources_of(store, model_id).is_ensemble:
+        return store.load_model(model_id, ENSEMBLE)[1]
+    return store.load_model(model_id, CALIBRATOR)
+
+
+def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
+    """Return a calibrator with its embedding model and graph, or an ensemble with its models and graph.
+
+    Raises InputError if one of them no longer exists.
+    """
+    sources, bound = sources_of(store, model_id), load_bound(store, model_id)
+    models = tuple(store.load_model(base, EMBEDDINGS) for base in sources.models)
+    graph = store.load(sources.graph, GRAPH)
+    if isinstance(bound, Ensemble):
+        return CalibratedModel(PooledModel(bound.pooling, models), bound.recalibrated, graph)
+    return CalibratedModel(models[0], bound, graph)
 
 
 def run_of_model(store: Store, uri: str) -> str:

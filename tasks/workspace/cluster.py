@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from kgcore.errors import InputError, first_line
+from kgcore.prediction.parts import one_by_one
 from tasks.workspace.resources import cores
 
 P = TypeVar("P")
@@ -24,8 +25,7 @@ def each_part(
     Raises InputError for another runner, if the extra `dask` is not installed, or if the scheduler does not answer.
     """
     if runner.startswith(THREADS):
-        for number, part in enumerate(parts):
-            yield number, function(*shared, part)
+        yield from one_by_one(function, shared, parts)
     elif runner == DASK or runner.startswith("dask://"):
         yield from _on_dask(runner, function, shared, parts)
     else:
@@ -36,7 +36,7 @@ def _on_dask(
     runner: str, function: Callable[..., R], shared: Sequence[object], parts: Sequence[P]
 ) -> Iterator[tuple[int, R]]:
     with _client(runner) as client:
-        held = [client.scatter(one, broadcast=True) for one in shared]
+        held = client.scatter(list(shared), broadcast=True)  # a set alone would be taken apart
         futures = {client.submit(function, *held, part, pure=False): number for number, part in enumerate(parts)}
         from distributed import as_completed
 

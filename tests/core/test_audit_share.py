@@ -1,4 +1,4 @@
-"""The share of wrong facts: by likelihood from probabilities, and by labels of a stratified sample."""
+"""The share of wrong facts: from planted errors, and from the labels of a stratified sample."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy.special import expit
 from scipy.stats import beta, binomtest, norm
 
 from kgcore.audit.sample import STRATA, Strata, allocate, draw_sample, sampled_share, stratify, wilson
-from kgcore.audit.share import wrong_share
+from kgcore.audit.share import largest_share
 from kgcore.calibration.shift import shift
 from kgcore.errors import FitError, InputError
 
@@ -18,60 +18,48 @@ def population(n: int, share: float, apart: float, rng: np.random.Generator) -> 
     return wrong, expit(apart * scores)  # the log-likelihood ratio of N(a/2, 1) against N(-a/2, 1)
 
 
-def em(q: np.ndarray, base_rate: float) -> float:
-    """The iterations of Saerens, Latinne & Decaestecker (2002), equations 2.9 and 2.10."""
-    w = 1 - base_rate
-    for _ in range(20_000):
-        w = float((1 - shift(q, base_rate, 1 - w)).mean())
-    return w
-
-
-@pytest.mark.parametrize("base_rate", [0.5, 0.2])
-def test_the_share_is_where_the_em_iterations_converge(base_rate: float) -> None:
-    _, q = population(500, 0.2, 2.0, np.random.default_rng(1))
-    q = shift(q, 0.5, base_rate)
-    assert wrong_share(q, base_rate).value == pytest.approx(em(q, base_rate), abs=1e-6)
-
-
-def test_the_share_of_a_population_is_in_its_interval() -> None:
-    covered = 0
-    for seed in range(200):
+@pytest.mark.parametrize(("share", "apart"), [(0.05, 4.0), (0.2, 4.0)])
+def test_the_largest_share_is_near_the_share_if_errors_stand_out(share: float, apart: float) -> None:
+    """Planted errors have the density of wrong facts: the ratio is g / f with f = (1 - w) right + w wrong."""
+    values = []
+    for seed in range(50):
         rng = np.random.default_rng(seed)
-        _, q = population(2_000, 0.05, 3.0, rng)
-        found = wrong_share(q, 0.5)
-        assert found.low <= found.value <= found.high
-        covered += found.low <= 0.05 <= found.high
-    assert binomtest(covered, 200, 0.95).pvalue > 0.01
+        wrong, planted = rng.random(8_000) < share, np.arange(8_400) >= 8_000
+        scores = rng.normal(np.where(np.r_[wrong, np.ones(400, dtype=bool)], -apart / 2, apart / 2))
+        likelier = np.exp(-apart * scores)
+        found = largest_share(likelier / (1 - share + share * likelier), planted)
+        assert found.low == 0 < found.value <= found.high
+        values.append((found.value, found.high))
+    assert np.mean([value for value, _ in values]) == pytest.approx(share, rel=0.15)
+    assert np.mean([high >= share for _, high in values]) >= 0.9
 
 
-def test_the_share_at_the_ends() -> None:
-    assert wrong_share(np.ones(50), 0.5).value == 0
-    assert wrong_share(np.ones(50), 0.5).low == 0
-    assert wrong_share(np.zeros(50), 0.5).value == 1
-    nothing = wrong_share(np.full(50, 0.3), 0.3)  # the probabilities say nothing
-    assert (nothing.low, nothing.high) == (0, 1)
-    half = wrong_share(np.r_[np.ones(30), np.zeros(10)], 0.5)  # the truth is known: a share of 10 in 40
-    assert half.value == pytest.approx(0.25)
-    assert half.low < 0.25 < half.high < 0.41
-    with pytest.raises(FitError, match="there are no probabilities"):
-        wrong_share(np.array([]), 0.5)
+def test_the_largest_share_is_counted_by_hand() -> None:
+    # Tail 1: all 10 errors and 1 + 7 of 100 facts have a ratio of at least 2: 8 / 100 / (10 / 10) = 0.08.
+    ratios = np.r_[np.full(10, 2.0), 9.0, np.full(7, 3.0), np.zeros(92)]
+    planted = np.arange(110) < 10
+    found = largest_share(ratios, planted)
+    assert found.value == pytest.approx(0.08)
+    high = 8.5 / 100.5 * np.exp(norm.ppf(1 - 0.05 / 9) * np.sqrt(1 / 8.5 - 1 / 100.5))  # nine tails
+    assert found.high == pytest.approx(high)
+    assert largest_share(np.ones(40), np.arange(40) < 20).value == 1  # the ratios say nothing
+    with pytest.raises(FitError, match="needs planted errors and training facts"):
+        largest_share(np.ones(4), np.zeros(4, dtype=bool))
 
 
 def test_the_strata_have_equal_sums_of_deviations() -> None:
-    w = np.r_[np.random.default_rng(0).beta(0.1, 2, 5000), [np.nan] * 40]
+    w = np.random.default_rng(0).beta(0.1, 2, 5000)
     strata = stratify(w)
-    assert strata.of[-40:].tolist() == [STRATA] * 40
     assert strata.counts.tolist() == np.bincount(strata.of).tolist()
-    known = strata.of < STRATA
-    sums = np.bincount(strata.of[known], weights=np.sqrt(w[known] * (1 - w[known])))
+    assert len(strata.counts) == STRATA
+    sums = np.bincount(strata.of, weights=np.sqrt(w * (1 - w)))
     np.testing.assert_allclose(sums, sums.mean(), rtol=0.01)
-    order = np.argsort(w[known])
-    assert (np.diff(strata.of[known][order]) >= 0).all()
+    assert (np.diff(strata.of[np.argsort(w)]) >= 0).all()
     mean = w[strata.of == 1].mean()
     assert strata.spread[1] == pytest.approx(np.sqrt(mean * (1 - mean)))
 
 
-@pytest.mark.parametrize("w", [np.zeros(30), np.ones(30), np.full(30, np.nan), np.full(30, 0.2)])
+@pytest.mark.parametrize("w", [np.zeros(30), np.ones(30), np.full(30, 0.2)])
 def test_strata_without_signal_are_still_a_design(w: np.ndarray) -> None:
     strata = stratify(w)
     assert strata.counts.sum() == 30

@@ -8,6 +8,7 @@ import pytest
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.calibration.support import Support
+from kgcore.config import ASSUMED, ESTIMATED, STATED
 from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
 from kgcore.report.results import Results, Row
@@ -30,7 +31,7 @@ def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> BoundCalibrat
 
 def card(calibrator: BoundCalibrator) -> ModelCard:
     metrics = {"brier": 0.1234, "ece": 0.02, "auroc": 0.9}
-    row = Row(calibrator.negatives, "platt", metrics, {"brier": (0.1, 0.15), "ece": (0.01, 0.03)})
+    row = Row(calibrator.negatives, "platt", metrics, {"brier": (0.1, 0.15)})
     counts = {"entities": 1234, "predicates": 2, "train_positives": 5000, "valid_positives": 33, "test_positives": 40}
     return ModelCard(
         uri="models:/kgcal-mine/3",
@@ -38,7 +39,9 @@ def card(calibrator: BoundCalibrator) -> ModelCard:
         digest="abc",
         counts=counts,
         predicates=["treats", "causes"],
-        settings={"train": {"model": "transe", "k": 8, "loss": "nll", "seed": 7}, "evaluate": {"bootstrap_level": 0.9}},
+        settings={"evaluate": {"bootstrap_level": 0.9}},
+        trainings=[{"model": "transe", "k": 8, "loss": "nll", "seed": 7}],
+        label=calibrator.label,
         calibrator=calibrator,
         summary=Summary(results=Results((row,)), accuracy_per_relation={}, ranks={}, notes=("Measured on it.",)),
         runs={"prepare": "p1", "evaluate": "e1"},
@@ -63,6 +66,7 @@ def test_results_have_their_intervals() -> None:
     assert "| metric | value | 90% interval |" in text
     assert "| Brier score | 0.1234 | 0.1000 to 0.1500 |" in text
     assert "| AUROC | 0.9000 |  |" in text
+    assert "| ECE | 0.0200 |  |" in text  # an interval of the ECE would not cover
     assert "log loss" not in text
 
 
@@ -71,6 +75,9 @@ def test_results_have_their_intervals() -> None:
     [
         (bound(0.2), "0.2, **stated**."),
         (bound(0.5), "0.5, **assumed**: it is the default. State the share of true triples among your candidates."),
+        (replace(bound(0.5), base_rate_is=STATED), "0.5, **stated**."),
+        (replace(bound(0.5), base_rate_is=ASSUMED), "0.5, **assumed**: it is the default. State the share of true"),
+        (replace(bound(0.1), base_rate_is=ESTIMATED), "0.1, **estimated**."),
         (bound(0.25, "ground_truth"), "0.25, **estimated**: the share of true triples among the labelled validation"),
         (bound(0.5).at(0.1), "0.1, **stated**. The probabilities are shifted to it; the fit was at 0.5."),
         (bound(0.25, "ground_truth").at(0.5), "0.5, **stated**. The probabilities are shifted to it; the fit was at"),

@@ -8,14 +8,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from kgcore import storage
-from kgcore.config import TrainConfig
+from kgcore.config import ClassifyConfig, TrainConfig
+from kgcore.evaluation.predictions import UNCALIBRATED_RAW, classify
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
 from kgcore.models.cohort import Cohort, draw_cohort
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
+from kgcore.score_table import score_table
 from kgcore.training.loop import train
 
 CPU = torch.device("cpu")
@@ -90,3 +93,19 @@ def test_blocks_do_not_change_scores(small_graph: KnowledgeGraph, monkeypatch: p
     np.testing.assert_allclose(model.score(triples), whole, rtol=1e-6)
     np.testing.assert_allclose([model.score(triples[i : i + 1])[0] for i in range(9)], whole[:9], rtol=1e-6)
     assert model.score(triples[:0]).shape == (0,)
+
+
+def test_a_score_table_keeps_the_raw_scores(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    trained = train(small_graph, CONFIG, CPU).model
+    plain = replace(trained, cohort=None)
+    storage.write_scores(tmp_path / "scores.parquet", score_table(small_graph, {}, trained))
+    table = storage.read_scores(tmp_path / "scores.parquet")
+    np.testing.assert_array_equal(table.raw, plain.score(table.triples))
+    np.testing.assert_array_equal(table.scores, trained.score(table.triples))
+    assert score_table(small_graph, {}, plain).raw is None
+    q = classify(table, [], 3, 0.5, ClassifyConfig()).probabilities
+    np.testing.assert_allclose(q[UNCALIBRATED_RAW], expit(plain.score(small_graph.test.triples)))
+    assert (
+        UNCALIBRATED_RAW
+        not in classify(score_table(small_graph, {}, plain), [], 3, 0.5, ClassifyConfig()).probabilities
+    )

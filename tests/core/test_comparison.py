@@ -1,12 +1,14 @@
 """The comparison of the paper with our results: the grid, the table of values, the findings, the page."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.evaluation.predictions import RelationDecisions, ThresholdResult
+from kgcore.evaluation.predictions import UNCALIBRATED_RAW, RelationDecisions, ThresholdResult
 from kgcore.report.cells import cell_result
 from kgcore.report.comparison import comparison_page
 from kgcore.report.comparison_figures import sweep_figures
@@ -85,6 +87,9 @@ def test_a_row_has_the_value_of_the_paper_and_ours(frame: pd.DataFrame) -> None:
     assert frame.loc[published, "paper"].notna().all()
     sweep = frame.query("table == 'sensitivity' and varied == 'k' and k == 10 and calibrator == 'platt'")
     assert sweep.query("negatives == 'ground_truth' and metric == 'brier'")["paper"].item() == 0.21633584644920525
+    of_relations = frame[frame["relation"] != ""]
+    assert len(of_relations) == 4
+    assert of_relations["paper"].isna().all()  # the paper's accuracies are over all relations
     thresholds = frame.query("table == 'thresholds' and metric == 'threshold'")
     assert set(thresholds["relation"]) == {"_has_part"}
 
@@ -142,3 +147,15 @@ def test_one_cell_serves_every_table_that_needs_it() -> None:
     distinct = {cell for group in chosen.values() for cell in group}
     assert len(distinct) == 2 * 4 * 4
     assert str(Cell("wn11", "transe", "nll", "default", varied="k", k=10)) == "wn11 transe nll k=10"
+
+
+def test_the_papers_uncalibrated_values_stand_beside_the_sigmoid_of_the_raw_score() -> None:
+    [cell] = [one for one in cells("results", ("wn11",), "default") if one.model == "transe"]
+    normalised = summary(0.08)
+    raw = replace(normalised.results.rows[0], calibrator=UNCALIBRATED_RAW, metrics={"brier": 0.44, "log_loss": 1.9})
+    both = replace(normalised, results=Results((raw, *normalised.results.rows)))
+    for made, expected in ((normalised, 0.4), (both, 0.44)):
+        frame = side_by_side({"results": [cell]}, {cell: cell_result(made)})
+        [row] = frame.query("calibrator == 'uncalibrated' and metric == 'brier'").to_dict("records")
+        assert row["ours"] == expected
+        assert row["paper"] == pytest.approx(0.443, abs=0.001)

@@ -1,5 +1,6 @@
 """Discovery of missing facts: equal to a search through all triples; candidates, blocks of queries, frequent flyers."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -123,3 +124,41 @@ def test_frequent_flyers_are_in_more_answers_than_their_facts_let_expect(small_g
     assert flyer.answers == (many[:, 2] == 39).sum()
     assert 0 < flyer.expected < 10
     assert frequent_flyers(small_graph, many, (SUBJECT,)) == []
+
+
+def in_reverse(function, shared, parts):
+    """Do the parts in the opposite order, with copies of what they share, as machines of a cluster could."""
+    for number in reversed(range(len(parts))):
+        yield number, function(*pickle.loads(pickle.dumps(shared)), parts[number])
+
+
+def test_a_discovery_has_the_same_result_however_its_parts_are_done(small_graph: KnowledgeGraph, monkeypatch) -> None:
+    monkeypatch.setattr("kgcore.prediction.discovery.SUBJECTS_AT_ONCE", 7)
+    discovery = discovery_of(small_graph)
+    seen: list[float] = []
+    ways = ({"on_part": seen.append}, {"each_part": in_reverse})
+    best = [discovery.most_probable(Question(), 30, **way).triples for way in ways]
+    np.testing.assert_array_equal(*best)
+    assert seen == pytest.approx((np.arange(18) + 1) / 18)  # 3 predicates, 6 parts of the 40 subjects
+    monkeypatch.setattr("kgcore.prediction.selection.MOST_NEEDED", np.inf)
+    monkeypatch.setattr("kgcore.prediction.selection.FEWEST_QUERIES", 2)
+    few = [discovery.with_few_false(Question(), 0.9, np.random.default_rng(5), **way)[1] for way in ways]
+    assert len(few[0].triples) > 0
+    np.testing.assert_array_equal(few[0].triples, few[1].triples)
+    np.testing.assert_array_equal(few[0].p_values, few[1].p_values)
+    sets = [discovery.sets_by_predicate(Question(), 0.8, **way) for way in ways]
+    assert sets[0] == sets[1]
+    assert [(one.predicate, one.side) for one in sets[0]] == [(p, side) for p in range(3) for side in (OBJECT, SUBJECT)]
+
+
+def test_the_sets_of_a_predicate_have_the_coverage_of_its_answer_sets_and_progress(small_graph: KnowledgeGraph) -> None:
+    discovery, seen = discovery_of(small_graph), list[float]()
+    _, rule, measured = discovery.answer_set(Question(3, 1), 0.8, seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+    objects, subjects = discovery.sets_by_predicate(Question(predicate=1), 0.8)
+    assert (objects.side, subjects.side) == (OBJECT, SUBJECT)
+    assert objects.rule == rule
+    test = small_graph.test.positives
+    assert measured.queries == len(test)  # the predicates of the graph are few, and share a rule
+    assert objects.test.queries == (test[:, 1] == 1).sum()

@@ -1,15 +1,36 @@
-"""Drift: the stability index, the tests of calibration and a look at a champion, by hand and by simulation."""
+"""Drift: the stability index, and checks of a calibrated model: level, power and sentences, by simulation."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import binom
 
+from kgcore.calibration.isotonic import Isotonic
+from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
-from kgcore.monitoring.drift import look
-from kgcore.monitoring.significance import calibration_in_the_large, spiegelhalter
+from kgcore.metrics.bootstrap import Estimate
+from kgcore.monitoring.drift import Check, Origin, check, corrected, find_evidence
+from kgcore.monitoring.findings import LABEL, NONE, REFIT, SHIFT, Evidence, report
 from kgcore.monitoring.stability import stability
-from tests.core.monitoring_samples import labelled_triples
+from kgcore.monitoring.two_samples import NewTriples
+from tests.core.monitoring_samples import drawn, ground_truth
+
+CONFIG = WatchConfig()
+
+
+def origin_of(rng: np.random.Generator, sample: CalibrationSample, base_rate: float = 0.5) -> Origin:
+    """Return the origin of a calibrator that was fitted on the sample and measured on 1,000 test triples."""
+    return Origin(sample, base_rate, False, drawn(rng, 1000)[0], np.ones(1000))
+
+
+def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, number: int = 1) -> Check:
+    """Fit isotonic regression on 1,000 triples, and check it on new ones."""
+    sample = ground_truth(rng, 1000)
+    q = Isotonic().fit_sample(sample).calibrate(scores)
+    return check(q, NewTriples(scores, labels), origin_of(rng, sample), CONFIG, number)
 
 
 def test_the_stability_index_by_hand() -> None:
@@ -28,12 +49,6 @@ def test_p_of_the_stability_index_is_uniform_without_drift(rng: np.random.Genera
         assert abs((found < level).mean() - level) < 4 * np.sqrt(level * (1 - level) / 300)
 
 
-def test_p_of_the_calibration_tests_is_uniform_for_true_probabilities(rng: np.random.Generator) -> None:
-    triples = [labelled_triples(rng, 300) for _ in range(300)]
-    tests = np.array([(spiegelhalter(q, y), calibration_in_the_large(q, y)) for _, q, y in triples])
-    assert (np.abs((tests < 0.1).mean(axis=0) - 0.1) < 4 * np.sqrt(0.09 / 300)).all()
-
-
 def test_the_stability_index_uses_the_weights_of_the_reference(rng: np.random.Generator) -> None:
     positives, negatives = rng.normal(2, 1, 500), rng.normal(-2, 1, 500)
     reference = np.r_[positives, negatives]
@@ -48,29 +63,119 @@ def test_empty_scores_have_no_stability_index() -> None:
         stability(np.arange(3.0), np.array([]))
 
 
-@pytest.mark.parametrize(("q", "y", "p"), [([0.0, 1.0], [0.0, 1.0], 1.0), ([0.0, 1.0], [1.0, 1.0], 0.0)])
-def test_certain_probabilities_are_right_or_wrong(q: list[float], y: list[float], p: float) -> None:
-    assert spiegelhalter(np.array(q), np.array(y)) == p
-    assert calibration_in_the_large(np.array(q), np.array(y)) == p
+def findings_of(evidence: Evidence) -> bool:
+    return bool(report(evidence, CONFIG).findings)
 
 
-def test_a_look_finds_what_has_changed_and_nothing_else(rng: np.random.Generator) -> None:
-    reference, _, _ = labelled_triples(rng, 3000)
-    ones, config = np.ones(3000), WatchConfig()
-    scores, q, y = labelled_triples(rng, 800)
-    assert look(q, scores, y, reference, ones, config).findings == ()
-    scores, q, y = labelled_triples(rng, 800, shift=-1.0)
-    [finding] = look(q, scores, y, reference, ones, config).findings
-    assert "the probabilities are miscalibrated" in finding
-    moved = scores + 1.5
-    found = look(expit(moved), moved, (rng.random(800) < expit(moved)).astype(float), reference, ones, config)
-    [finding] = found.findings
-    assert "the scores have drifted" in finding
-    assert found.metrics()["psi"] == found.psi > 0.2
+def test_many_checks_of_a_growing_file_find_nothing_without_drift() -> None:
+    """20 checks at 50, 100, ... 1,000 labels, calibrated on 400: alpha is paid once, for all of them."""
+    rng, repetitions, false = np.random.default_rng(4), 30, 0
+    for _ in range(repetitions):
+        sample = ground_truth(rng, 400)
+        calibrator, origin, (scores, labels) = (
+            Isotonic().fit_sample(sample),
+            origin_of(rng, sample),
+            drawn(rng, 1000),
+        )
+        q, found = calibrator.predict(scores), False
+        for number, n in enumerate(range(50, 1001, 50), start=1):
+            found = found or findings_of(find_evidence(q[:n], NewTriples(scores[:n], labels[:n]), origin, number))
+        false += found
+    assert false <= binom.ppf(0.9999, repetitions, 0.015)
+
+
+def test_a_shift_of_one_is_found_with_500_labels() -> None:
+    rng, repetitions, found = np.random.default_rng(5), 100, 0
+    for _ in range(repetitions):
+        sample, (scores, labels) = ground_truth(rng, 1000), drawn(rng, 500, expit(1.0))
+        q = Isotonic().fit_sample(sample).calibrate(scores)
+        evidence = find_evidence(q, NewTriples(scores, labels), origin_of(rng, sample))
+        found += report(evidence, CONFIG).answer == SHIFT
+    assert found >= 90
+
+
+def test_the_corrections_of_all_checks_and_tests_sum_to_alpha() -> None:
+    """A raw p-value is found if it is below alpha * share / (k (k + 1))."""
+    spent = [0.01 / corrected(1e-9, share, k) * 1e-9 for share in (0.4, 0.4, 0.2) for k in range(1, 5000)]
+    assert sum(spent) == pytest.approx(0.01, rel=1e-3)
+    assert corrected(0.3, 0.4, 1) == 1
+
+
+def test_a_base_rate_that_moved_is_answered_by_a_shift(rng: np.random.Generator) -> None:
+    found = checked(rng, *drawn(rng, 2000, 0.2))
+    assert found.report.answer == SHIFT
+    assert found.report.findings[0].startswith(
+        "the base rate moved: since calibration, the log-odds have changed by -1."
+    )
+    rate = found.evidence.moved_base_rate
+    assert rate.low < 0.2 < rate.high
+    assert found.metrics()["moved_base_rate"] == rate.value
+    assert found.metrics()["shift"] == pytest.approx(logit(0.2), abs=0.4)
     assert found.metrics()["brier_low"] < found.metrics()["brier"] < found.metrics()["brier_high"]
 
 
-def test_a_look_at_too_few_triples_is_refused(rng: np.random.Generator) -> None:
-    scores, q, y = labelled_triples(rng, 20)
+def test_a_map_that_moved_is_answered_by_a_refit(rng: np.random.Generator) -> None:
+    scores, _ = drawn(rng, 2000)
+    found = checked(rng, scores, (rng.random(2000) < expit(0.6 * scores)).astype(float))
+    assert found.report.answer == REFIT
+    [finding] = found.report.findings
+    assert finding.startswith("the map moved")
+    assert found.evidence.misfit.low > 0
+
+
+def test_scores_that_moved_are_found_although_the_labels_fit(rng: np.random.Generator) -> None:
+    scores = rng.normal(1, 1, 800)
+    found = checked(rng, scores, (rng.random(800) < expit(2 * scores)).astype(float))
+    [finding] = found.report.findings
+    assert "the scores have drifted" in finding
+    assert found.report.notes == ("the labels show no change of the base rate or of the map",)
+    assert found.report.answer == NONE
+    assert found.metrics()["psi"] > 0.2
+
+
+def test_no_drift_has_no_answer(rng: np.random.Generator) -> None:
+    found = checked(rng, *drawn(rng, 800))
+    assert (found.report.findings, found.report.notes, found.report.answer) == ((), (), NONE)
+
+
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_labels_of_one_class_are_named_and_never_refitted(rng: np.random.Generator, label: float) -> None:
+    found = checked(rng, drawn(rng, 200)[0], np.full(200, label))
+    [finding] = found.report.findings
+    assert f"all 200 labels are {'true' if label else 'false'}" in finding
+    assert "label a random sample" in finding
+    assert found.report.answer == LABEL
+
+
+def test_labels_of_one_class_that_are_expected_are_a_note(rng: np.random.Generator) -> None:
+    sample, scores = ground_truth(rng, 1000), rng.normal(-3, 0.5, 60)
+    q = Isotonic().fit_sample(sample).calibrate(scores)
+    origin = replace(origin_of(rng, sample), test_scores=scores, test_weights=np.ones(60))
+    found = check(q, NewTriples(scores, np.zeros(60)), origin, CONFIG)
+    assert found.report.findings == ()
+    assert found.report.answer == NONE
+    assert found.report.notes[0].startswith("all 60 labels are false; the calibrator expects")
+
+
+def evidence(**changed: object) -> Evidence:
+    none = Estimate(0.0, -0.1, 0.1)
+    rate = Estimate(0.01, 0.008, 0.012)
+    return replace(
+        Evidence(1000, 10, 10.0, 0.001, none, none, none, 0.01, rate, shift_p=1.0, map_p=1.0, psi=0.0, psi_p=1.0),
+        **changed,  # type: ignore[arg-type]
+    )
+
+
+def test_a_small_move_is_no_finding_and_a_large_one_is_at_any_base_rate() -> None:
+    small, large = Estimate(0.2, 0.1, 0.3), Estimate(1.0, 0.9, 1.1)
+    assert report(evidence(shift=small, shift_p=1e-9), CONFIG).answer == NONE
+    assert report(evidence(shift=large, shift_p=1e-9), CONFIG).answer == SHIFT
+    assert report(evidence(shift=large, shift_p=0.02), CONFIG).answer == NONE
+    assert report(evidence(misfit=small, map_p=1e-9), CONFIG).answer == NONE
+    assert report(evidence(misfit=small, map_p=1e-9, ece=0.05), CONFIG).answer == REFIT
+    assert report(evidence(shift=large, shift_p=1e-9, misfit=large, map_p=1e-3), CONFIG).answer == REFIT
+
+
+def test_a_check_of_too_few_triples_is_refused(rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="20 new triples have labels and known names: at least 50 are needed"):
-        look(q, scores, y, scores, np.ones(20), WatchConfig())
+        checked(rng, *drawn(rng, 20))

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import expit
 
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.config import ClassifyConfig
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.judge import judge
@@ -31,7 +31,7 @@ def test_members_with_independent_errors_are_better_together(name: str, seed: in
     made, source = member_tables(*independent_members(seed=seed))
     for ensemble in fit_pools(made, source, pools=(name,)):
         test = made[0].measured("test")
-        members = ensemble.member_probabilities([t.scores[test] for t in made], [t.model for t in made])
+        members = ensemble.pooling.member_probabilities([t.scores[test] for t in made], [t.model for t in made])
         q, labels = ensemble.predict(members), made[0].labels[test]
         assert ((q >= 0) & (q <= 1)).all()
         assert brier(q, labels) < min(brier(own, labels) for own in members.T) - 0.02
@@ -42,11 +42,11 @@ def test_members_with_independent_errors_are_better_together(name: str, seed: in
 
 def test_a_linear_pool_of_calibrated_members_is_underconfident_until_it_is_calibrated_again() -> None:
     made, source = member_tables(*independent_members())
-    again = ground_truth(fit_pools(made, source, pools=("linear",)))
-    as_it_is = replace(again, recalibrator="uncalibrated", recalibrated=Uncalibrated())
-    assert again.recalibrated.parameters()["a"] > 1.3
+    again = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
+    as_it_is = replace(again, recalibrated=replace(again.recalibrated, name="uncalibrated", calibrator=Uncalibrated()))
+    assert again.recalibrated.calibrator.parameters()["a"] > 1.3
     test = made[0].measured("test")
-    members = again.member_probabilities([t.scores[test] for t in made], [t.model for t in made])
+    members = again.pooling.member_probabilities([t.scores[test] for t in made], [t.model for t in made])
     labels = made[0].labels[test]
     assert brier(again.predict(members), labels) < brier(as_it_is.predict(members), labels) - 0.003
 
@@ -58,7 +58,7 @@ def test_a_synthetic_ensemble_has_the_stated_base_rate(base_rate: float) -> None
         if ensemble.negatives == "synthetic":
             assert ensemble.base_rate == pytest.approx(base_rate)
             valid = made[0].rows("valid", LABELLED, 1) | made[0].rows("valid", CORRUPTION)
-            members = ensemble.member_probabilities([t.scores[valid] for t in made], [t.model for t in made])
+            members = ensemble.pooling.member_probabilities([t.scores[valid] for t in made], [t.model for t in made])
             labels = made[0].labels[valid]
             weights = np.where(labels == 1, base_rate / labels.sum(), (1 - base_rate) / (1 - labels).sum())
             assert np.average(ensemble.predict(members), weights=weights) == pytest.approx(base_rate, abs=0.02)
@@ -89,15 +89,15 @@ def test_an_ensemble_by_predicate_separates_relations(rng: np.random.Generator) 
     apart = Ensemble.from_json(json.loads(json.dumps(apart.to_json())))
     test = made[0].measured("test")
     scores, models, own = [t.scores[test] for t in made], [t.model for t in made], predicates[test]
-    q = apart.predict(apart.member_probabilities(scores, models, own), own)
-    without = shared.predict(shared.member_probabilities(scores, models))
+    q = apart.predict(apart.pooling.member_probabilities(scores, models, own), own)
+    without = shared.predict(shared.pooling.member_probabilities(scores, models))
     assert brier(q, made[0].labels[test]) < brier(without, made[0].labels[test]) - 0.05
     judged = judge([apart], made, ("a", "b", "c"), 0.5, ClassifyConfig())
     np.testing.assert_array_equal(judged.predictions.probabilities["ground_truth.log_odds"], q)
     with pytest.raises(InputError, match="has a map for each predicate: pass the predicates, too"):
-        apart.member_probabilities(scores, models)
+        apart.pooling.member_probabilities(scores, models)
     with pytest.raises(InputError, match=r"the ensemble ground_truth\.log_odds has a map for each predicate"):
-        apart.predict(apart.member_probabilities(scores, models, own))
+        apart.predict(apart.pooling.member_probabilities(scores, models, own))
 
 
 def test_an_ensemble_survives_json() -> None:
@@ -105,8 +105,8 @@ def test_an_ensemble_survives_json() -> None:
     for ensemble in fit_pools(made, source):
         again = Ensemble.from_json(json.loads(json.dumps(ensemble.to_json())))
         scores, models = [t.scores for t in made], [t.model for t in made]
-        members = ensemble.member_probabilities(scores, models)
-        np.testing.assert_array_equal(again.member_probabilities(scores, models), members)
+        members = ensemble.pooling.member_probabilities(scores, models)
+        np.testing.assert_array_equal(again.pooling.member_probabilities(scores, models), members)
         np.testing.assert_array_equal(again.predict(members), ensemble.predict(members))
         with pytest.raises(InputError, match="has format 9"):
             Ensemble.from_json(ensemble.to_json() | {"format": 9})
@@ -115,20 +115,22 @@ def test_an_ensemble_survives_json() -> None:
 def test_an_ensemble_recalibrated_by_a_baseline_is_read() -> None:
     """Earlier versions accepted the uncalibrated baseline for recalibration: q is then the probability of the pool."""
     made, source = member_tables(*independent_members(400))
-    ensemble = ground_truth(fit_pools(made, source, pools=("linear",)))
-    read = Ensemble.from_json(ensemble.to_json() | {"recalibrator": "uncalibrated", "recalibration": {}})
+    ensemble = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
+    former = ensemble.pooling.to_json() | {"format": 1, "recalibrator": "uncalibrated", "recalibration": {}}
+    read = Ensemble.from_json(former)
+    assert (read.label, read.base_rate) == (ensemble.label, ensemble.base_rate)
     members = np.array([[0.2, 0.5, 0.9], [0.6, 0.6, 0.6]])
-    np.testing.assert_allclose(read.predict(members), members @ ensemble.pool.weights)
+    np.testing.assert_allclose(read.predict(members), members @ ensemble.pooling.pool.weights)
 
 
 def test_an_ensemble_refuses_other_models_and_values_that_are_no_probabilities() -> None:
     made, source = member_tables(*independent_members(400))
     scores, models = [t.scores for t in made], [t.model for t in made]
-    ensemble = ground_truth(fit_pools(made, source, pools=("linear",)))
+    ensemble = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
     with pytest.raises(MismatchError, match="belongs to model model 0, but the scores come from model model 2"):
-        ensemble.member_probabilities(scores, models[::-1])
+        ensemble.pooling.member_probabilities(scores, models[::-1])
     with pytest.raises(InputError, match=r"probabilities \(n, 3\) in \[0, 1\] are needed"):
-        ensemble.predict(ensemble.member_probabilities(scores, models) + 1)
+        ensemble.predict(ensemble.pooling.member_probabilities(scores, models) + 1)
 
 
 def test_members_are_measured_on_the_same_rows_as_ensembles() -> None:
@@ -140,7 +142,7 @@ def test_members_are_measured_on_the_same_rows_as_ensembles() -> None:
     ]
     test = made[0].measured("test")
     valid = made[1].rows("valid", LABELLED)
-    alone = Isotonic().fit_sample(ground_truth_sample(made[1].scores[valid], made[1].labels[valid]))
+    alone = SmoothedIsotonic().fit_sample(ground_truth_sample(made[1].scores[valid], made[1].labels[valid]))
     np.testing.assert_array_equal(judged.probabilities["ground_truth.b"], alone.calibrate(made[1].scores[test]))
     np.testing.assert_array_equal(judged.labels, made[0].labels[test])
     assert not judged.synthetic_negatives

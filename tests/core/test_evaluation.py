@@ -57,7 +57,7 @@ def test_intervals_are_as_wide_as_new_samples_vary() -> None:
         found = measure(DISTORTIONS["overconfident"](q), y)
         values.append(found.metrics)
         widths.append({name: (high - low) / 2 / 1.96 for name, (low, high) in found.intervals.items()})
-    for name in values[0]:
+    for name in widths[0]:
         if name.endswith("_uncertainty"):  # at equal shares it is maximal: no first-order variation
             continue
         spread = np.std([value[name] for value in values], ddof=1)

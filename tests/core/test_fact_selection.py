@@ -6,10 +6,10 @@ import pytest
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.selection import candidates_of, needed_share, query_side
+from kgcore.prediction.selection import Asked, candidates_of, needed_share, query_side
 from tests.core.scored_graphs import functional_graph
 
-BORN_IN = [(0, OBJECT, None)]
+BORN_IN = [Asked(0, OBJECT, None)]
 
 
 def test_the_mean_share_of_false_facts_is_controlled(rng: np.random.Generator) -> None:
@@ -48,7 +48,7 @@ def test_known_facts_and_queries_of_train_and_validation_are_no_candidates(rng: 
 def test_a_single_query_has_the_p_value_that_it_has_among_all(rng: np.random.Generator) -> None:
     model, graph, _ = functional_graph(rng, 400, 15, boost=3.0)
     every = candidates_of(model, graph, Domains(graph), BORN_IN, 0.1, rng)
-    one = candidates_of(model, graph, Domains(graph), [(0, OBJECT, int(every.triples[7, 0]))], 0.1, rng)
+    one = candidates_of(model, graph, Domains(graph), [Asked(0, OBJECT, int(every.triples[7, 0]))], 0.1, rng)
     np.testing.assert_array_equal(one.triples, every.triples[7:8])
     np.testing.assert_array_equal(one.p_values, every.p_values[7:8])
 

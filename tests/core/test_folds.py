@@ -74,8 +74,9 @@ def test_a_pool_learned_on_held_out_folds_is_better_on_new_triples(name: str) ->
         }
         losses = {}
         for way, members in learned_on.items():
-            pool = POOLS.get(name).fit(members.clip(*bounds(y)), y, np.ones(150))
-            again = Platt().fit_sample(ground_truth_sample(pool.log_odds(members.clip(*bounds(y))), y))
-            losses[way] = log_loss(again.calibrate(pool.log_odds(new.clip(*bounds(y)))), fresh)
+            limits = bounds(samples[0])
+            pool = POOLS.get(name).fit(members.clip(*limits), y, np.ones(150))
+            again = Platt().fit_sample(ground_truth_sample(pool.log_odds(members.clip(*limits)), y))
+            losses[way] = log_loss(again.calibrate(pool.log_odds(new.clip(*limits))), fresh)
         gains.append(losses["themselves"] - losses["others"])
     assert np.mean(gains) > 0.005

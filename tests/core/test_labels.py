@@ -6,10 +6,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
+from kgcore import storage
+from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.platt import Platt
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.config import CalibrateConfig
 from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
+from kgcore.score_table import ScoreTable
 
 
 def labelled(graph: KnowledgeGraph, triples: np.ndarray, labels: list[int]) -> pd.DataFrame:
@@ -58,24 +65,83 @@ def test_new_labels_join_only_the_validation_split(small_graph: KnowledgeGraph) 
         "labels_with_unseen": 1,
         "labels_not_held_out": 3,
         "labels_used": 4,
+        "labels_false": 3,
         "labels_known": 0,
         "valid_positives": len(small_graph.valid.positives),
         "valid_negatives": len(small_graph.valid.negatives) + 3,
     }
 
 
-def test_new_labels_replace_validation_on_request_or_if_it_has_no_negatives(
-    small_graph: KnowledgeGraph,
-) -> None:
+def without_negatives(graph: KnowledgeGraph) -> KnowledgeGraph:
+    return replace(graph, valid=Split(graph.valid.positives, np.ones(len(graph.valid.positives))))
+
+
+def test_new_labels_replace_validation_on_request(small_graph: KnowledgeGraph) -> None:
     frame = labelled(small_graph, unused_triples(small_graph, 4), [1, 0, 0, 1])
-    assert len(with_labels(small_graph, frame, instead=True).graph.valid) == 4
     positives = small_graph.valid.positives
-    unlabelled = replace(small_graph, valid=Split(positives, np.ones(len(positives))))
-    made = with_labels(unlabelled, frame).graph
+    made = with_labels(small_graph, frame, instead=True).graph
     assert len(made.valid) == 4
+    assert made.labelled_base_rate is None
     assert made.known.contains(positives).all()  # replaced positives are still known to be true
     assert made.all_known.contains(positives).all()
     assert made.fingerprint() != replace(made, other_facts=made.other_facts[1:]).fingerprint()
+
+
+def test_new_labels_join_validation_positives_and_their_share_is_the_base_rate(small_graph: KnowledgeGraph) -> None:
+    unlabelled, new = without_negatives(small_graph), unused_triples(small_graph, 5)
+    made = with_labels(unlabelled, labelled(unlabelled, new, [1, 0, 0, 0, 0])).graph
+    assert len(made.valid) == len(unlabelled.valid) + 5
+    assert held_in(made, made.valid, new).tolist() == [1, 0, 0, 0, 0]
+    assert (held_in(made, made.valid, unlabelled.valid.triples) == 1).all()
+    assert made.labelled_base_rate == pytest.approx(1.5 / 6)
+    again = np.r_[new[1:], unlabelled.valid.positives[:1]]  # the same rows in valid
+    made = with_labels(unlabelled, labelled(unlabelled, again, [0, 0, 0, 0, 1])).graph
+    other = with_labels(unlabelled, labelled(unlabelled, new[1:], [0, 0, 0, 0])).graph
+    np.testing.assert_array_equal(made.valid.triples, other.valid.triples)
+    assert (made.labelled_base_rate, other.labelled_base_rate) == (pytest.approx(1.5 / 6), pytest.approx(0.5 / 5))
+    assert made.fingerprint() != other.fingerprint()
+    only_true = with_labels(unlabelled, labelled(unlabelled, new, [1] * 5)).graph
+    assert (len(only_true.valid.negatives), only_true.labelled_base_rate) == (0, None)
+
+
+def test_a_graph_keeps_the_base_rate_of_its_labels(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    unlabelled = without_negatives(small_graph)
+    made = with_labels(unlabelled, labelled(unlabelled, unused_triples(unlabelled, 3), [1, 0, 0])).graph
+    storage.write_graph(tmp_path, made)
+    assert storage.read_graph(tmp_path).fingerprint() == made.fingerprint()
+
+
+def table_of(positives: np.ndarray, labels: np.ndarray, scores: np.ndarray, base_rate: float) -> ScoreTable:
+    """Return a table of scored validation positives and newly labelled triples, without corruptions but one."""
+    every = np.r_[np.ones(len(positives)), labels, 0]
+    origin = np.array(["labelled"] * (len(every) - 1) + ["corruption"])
+    triples, split = np.zeros((len(every), 3), dtype=np.int64), np.repeat("valid", len(every))
+    return ScoreTable(triples, every, np.r_[positives, scores, 0.0], split, origin, "m", "d", base_rate)
+
+
+def test_few_labels_calibrate_better_with_the_validation_positives_than_alone() -> None:
+    """Candidates of which a sixth are true; 3,500 validation positives and 60 labels. The truth is known."""
+    rng = np.random.default_rng(1)
+    alpha, log_losses, means = 1 / 6, [], []
+    asked = rng.normal(0, 1, 20_000) + 1.5 * (rng.random(20_000) < alpha)
+    truth = expit(1.5 * asked - 1.125 + np.log(alpha / (1 - alpha)))
+    for _ in range(40):
+        labels = (rng.random(60) < alpha).astype(float)
+        scores = rng.normal(1.5 * labels, 1)
+        table = table_of(rng.normal(1.5, 1, 3500), labels, scores, (labels.sum() + 0.5) / 61)
+        fits = [
+            calibration_samples(table, CalibrateConfig())["ground_truth"],
+            CalibrationSample(scores, labels, np.ones(60)),
+            calibration_samples(replace(table, labelled_base_rate=None), CalibrateConfig())["ground_truth"],
+        ]
+        q = [Platt().fit_sample(sample).calibrate(asked).clip(1e-7, 1 - 1e-7) for sample in fits]
+        log_losses.append([-np.mean(truth * np.log(own) + (1 - truth) * np.log1p(-own)) for own in q])
+        means.append([own.mean() for own in q])
+    joined, alone, unweighted = np.mean(log_losses, axis=0)
+    assert joined < alone - 0.002
+    assert np.mean(means, axis=0)[0] == pytest.approx(alpha, abs=0.02)
+    assert np.mean(means, axis=0)[2] > 0.9  # without the weights the base rate would be invented
+    assert unweighted > 2 * joined
 
 
 def test_a_fact_with_a_new_false_label_is_no_longer_known(small_graph: KnowledgeGraph) -> None:
@@ -89,7 +155,7 @@ def test_a_fact_with_a_new_false_label_is_no_longer_known(small_graph: Knowledge
 
 def test_a_validation_split_without_positives_is_refused(small_graph: KnowledgeGraph) -> None:
     frame = labelled(small_graph, unused_triples(small_graph, 3), [0, 0, 0])
-    with pytest.raises(InputError, match="none of them is true"):
+    with pytest.raises(InputError, match="no triple of the new validation split is true"):
         with_labels(small_graph, frame, instead=True)
 
 

@@ -47,8 +47,8 @@ def test_a_metric_of_a_draw_is_that_of_the_drawn_rows(name: str, rng: np.random.
 def test_the_tables_have_these_columns_in_this_order() -> None:
     assert headline() == ("brier", "log_loss", "ece", "accuracy")
     assert first_table() == ("brier", "log_loss", "ece", "sharpness", "accuracy")
-    assert overview() == (*first_table(), "smooth_ece", "auroc")
-    assert leading() == ("brier", "smooth_ece", "auroc")
+    assert overview() == (*first_table(), "smooth_ece", "debiased_rmsce", "auroc")
+    assert leading() == ("brier", "smooth_ece", "debiased_rmsce", "auroc")
     calibration, discrimination = further_tables().values()
     errors = ("smooth_ece", "ece_equal_mass", "debiased_rmsce", "brier_miscalibration", "log_loss_miscalibration")
     areas = ("brier_discrimination", "log_loss_discrimination", "auroc", "average_precision")

@@ -9,9 +9,9 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.config.choices import PER
 from kgcore.graph import KnowledgeGraph
+from kgcore.models import pair_scores
 from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel
-from kgcore.prediction import pairs
 from kgcore.prediction.best import Best, best_of
 from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
 from kgcore.training.loop import train
@@ -59,8 +59,8 @@ def found(trained: TrainedModel, search: PairSearch, parts: int = 1) -> list[tup
 def test_the_best_pairs_are_those_of_all_pairs(
     small_graph: KnowledgeGraph, per: str, top: int, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pairs, "SUBJECTS_AT_ONCE", size[0])
-    monkeypatch.setattr(pairs, "OBJECTS_AT_ONCE", size[1])
+    monkeypatch.setattr(pair_scores, "SUBJECTS_AT_ONCE", size[0])
+    monkeypatch.setattr(pair_scores, "OBJECTS_AT_ONCE", size[1])
     trained = model_of(small_graph, "transe", with_cohort=True)
     search = PairSearch(SUBJECTS, OBJECTS, 1, top, per, leave_out=small_graph.all_known, reflexive=top == 7)
     assert found(trained, search) == every_pair(trained, search)

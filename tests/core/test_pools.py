@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from kgcore import newton
+from kgcore.calibration.sample import ground_truth_sample
 from kgcore.ensembles.fit import bounds
 from kgcore.ensembles.linear import Linear
 from kgcore.ensembles.log_odds import LogOdds
@@ -42,8 +43,8 @@ def test_log_odds_weights_equal_those_of_another_optimiser(seed: int) -> None:
     members, labels, weights = drawn(seed)
     contrary = np.random.default_rng(9).normal(size=len(labels)) + 1 - 2 * labels
     members[:, 1] = expit(contrary)  # its best weight is at the bound 0
-    n, m = labels.sum(), (1 - labels).sum()
-    targets = np.where(labels == 1, (n + 1) / (n + 2), 1 / (m + 2))
+    alpha, c = np.average(labels, weights=weights), 2 / (min(labels.sum(), (1 - labels).sum()) + 2)
+    targets = np.where(labels == 1, 1 - c * (1 - alpha), c * alpha)
 
     def loss(w: np.ndarray) -> float:
         z = logit(members) @ w
@@ -120,7 +121,7 @@ def test_equal_members_pool_like_one_member(name: str) -> None:
 @every_pool
 def test_a_perfect_member_gets_all_the_weight(name: str, rng: np.random.Generator) -> None:
     labels = (rng.random(400) < 0.5).astype(float)
-    low, high = bounds(labels)
+    low, high = bounds(ground_truth_sample(labels, labels))
     members = np.stack([rng.uniform(0.2, 0.8, 400), np.where(labels == 1, high, low)], axis=1)
     pool = POOLS.get(name).fit(members, labels, np.ones(400))
     assert pool.shares[1] > 0.99

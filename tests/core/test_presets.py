@@ -54,16 +54,17 @@ def test_default_and_best_decide_by_data_set_and_model() -> None:
     best = resolved("best", "fb13").configs
     assert (best.train.k, best.train.epochs, best.train.training_eta) == (200, 120, 50)
     assert best.train.loss_options == {"margin": 4.0}
-    assert best.calibrate.calibrators == ("platt", "isotonic", "per_relation")
+    assert best.calibrate.calibrators == ("smoothed_isotonic", "beta", "per_relation")
 
 
-def test_paper_decides_corruptions_in_calibration_too() -> None:
+def test_paper_decides_corruptions_and_calibrators_too() -> None:
     given = PipelineGiven(PrepareGiven(dataset="fb13"), TrainGiven(epochs=3), CorruptGiven(calibration_eta=7))
     found = resolve("paper", given).configs
     assert (found.train.epochs, found.train.chunk_size, found.train.batch_size) == (3, 1, 9883)
     assert found.corrupt == CorruptConfig(
         calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_filtered=False, calibration_eta=7
     )
+    assert found.calibrate.calibrators == ("platt", "isotonic")
 
 
 @pytest.mark.parametrize("name", ["default", "best"])
@@ -82,7 +83,9 @@ def test_a_given_default_wins_over_the_preset() -> None:
     assert resolved("default", "fb13", training_strategy={"uniform": 1.0}).configs.train.training_strategy == {
         "uniform": 1.0
     }
-    given = PipelineGiven(PrepareGiven(dataset="wn11"), calibrate=CalibrateGiven(calibrators=("platt", "isotonic")))
+    given = PipelineGiven(
+        PrepareGiven(dataset="wn11"), calibrate=CalibrateGiven(calibrators=("smoothed_isotonic", "beta"))
+    )
     assert resolve("best", given).configs.calibrate == CalibrateConfig()
     for name, dataset in product(PRESETS, DATASETS):
         usual = TrainConfig(model="distmult", epochs=100, k=100)

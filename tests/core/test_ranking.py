@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore import ranking
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.ranks import rank_metrics
+from kgcore.models import pair_scores
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
@@ -32,7 +32,7 @@ def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: 
 @pytest.mark.parametrize("block", [None, 300])
 def test_ranks_equal_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
     if block:
-        monkeypatch.setattr(ranking, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
+        monkeypatch.setattr(pair_scores, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
     rng = np.random.default_rng(0)
 
     def whole(*shape: int) -> torch.Tensor:  # whole numbers: equal scores occur, and the order of a sum does not matter

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from kgcore import config
-from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
+from kgcore.config import CalibrateConfig, CalibrateGiven, CorruptConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
@@ -54,6 +54,7 @@ def test_names_of_settings_are_unique_over_the_stages() -> None:
             "training_sides is object: with inverse relations both sides must be corrupted",
         ),
         (lambda: CalibrateConfig(calibrators=()), "calibrators is empty: it needs at least one entry"),
+        (lambda: CalibrateGiven(base_rate=0.0), r"base_rate is 0\.0: it must be above 0 and below 1"),
         (lambda: CalibrateConfig(base_rate=0.0), r"base_rate is 0\.0: it must be above 0 and below 1"),
         (lambda: CalibrateConfig(base_rate=1.5), r"base_rate is 1\.5"),
         (lambda: CalibrateConfig(calibrators=("platt", "plat")), "unknown calibrator 'plat'"),

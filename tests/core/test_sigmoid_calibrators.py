@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.beta import Beta, features
-from kgcore.calibration.logistic import fit_logistic, smoothed_targets
+from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets, smoothed_targets
 from kgcore.calibration.platt import Platt, fit_sigmoid
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.temperature import Temperature
 from kgcore.errors import FitError
 from kgcore.metrics.proper import log_loss
@@ -81,8 +81,8 @@ def test_beta_is_logistic_regression_on_the_logarithms(rng: np.random.Generator)
     scores, labels = drawn(1, 2000)
     sample = CalibrationSample(10 * scores - 70, labels, rng.uniform(0.1, 5, len(labels)))
     fitted = Beta().fit_sample(sample)
-    p = Platt().fit_sample(sample).calibrate(sample.scores)
-    y, w = as_weighted_labels(smoothed_targets(labels), sample.weights)
+    p = expit(fitted.slope_ * sample.scores + fitted.intercept_)
+    y, w = as_weighted_labels(mean_keeping_targets(labels, sample.weights), sample.weights)
     x = np.tile(np.stack([np.log(p), -np.log(1 - p)], axis=1), (2, 1))
     reference = LogisticRegression(C=np.inf, tol=1e-12, solver="newton-cholesky", max_iter=1000).fit(x, y, w)
     assert [fitted.a_, fitted.b_] == pytest.approx(reference.coef_[0], rel=1e-6)
@@ -101,9 +101,9 @@ def test_beta_agrees_with_the_published_package_where_a_slope_is_0(direction: in
     fitted = Beta().fit_sample(sample)
     assert (fitted.a_ == 0) == (direction == 1)
     assert (fitted.b_ == 0) == (direction == -1)
-    y, w = as_weighted_labels(smoothed_targets(labels), sample.weights)
+    y, w = as_weighted_labels(mean_keeping_targets(labels, sample.weights), sample.weights)
     with warnings.catch_warnings():  # the package changes the warning filters
-        p = Platt().fit_sample(sample).calibrate(scores)
+        p = expit(fitted.slope_ * scores + fitted.intercept_)
         published = BetaCalibration().fit(np.tile(p, 2), y, sample_weight=w).predict(p)
     np.testing.assert_allclose(
         fitted.calibrate(scores), published, atol=2e-3
@@ -116,7 +116,7 @@ def test_beta_agrees_with_the_published_package_where_a_slope_is_0(direction: in
 def test_beta_finds_the_optimum_within_its_bounds(sample: CalibrationSample) -> None:
     fitted = Beta().fit_sample(sample)
     design = features(fitted.slope_ * sample.scores + fitted.intercept_)
-    targets = smoothed_targets(sample.labels)
+    targets = mean_keeping_targets(sample.labels, sample.weights)
 
     def loss(theta: np.ndarray) -> float:
         z = theta @ design
@@ -126,8 +126,7 @@ def test_beta_finds_the_optimum_within_its_bounds(sample: CalibrationSample) -> 
     assert (found[:2] >= 0).all()
     best = minimize(loss, found + 0.1, method="L-BFGS-B", bounds=[(0, None), (0, None), (None, None)])
     assert loss(found) <= best.fun + 1e-9
-    platt = Platt().fit_sample(sample)  # a = b = 1, c = 0 is Platt scaling
-    q = platt.calibrate(sample.scores)
+    q = expit(fitted.slope_ * sample.scores + fitted.intercept_)  # a = b = 1, c = 0
     assert loss(found) <= -np.average(targets * np.log(q) + (1 - targets) * np.log1p(-q), weights=sample.weights) + 1e-9
 
 
@@ -135,7 +134,7 @@ def test_beta_of_inverted_scores_is_the_base_rate() -> None:
     scores, labels = drawn(5)
     with pytest.warns(UserWarning, match="beta calibration gives the constant base rate"):
         inverted = Beta().fit_sample(ground_truth_sample(-scores, labels))
-    assert inverted.calibrate(np.array([3.0]))[0] == pytest.approx(labels.mean(), abs=0.01)
+    assert inverted.calibrate(np.array([3.0]))[0] == pytest.approx(labels.mean(), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +146,7 @@ def test_beta_of_inverted_scores_is_the_base_rate() -> None:
 )
 def test_beta_converges_where_one_score_is_far_from_the_others(scores: list[float], labels: list[float]) -> None:
     q = Beta().fit_sample(ground_truth_sample(np.array(scores), np.array(labels))).calibrate(np.sort(scores))
-    targets = smoothed_targets(np.array(labels))[np.argsort(scores, kind="stable")]
-    assert q.mean() == pytest.approx(targets.mean(), abs=1e-9)
+    assert q.mean() == pytest.approx(np.mean(labels), abs=1e-9)
 
 
 def test_beta_with_a_slope_of_0_accepts_the_largest_scores() -> None:
@@ -202,3 +200,19 @@ def test_the_temperature_stays_finite_where_the_sign_separates_the_labels(size: 
     scores = size * np.array([-2.0, -1, 0, 1, 2])
     fitted = Temperature().fit_sample(ground_truth_sample(scores, np.array([0.0, 0, 1, 1, 1])))
     assert max(1, 0.1 / size) < fitted.inverse_ + 1e-12 < max(1.1, 2 / size)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1e-2, 1e-4])
+def test_beta_keeps_the_base_rate_in_the_mean(alpha: float, rng: np.random.Generator) -> None:
+    sample = synthetic_sample(rng.normal(2, 1, 100), rng.normal(0, 1, 2000), alpha)
+    q = Beta().fit_sample(sample).calibrate(sample.scores)
+    assert np.average(q, weights=sample.weights) == pytest.approx(alpha, rel=1e-4)
+
+
+def test_targets_that_keep_the_mean_are_platts_for_balanced_samples() -> None:
+    labels = np.repeat([0.0, 1.0], 30)
+    np.testing.assert_allclose(mean_keeping_targets(labels, np.full(60, 3.0)), smoothed_targets(labels))
+    weights = np.where(labels == 1, 0.01, 0.99)
+    found = mean_keeping_targets(labels, weights)  # c = 2 / 32
+    np.testing.assert_allclose(found[[0, -1]], [0.01 / 16, 15 / 16 + 0.01 / 16])
+    assert np.average(found, weights=weights) == pytest.approx(0.01)

@@ -12,7 +12,7 @@ import torch
 from kgcore import storage
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import fit_calibrators
-from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
+from kgcore.config import ASSUMED, STATED, CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions.base import Corruptions, corrupt_held_out
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.predictions import Predictions, classify
@@ -21,6 +21,8 @@ from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import STRATEGIES
 from kgcore.score_table import ScoreTable, score_table
+
+DEFAULTS = CalibrateConfig().calibrators
 
 
 @pytest.fixture
@@ -83,15 +85,15 @@ def test_a_score_table_is_read_as_it_was_written(
 def test_a_calibrators_json_has_the_corruptions_it_was_fitted_on(calibrators: list[BoundCalibrator]) -> None:
     again = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))) for c in calibrators}
     corruptions = {label: bound.corruptions for label, bound in again.items()}
-    assert corruptions.pop("synthetic.platt") == CorruptionSettings({"uniform": 1.0}, "both", True)
-    assert corruptions.pop("synthetic.isotonic") is not None
+    assert corruptions.pop("synthetic.smoothed_isotonic") == CorruptionSettings({"uniform": 1.0}, "both", True)
+    assert corruptions.pop("synthetic.beta") is not None
     assert set(corruptions.values()) == {None}
 
 
 def test_predictions_are_read_as_they_were_written(predictions: Predictions, tmp_path: Path) -> None:
     storage.write_predictions(tmp_path / "predictions.parquet", predictions)
     back = storage.read_predictions(tmp_path / "predictions.parquet")
-    fitted = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]
+    fitted = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in DEFAULTS]
     assert list(back.probabilities) == ["uncalibrated", "base_rate", *fitted]
     for label, q in predictions.probabilities.items():
         np.testing.assert_array_equal(back.probabilities[label], q)
@@ -126,10 +128,19 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     made = corrupt_held_out(graph, 5, STRATEGIES.get("uniform")(graph), np.random.default_rng(0), "both", True)
     table = score_table(graph, made, trained)
     fitted = fit_calibrators(table, CalibrateConfig(base_rate=0.2), CorruptConfig())
-    assert [c.label for c in fitted] == ["uncalibrated", "base_rate", "synthetic.platt", "synthetic.isotonic"]
+    assert [c.label for c in fitted] == ["uncalibrated", "base_rate", *(f"synthetic.{name}" for name in DEFAULTS)]
     predictions = classify(table, fitted, 3, 0.2, ClassifyConfig())
     assert predictions.base_rate == np.average(predictions.labels, weights=predictions.weights)
     np.testing.assert_allclose(predictions.base_rate, 0.2)
     assert not graph.all_known.contains(predictions.triples[predictions.labels == 0]).any()
     np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].metrics["brier"], 0.2 * 0.8)
     assert "weighted to the stated base rate of 0.2" in predictions.notes(0.2)[0]
+    for labelled_false, evidence in (
+        (0, "none, because no triple is labelled false"),
+        (7, "7 validation triples that"),
+    ):
+        _, by_construction, mistakes = predictions.notes(0.2, STATED, labelled_false)
+        assert by_construction.startswith("A small calibration error here is by construction")
+        assert f"Evidence about real mistakes: {evidence}" in mistakes
+        assert "kgcal recalibrate --labels FILE" in mistakes or "kgcal watch --labels FILE" in mistakes
+    assert "base rate of synthetic calibrators, 0.2, is assumed" in predictions.notes(0.2, ASSUMED)[-1]

@@ -12,7 +12,7 @@ from flows.cli.tables.results import show_results
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
 from kgcore.evaluation.evaluate import evaluate, with_ends
-from kgcore.metrics.catalogue import highest_best, ranked
+from kgcore.metrics.catalogue import every_metric, highest_best, ranked
 from kgcore.report.columns import title
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.page import page
@@ -73,9 +73,14 @@ def test_every_number_of_the_page_has_its_interval(rng: np.random.Generator) -> 
     shown = html(summary)
     for row in summary.results.rows:
         for metric in (*ranked(), "sharpness"):
+            if not every_metric()[metric].interval:
+                assert metric not in row.intervals
+                continue
             low, high = row.intervals[metric]
             assert f"{row.metrics[metric]:.4f}<small>{low:.4f} to {high:.4f}</small>" in shown
     assert "95 % intervals" in shown
+    assert "ECE, smooth ECE, ECE, equal mass, miscalibration (Brier)" in shown
+    assert "have no interval: on a finite sample they are biased" in shown
     platt = summary.results.row("synthetic", "platt")
     low, high = platt.intervals["auroc"]
     assert f"best: synthetic platt, {title('brier')}" in printed(summary)

@@ -1,12 +1,14 @@
 """The scripts that make the tables of the documentation: the options they run with, and the tables they print."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows.cli.commands import app
+from kgcore.config import CorruptConfig, EvaluateConfig, TrainConfig
 from tests.docs.commands import unknown_words
 from tests.docs.scripts import script
 
@@ -33,6 +35,18 @@ def test_a_script_makes_its_table(
     assert all(not unknown_words(app, " ".join(["kgcal", "run", *options])) for options in asked)
     assert len({row.count("|") for row in rows}) == 1
     assert all(".0714" in row for row in rows[2:])
+
+
+def test_the_table_of_seeds_varies_everything_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    module = script("seeds")
+    monkeypatch.setattr(module, "run", lambda options: asked.append(options) or RESULTS)
+    module.table("wn11", "default")
+    options = {item.name for kind in (TrainConfig, CorruptConfig, EvaluateConfig) for item in fields(kind)}
+    seeds = [f"--{name.replace('_', '-')}" for name in options if name.endswith("seed")]
+    assert len(seeds) == 3
+    for number, one in enumerate(asked):
+        assert [one[one.index(name) + 1] for name in seeds] == [str(number)] * 3
 
 
 def test_the_ablation_reads_the_results_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

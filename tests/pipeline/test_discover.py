@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import LocalCluster
 
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, client_of, runs_of
@@ -73,6 +74,35 @@ def test_an_answer_set_reports_its_coverage_on_test(trained: Trained) -> None:
     assert f"on {metrics['test_queries']:,.0f} test queries the sets contain" in done.stdout
 
 
+def test_without_a_query_the_answer_sets_of_each_predicate_are_measured(trained: Trained) -> None:
+    sets = discovered(trained, "--coverage", "0.8")
+    assert len(sets) == 2 * 10
+    metrics = runs_of(trained.kgcal, "discover")[-1].data.metrics
+    tested = sets[sets["test_queries"] > 0]
+    assert metrics["test_queries"] == tested["test_queries"].sum()
+    mean = np.average(tested["test_coverage"], weights=tested["test_queries"])
+    assert metrics["test_coverage"] == pytest.approx(mean)
+    one = discovered(trained, "--coverage", "0.8", "--predicate", "lives_in")
+    pd.testing.assert_frame_equal(one, sets[sets["predicate"] == "lives_in"].reset_index(drop=True))
+    done = trained.kgcal("discover", "--coverage", "0.8", "--predicate", "lives_in")
+    assert "the answer sets of 2 kinds of queries (?, lives_in, ?)" in done.stdout
+    assert "give a subject or an object, too, for the answer set of a query" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "options", [("--top", "50"), ("--predicate", "lives_in", "--fdr", "0.9"), ("--coverage", "0.8")]
+)
+def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, options: tuple[str, ...]) -> None:
+    here = discovered(trained, *options)
+    with LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+        runner = f"dask:{cluster.scheduler_address.removeprefix('tcp:')}"
+        there = discovered(trained, *options, "--runner", runner)
+    pd.testing.assert_frame_equal(here, there, check_exact=True)
+    one, other = (run.data.metrics for run in runs_of(trained.kgcal, "discover")[-2:])
+    assert one == other
+    assert one.get("queries", len(here)) > 0
+
+
 def test_a_list_with_few_false_facts_has_p_values(trained: Trained) -> None:
     facts = discovered(trained, "--predicate", "lives_in", "--fdr", "0.9")
     assert (facts["p_value"] <= 0.9).all()
@@ -91,7 +121,7 @@ def test_a_list_with_few_false_facts_has_p_values(trained: Trained) -> None:
     [
         (("--subject", "nobody"), "the subject 'nobody' is not in the graph: it must be one of its"),
         (("--predicate", "likes"), "the predicate 'likes' is not in the graph: it must be one of its 10 predicates"),
-        (("--predicate", "born_in", "--coverage", "0.9"), "an answer set belongs to a query: give a predicate, and a"),
+        (("--subject", "person_1", "--coverage", "0.9"), "an answer set belongs to a query: give a predicate, and a"),
         (("--fdr", "0.1", "--coverage", "0.9"), "fdr is 0.1 and coverage is 0.9: give one of them"),
         (("-o", "facts.json"), "facts.json is of an unknown kind: its name must end in .parquet, .csv, .tsv"),
         (("--fdr", "1"), "fdr is 1.0: it must be at least 0 and below 1"),

@@ -29,7 +29,12 @@ pytestmark = pytest.mark.usefixtures("home")
 
 SMALL = {"k": 8, "epochs": 2, "training_eta": 2}
 # settings given with their default value, for which the preset has another value
-DEFAULTS = {"loss": "self_adversarial", "learning_rate": 0.005, "lp_weight": 0.0, "calibrators": "platt,isotonic"}
+DEFAULTS = {
+    "loss": "self_adversarial",
+    "learning_rate": 0.005,
+    "lp_weight": 0.0,
+    "calibrators": "smoothed_isotonic,beta",
+}
 STAGES = {"dataset": "prepare", "calibrators": "calibrate"}
 
 
@@ -105,7 +110,7 @@ def test_every_door_trains_what_is_given_even_if_it_is_the_default() -> None:
         found = trained(door, "best", **DEFAULTS)
         settings = found["settings"]
         assert (settings["loss"], settings["learning_rate"], settings["lp_weight"]) == ("self_adversarial", 0.005, 0.0)
-        assert settings["calibrators"] == ["platt", "isotonic"]
+        assert settings["calibrators"] == ["smoothed_isotonic", "beta"]
         assert settings["lp_power"] == 3.0  # the value of the preset
         params = found["params"]
         assert (params["loss"], params["learning_rate"], params["lp_power"]) == ("self_adversarial", "0.005", "3.0")

@@ -88,7 +88,9 @@ def test_the_logged_model_gives_the_probabilities_that_were_measured() -> None:
         models, fitted = store.load_model(model_id, ENSEMBLE)
         assert models == [store.get(runs["train"]).model_ids[0] for runs in came_from]
         test = tables[0].measured("test")
-        q = fitted.predict(fitted.member_probabilities([t.scores[test] for t in tables], [t.model for t in tables]))
+        q = fitted.predict(
+            fitted.pooling.member_probabilities([t.scores[test] for t in tables], [t.model for t in tables])
+        )
         assert (q == judged.probabilities[fitted.label]).all()
         measured = made["metrics"][fitted.negatives]["log_odds"]["brier"]
         assert measured == pytest.approx(brier(q, tables[0].labels[test]))

@@ -40,7 +40,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(kgcal, runs, test.read_text().splitlines()[0].split("\t")[:3])
 
 
-@pytest.mark.parametrize("label", ["ground_truth.platt", "synthetic.isotonic"])
+@pytest.mark.parametrize("label", ["ground_truth.beta", "synthetic.smoothed_isotonic"])
 def test_the_probability_is_that_of_predict_to_the_bit(trained: Trained, label: str) -> None:
     made = trained.explained("--calibrator", label, "--base-rate", "0.2", "--alternatives", "3")
     table, target = trained.kgcal.home.parent / "some.csv", trained.kgcal.home.parent / "answers.parquet"
@@ -56,7 +56,7 @@ def test_the_probability_is_that_of_predict_to_the_bit(trained: Trained, label: 
     assert len(shown) == 7
 
 
-@pytest.mark.parametrize("label", ["ground_truth.platt", "synthetic.platt", "uncalibrated"])
+@pytest.mark.parametrize("label", ["ground_truth.beta", "synthetic.beta", "uncalibrated"])
 def test_the_evidence_is_the_sample_that_the_calibrator_was_fitted_on(trained: Trained, label: str) -> None:
     made = trained.explained("--calibrator", label)
     scores = pd.read_parquet(client_of(trained.kgcal).download_artifacts(trained.runs["score"], "scores.parquet"))
@@ -119,11 +119,11 @@ def test_the_page_is_written(trained: Trained, tmp_path: Path) -> None:
 
 
 def test_a_moved_calibrator_has_the_same_evidence_at_another_base_rate(trained: Trained) -> None:
-    before = trained.explained("--calibrator", "synthetic.platt")
+    before = trained.explained("--calibrator", "synthetic.beta")
     moved = trained.kgcal("recalibrate", trained.runs["calibrate"], "--base-rate", "0.05")
     assert moved.returncode == 0, moved.stderr
     after = trained.explained(
-        "--model", runs_of(trained.kgcal, "calibrate")[-1].info.run_id, "--calibrator", "synthetic.platt"
+        "--model", runs_of(trained.kgcal, "calibrate")[-1].info.run_id, "--calibrator", "synthetic.beta"
     )
     assert after["base_rate"] == 0.05
     assert after["evidence"]["positives"] == before["evidence"]["positives"]

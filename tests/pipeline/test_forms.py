@@ -14,38 +14,18 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
-from flows.audit import audit
-from flows.discover import discover
+from flows.cli.mlproject import OTHERS
 from flows.ensemble import ensemble
-from flows.explain import explain
 from flows.pipeline import pipeline
-from flows.predict import predict
-from flows.promote import promote
-from flows.recalibrate import recalibrate
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
-from flows.tune import tune
-from flows.watch import watch
 from kgcore.config import LIMITS, Config, Given
-from kgcore.config.choices import OBJECTIVES, SEARCHABLE, SIDES, SIDES_PATTERN
+from kgcore.config.choices import ETA_SPELLING, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING
 from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [
-    pipeline,
-    recalibrate,
-    predict,
-    discover,
-    explain,
-    audit,
-    promote,
-    watch,
-    tune,
-    ensemble,
-    reproduce,
-    *STAGE_FLOWS,
-]
+FLOWS = [pipeline, *OTHERS, reproduce]
 KINDS = [*Config.__subclasses__(), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
 
@@ -86,7 +66,8 @@ def test_choices_of_stages_are_enumerations(kind: str) -> None:
     assert property_of(f"Train{kind}", "training_strategy")["propertyNames"]["enum"] == STRATEGIES.names()
     drawn = [name for name in STRATEGIES.names() if name != "kbgan"]
     assert property_of(f"Corrupt{kind}", "calibration_strategy")["propertyNames"]["enum"] == drawn
-    assert property_of(f"Corrupt{kind}", "calibration_sides")["pattern"] == SIDES_PATTERN
+    assert property_of(f"Corrupt{kind}", "calibration_sides")["pattern"] == SIDES_SPELLING.pattern
+    assert property_of(f"Corrupt{kind}", "calibration_eta")["pattern"] == ETA_SPELLING.pattern
     assert property_of(f"Calibrate{kind}", "calibrators")["items"]["enum"] == CALIBRATORS.names()
 
 
@@ -96,7 +77,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 14
+    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 15
 
 
 def test_baselines_are_not_offered_as_calibrators() -> None:
@@ -107,7 +88,8 @@ def test_baselines_are_not_offered_as_calibrators() -> None:
 def kind_of(settings: type[Config] | type[Given], item: Any) -> Any:
     """Return the type of a setting, without None."""
     hint = get_type_hints(settings)[item.name]
-    return next(kind for kind in get_args(hint) if kind is not NoneType) if issubclass(settings, Given) else hint
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return kinds[0] if NoneType in get_args(hint) else hint
 
 
 def values(settings: type[Config] | type[Given], item: Any) -> SearchStrategy[Any]:
@@ -121,8 +103,9 @@ def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
     names = st.sampled_from([*(choices.names() if isinstance(choices, Registry) else choices or ()), "odd", ""])
     if kind is bool:
         return st.booleans()
-    if kind is str and "choices_text" in item.metadata:
-        return st.sampled_from([*SIDES, "object=0.75", "object=1", "object=2", "subject=1"]) | st.text()
+    if kind is str and "spelling" in item.metadata:
+        some = [*SIDES, "object=0.75", "object=1", "object=2", "subject=1", "auto", "0", "1", "20", "-3", "1.5"]
+        return st.sampled_from(some) | st.text()
     if kind is str:
         return names if choices else st.text()
     if kind in (int, float):

@@ -56,11 +56,12 @@ def test_the_stages_are_nested_under_the_pipeline(logged: Logged) -> None:
 def test_the_pipeline_has_the_settings_and_the_headline_metrics(logged: Logged) -> None:
     metrics, found = logged.results["metrics"], logged.pipeline.data.metrics
     assert logged.pipeline.data.params["base_rate"] == "0.5"
-    assert found["syn.isotonic.brier"] == metrics["synthetic"]["isotonic"]["brier"]
-    assert found["gt.isotonic.smooth_ece"] == metrics["ground_truth"]["isotonic"]["smooth_ece"]
-    assert "gt.isotonic.brier_miscalibration" not in found  # the evaluate run has all metrics
+    assert found["syn.smoothed_isotonic.brier"] == metrics["synthetic"]["smoothed_isotonic"]["brier"]
+    assert found["gt.smoothed_isotonic.smooth_ece"] == metrics["ground_truth"]["smoothed_isotonic"]["smooth_ece"]
+    assert "gt.smoothed_isotonic.brier_miscalibration" not in found  # the evaluate run has all metrics
     evaluated = set(logged.stage("evaluate").data.metrics)
-    assert {"gt.isotonic.brier_miscalibration", "syn.platt.auroc", "uncalibrated.smooth_ece_low"} <= evaluated
+    named = {"gt.smoothed_isotonic.brier_miscalibration", "syn.beta.auroc", "uncalibrated.debiased_rmsce_low"}
+    assert named <= evaluated
 
 
 def test_the_data_set_is_the_input_of_the_pipeline_and_of_prepare(logged: Logged) -> None:
@@ -78,36 +79,38 @@ def test_each_calibrator_is_a_model_over_one_base_model(logged: Logged) -> None:
     [base] = [model for model in logged.models if "label" not in model.tags]
     assert {model.tags["base_model"] for model in logged.models if "label" in model.tags} == {base.model_id}
     assert {metric.key for metric in base.metrics} >= {"mrr", "hits_at_10"}
-    platt = logged.calibrator("synthetic.platt")
-    stored = {entry.path for entry in client_of(logged.kgcal).list_logged_model_artifacts(platt.model_id)}
+    beta = logged.calibrator("synthetic.beta")
+    stored = {entry.path for entry in client_of(logged.kgcal).list_logged_model_artifacts(beta.model_id)}
     pyfunc = {"MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt"}
     assert stored == {"calibrator.json", "input_example.json", "serving_input_example.json"} | pyfunc
 
 
 @pytest.mark.parametrize("metric", ["brier", "smooth_ece"])
 def test_a_model_has_its_metrics_and_the_data_set_they_were_measured_on(logged: Logged, metric: str) -> None:
-    [measured] = [entry for entry in logged.calibrator("synthetic.platt").metrics if entry.key == metric]
-    assert measured.value == logged.results["metrics"]["synthetic"]["platt"][metric]
+    [measured] = [entry for entry in logged.calibrator("synthetic.beta").metrics if entry.key == metric]
+    assert measured.value == logged.results["metrics"]["synthetic"]["beta"][metric]
     assert measured.dataset_name == "family"
 
 
 def test_each_calibrator_is_measured_in_a_run_of_its_own(logged: Logged) -> None:
-    [platt] = [run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.platt"]
-    assert tags_of(platt).parent == logged.results["runs"]["evaluate"]
-    assert platt.data.params["calibrator"] == "platt"
-    intervals = logged.results["intervals"]["synthetic"]["platt"]
+    [beta] = [run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.beta"]
+    assert tags_of(beta).parent == logged.results["runs"]["evaluate"]
+    assert beta.data.params["calibrator"] == "beta"
+    intervals = logged.results["intervals"]["synthetic"]["beta"]
     ends = {
         f"{name}_{end}": intervals[name][number]
-        for name in ("brier", "smooth_ece")
+        for name in ("brier", "debiased_rmsce")
         for number, end in enumerate(("low", "high"))
     }
-    assert platt.data.metrics == logged.results["metrics"]["synthetic"]["platt"] | ends
+    assert beta.data.metrics == logged.results["metrics"]["synthetic"]["beta"] | ends
 
 
 def test_a_measurement_has_the_settings_that_people_compare_by(logged: Logged) -> None:
-    [isotonic] = [run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.isotonic"]
+    [isotonic] = [
+        run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.smoothed_isotonic"
+    ]
     wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "k": "16"}
-    wanted |= {"calibrator": "isotonic", "negatives": "synthetic", "training_strategy": "uniform"}
+    wanted |= {"calibrator": "smoothed_isotonic", "negatives": "synthetic", "training_strategy": "uniform"}
     wanted |= {"calibration_strategy": "typed=0.9 uniform=0.1", "calibration_sides": "bernoulli"}
     wanted |= {"calibration_filtered": "True"}
     found = dict(isotonic.data.params)
@@ -116,7 +119,7 @@ def test_a_measurement_has_the_settings_that_people_compare_by(logged: Logged) -
 
 
 @pytest.mark.parametrize(
-    ("stage", "metric"), [("classify", "gt.platt.accuracy"), ("evaluate", "gt.platt.auroc"), ("rank", "mrr")]
+    ("stage", "metric"), [("classify", "gt.beta.accuracy"), ("evaluate", "gt.beta.auroc"), ("rank", "mrr")]
 )
 def test_a_metric_of_a_stage_names_its_data_set_and_its_model(logged: Logged, stage: str, metric: str) -> None:
     run_id = logged.results["runs"][stage]
@@ -129,7 +132,7 @@ def test_a_metric_of_a_stage_names_its_data_set_and_its_model(logged: Logged, st
 
 def test_the_description_of_an_evaluation_has_its_table(logged: Logged) -> None:
     note = tags_of(logged.stage("evaluate")).note or ""
-    assert f"{logged.results['metrics']['synthetic']['platt']['brier']:.4f}" in note
+    assert f"{logged.results['metrics']['synthetic']['beta']['brier']:.4f}" in note
 
 
 def test_the_pipeline_has_the_figures_and_no_file_is_a_pickle(logged: Logged) -> None:

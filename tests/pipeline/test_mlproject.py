@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from flows.cli.commands import app
-from flows.cli.mlproject import project_text, translated
+from flows.cli.mlproject import OTHERS, project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
 from kgcore.config.base import default_of
@@ -34,7 +34,7 @@ OWN = {  # settings of jobs whose names other jobs have too
     "watch": config.WatchConfig,
     "ensemble": config.EnsembleConfig,
 }
-JOBS = ["recalibrate", "predict", "discover", "explain", "audit", "promote", "watch", "tune", "ensemble"]
+JOBS = [flow.name for flow in OTHERS if flow not in STAGE_FLOWS]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
 UPSTREAM_OF = {
@@ -49,7 +49,7 @@ WITHOUT_DEFAULT = {
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
     "discover": ASKED | {"subject", "predicate", "object", "output"},
     "explain": ASKED | {"triple", "output"},
-    "audit": {"output", "error_rate", "calibrator"},
+    "audit": {"output", "error_rate"},
     "promote": {"dataset", "base_rate"},
     "watch": {"dataset"},
     "recalibrate": {"base_rate"},
@@ -67,7 +67,9 @@ PLAIN = {
 
 
 def text(value: Any) -> Any:
-    """Return a default as MLflow passes it on: lists and tables with commas, flags as true or false."""
+    """Return a default as MLflow passes it on: lists and tables with commas, flags as true or false, "" for none."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -106,11 +108,10 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     assert stages == of_stages | {"force", "device"} | UPSTREAM
     later = names(config.ClassifyConfig, config.EvaluateConfig) | {"weighted"}
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
-    evaluated = names(config.ClassifyConfig, config.EvaluateConfig)
-    audited = names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
-    assert set(POINTS["audit"]) == set(POINTS["main"]) - evaluated | audited
+    used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device", "preset"}
+    assert set(POINTS["audit"]) == used | names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
     for entry, own in zip(("predict", "discover", "explain"), asking, strict=True):
-        plain = WITHOUT_DEFAULT[entry] | ({"runner"} if entry == "predict" else set())
+        plain = WITHOUT_DEFAULT[entry] | (set() if entry == "explain" else {"runner"})
         assert set(POINTS[entry]) == own | plain
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
     assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}

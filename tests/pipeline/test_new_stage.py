@@ -69,7 +69,7 @@ def test_the_command_runs_the_stage_and_re_uses_it(extended: Extended) -> None:
     assert tags.inputs == {stage: extended.results["runs"][stage] for stage in STAGE_NAMES[:6]}
     [path] = (extended.kgcal.home / "artifacts").rglob(f"{run.info.run_id}/artifacts/counts.json")
     counts = json.loads(path.read_text())
-    assert set(counts) >= {"uncalibrated", "ground_truth.platt", "synthetic.isotonic"}
+    assert set(counts) >= {"uncalibrated", "ground_truth.beta", "synthetic.smoothed_isotonic"}
     assert {len(row) for row in counts.values()} == {5}
     assert {sum(row) for row in counts.values()} == {run.data.metrics["triples"]}
 

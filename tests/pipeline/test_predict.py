@@ -46,7 +46,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(kgcal, runs, test)
 
 
-@pytest.mark.parametrize("label", ["ground_truth.platt", "synthetic.isotonic"])
+@pytest.mark.parametrize("label", ["ground_truth.beta", "synthetic.smoothed_isotonic"])
 def test_the_test_file_has_the_probabilities_that_were_evaluated_to_the_bit(trained: Trained, label: str) -> None:
     answers, evaluated = trained.answers("--calibrator", label, "--at-least", "0"), trained.evaluated()
     graph = read_graph(Path(client_of(trained.kgcal).download_artifacts(trained.runs["prepare"], "graph")))
@@ -79,12 +79,40 @@ def test_an_unknown_name_has_no_answer_and_a_reason(trained: Trained, tmp_path: 
 
 
 def test_a_base_rate_and_costs_change_the_answers_without_a_fit(trained: Trained) -> None:
-    before = trained.answers("--calibrator", "synthetic.platt")
-    after = trained.answers("--calibrator", "synthetic.platt", "--base-rate", "0.1", "--cost-false-positive", "4")
+    before = trained.answers("--calibrator", "synthetic.beta")
+    after = trained.answers("--calibrator", "synthetic.beta", "--base-rate", "0.1", "--cost-false-positive", "4")
     answered = before["probability"].notna()
     odds = [frame["probability"][answered] / (1 - frame["probability"][answered]) for frame in (before, after)]
     np.testing.assert_allclose(odds[0] / odds[1], 9, rtol=1e-9)  # from 1/2 to 1/10
     assert after["decision"][answered].tolist() == (after["probability"][answered] > 0.8).tolist()
+
+
+def test_few_of_the_selected_candidates_are_false(trained: Trained) -> None:
+    answers = trained.answers("--fdr", "0.2", "--calibrator", "ground_truth.beta")
+    rows = [line.split("\t") for line in trained.test.read_text().splitlines()]
+    false = np.array([row[3] == "-1" for row in rows])
+    selected = answers["selected"].fillna(False).to_numpy(dtype=bool)
+    assert selected.sum() > 50
+    assert false[selected].mean() < 0.3
+    assert answers["p_value"].notna().tolist() == answers["selected"].notna().tolist()
+    assert answers["p_value"][selected].max() < answers["p_value"][~selected].min()
+    metrics = runs_of(trained.kgcal, "predict")[-1].data.metrics
+    assert metrics["selected"] == selected.sum()
+    assert metrics["tested"] == answers["p_value"].notna().sum()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a", "b", "c", "--fdr", "0.1"], "fdr selects among the candidates of a file: give a file"),
+        (["--predicate", "parent_of", "--fdr", "0.1"], "fdr selects among the candidates of a file: leave out --fdr"),
+        (["FILE", "--fdr", "0.1", "--calibrator", "base_rate"], "was not fitted on negatives: name another calibrator"),
+    ],
+)
+def test_nothing_else_is_selected(trained: Trained, words: list[str], message: str) -> None:
+    done = trained.kgcal("predict", *(str(trained.test) if word == "FILE" else word for word in words))
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
 def test_mlflow_has_what_was_asked_and_what_came_out(trained: Trained) -> None:

@@ -92,7 +92,7 @@ def test_every_calibrator_has_the_probabilities_of_predict_and_of_classify(promo
     classified = client_of(promoted.kgcal).download_artifacts(promoted.runs["classify"], "predictions.parquet")
     evaluated, labels = pd.read_parquet(classified), promoted.calibrators()
     assert len(labels) == 6
-    for label in ("base_rate", "ground_truth.isotonic", "synthetic.platt"):
+    for label in ("base_rate", "ground_truth.smoothed_isotonic", "synthetic.beta"):
         model = mlflow.pyfunc.load_model(f"models:/{labels[label]}")
         answers = model.predict(promoted.candidates, params={"at_least": 0})
         assert_equal_answers(answers, promoted.predicted("--calibrator", label, "--at-least", "0"))
@@ -126,7 +126,7 @@ def test_a_registered_version_is_data_and_needs_neither_mlflow_nor_the_store(
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/empty.db")
     try:
         assert_equal_answers(mlflow.pyfunc.load_model(str(tmp_path / "copy")).predict(promoted.candidates), expected)
-        alone = model_folder(promoted.kgcal, promoted.calibrators()["synthetic.isotonic"])
+        alone = model_folder(promoted.kgcal, promoted.calibrators()["synthetic.smoothed_isotonic"])
         with pytest.raises(
             MlflowException, match="Set MLFLOW_TRACKING_URI to the store of the model, or load a regist"
         ):

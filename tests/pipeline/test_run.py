@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kgcore.registries import METRICS
 from tests.conftest import tiny_options
 from tests.folders import write_folder
 from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs
@@ -32,22 +33,25 @@ def test_the_json_has_the_metrics_of_every_calibrator(first: tuple[Kgcal, dict])
     for values in (
         metrics["uncalibrated"],
         metrics["base_rate"],
-        *(metrics[n][c] for n in ("ground_truth", "synthetic") for c in ("platt", "isotonic")),
+        *(metrics[n][c] for n in ("ground_truth", "synthetic") for c in ("smoothed_isotonic", "beta")),
     ):
         assert set(values) >= {"brier", "log_loss", "ece", "accuracy", "smooth_ece", "brier_miscalibration", "auroc"}
     assert set(results["accuracy_per_relation"]) == {"learned", "median"}
     assert set(results["ranks"]) == {"mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10"}
     assert (
-        metrics["ground_truth"]["isotonic"]["brier"] < metrics["base_rate"]["brier"] < metrics["uncalibrated"]["brier"]
+        metrics["ground_truth"]["smoothed_isotonic"]["brier"]
+        < metrics["base_rate"]["brier"]
+        < metrics["uncalibrated"]["brier"]
     )
 
 
-def test_the_json_has_an_interval_around_every_metric(first: tuple[Kgcal, dict]) -> None:
+def test_the_json_has_an_interval_around_every_metric_whose_interval_covers(first: tuple[Kgcal, dict]) -> None:
     _, results = first
     metrics = results["metrics"]
     assert set(metrics) == set(results["intervals"])
-    found, intervals = metrics["synthetic"]["isotonic"], results["intervals"]["synthetic"]["isotonic"]
-    assert set(intervals) == set(found)
+    found, intervals = metrics["synthetic"]["smoothed_isotonic"], results["intervals"]["synthetic"]["smoothed_isotonic"]
+    assert set(intervals) == {name for name in found if METRICS.get(name).interval}
+    assert {"ece", "smooth_ece"} <= set(found) - set(intervals)
     assert all(low <= found[name] <= high for name, (low, high) in intervals.items())
 
 
@@ -58,7 +62,7 @@ def test_the_report_stands_alone(first: tuple[Kgcal, dict]) -> None:
     assert "src=" not in html
     assert 'href="http' not in html
     assert f"{results['metrics']['synthetic']['isotonic']['brier']:.4f}" in html
-    low, high = results["intervals"]["synthetic"]["isotonic"]["smooth_ece"]
+    low, high = results["intervals"]["synthetic"]["smoothed_isotonic"]["debiased_rmsce"]
     assert f"{low:.4f} to {high:.4f}" in html
     assert "Calibration and discrimination" in html
     assert "nan" not in html
@@ -115,7 +119,7 @@ def test_a_folder_of_ones_own_needs_no_labelled_negatives(tmp_path: Path) -> Non
     assert "ground_truth" not in results["metrics"]
     assert results["metrics"]["base_rate"]["brier"] == pytest.approx(0.16)
     assert "no labelled negatives" in Path(results["report"]).read_text()
-    low, high = results["intervals"]["synthetic"]["isotonic"]["auroc"]
-    assert low < results["metrics"]["synthetic"]["isotonic"]["auroc"] < high
+    low, high = results["intervals"]["synthetic"]["smoothed_isotonic"]["auroc"]
+    assert low < results["metrics"]["synthetic"]["smoothed_isotonic"]["auroc"] < high
     recorded = [(run.data.tags, run.data.params) for run in all_runs(kgcal)]
     assert str(folder) not in json.dumps(recorded)

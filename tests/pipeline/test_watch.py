@@ -1,12 +1,14 @@
-"""Looks (checks) at a champion on a real store: what a look finds, and the recalibration that follows."""
+"""Checks of a champion on a real store: what a check finds, and the recalibration that follows."""
 
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from scipy.special import expit, logit
 
 from flows.pipeline import pipeline
 from flows.promote import promote
@@ -14,6 +16,7 @@ from flows.watch import watch
 from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven, WatchConfig
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.calibrated_model import load
 from tasks.jobs.watch import WatchResult
 from tests.pipeline.conftest import tags_of
 
@@ -22,10 +25,10 @@ RECALIBRATE = WatchConfig(on_drift="recalibrate", alpha=0.02)
 
 @dataclass(frozen=True)
 class Champion:
-    """A champion, and a file of labels that contradict its predictions.
+    """A champion, and the labels that people give to new triples.
 
     results  results of the pipeline that made the champion
-    labels   wrong triples, labelled true
+    labels   file of the labels
     """
 
     home: Path
@@ -37,8 +40,25 @@ class Champion:
         """Return MLflow's own client for the store."""
         return MlflowClient(tracking_uri=f"sqlite:///{self.home}/mlflow.db")
 
-    def look(self, config: WatchConfig = WatchConfig()) -> WatchResult:
-        """Take a look at the champion on the labels."""
+    def label(self, count: int, shift: float = 0.0, slope: float = 1.0, only: str = "") -> None:
+        """Label triples with the log-odds slope * logit q + shift, q the probability of the champion.
+
+        only  the label of all triples; '': as drawn
+        """
+        rows = pd.read_csv(self.home / "datasets/family-300-0/train.txt", sep="\t", header=None, dtype=str)
+        rng, model = np.random.default_rng(5), load(dataset="family").calibrated
+        picked = rows.sample(4 * count, replace=True, random_state=6)
+        objects = picked.groupby(1)[2].transform(lambda column: rng.permutation(column.to_numpy()))
+        frame = pd.DataFrame({"subject": picked[0], "predicate": picked[1], "object": objects}).drop_duplicates()
+        known = model.graph.index(model.graph.train.triples, model.graph.valid.triples, model.graph.test.triples)
+        frame = frame[~known.contains(model.graph.number(frame)[0])].head(count)
+        q = np.clip(model.predict(frame)[1], 0.02, 0.98)
+        true = rng.random(len(frame)) < expit(slope * logit(q) + shift)
+        frame["label"] = only or np.where(true, "1", "-1")
+        frame.to_csv(self.labels, sep="\t", header=False, index=False)
+
+    def check(self, config: WatchConfig = WatchConfig()) -> WatchResult:
+        """Check the champion on the labels."""
         return watch.fn(dataset="family", labels=str(self.labels), config=config)
 
 
@@ -52,18 +72,7 @@ def champion(home: Path) -> Champion:
     )
     [decision] = promote.fn(dataset="family")
     assert decision.passed
-    return Champion(home, results, wrong_triples(home, 150))
-
-
-def wrong_triples(home: Path, count: int) -> Path:
-    """Write a file of training triples with exchanged objects, labelled true."""
-    rows = pd.read_csv(home / "datasets/family-300-0/train.txt", sep="\t", header=None, dtype=str)
-    picked = rows.sample(count, random_state=5)
-    shuffled = picked[2].sample(frac=1, random_state=6).to_numpy()
-    frame = pd.DataFrame({0: picked[0], 1: picked[1], 2: shuffled, 3: "1"}).drop_duplicates([0, 1, 2])
-    path = home / "new.tsv"
-    frame.to_csv(path, sep="\t", header=False, index=False)
-    return path
+    return Champion(home, results, home / "new.tsv")
 
 
 def test_without_a_champion_there_is_nothing_to_watch(home: Path) -> None:
@@ -76,21 +85,24 @@ def test_without_a_champion_there_is_nothing_to_watch(home: Path) -> None:
 def test_labels_of_unknown_names_are_too_few(champion: Champion) -> None:
     champion.labels.write_text("a\tb\tc\t1\n")
     with pytest.raises(InputError, match="0 new triples have labels and known names: at least 50 are needed"):
-        champion.look()
+        champion.check()
 
 
-def test_a_look_finds_drift_and_the_same_labels_make_no_second_look(champion: Champion) -> None:
-    seen = champion.look()
+def test_a_check_finds_drift_and_the_same_labels_make_no_second_check(champion: Champion) -> None:
+    champion.label(200, slope=-1)
+    seen = champion.check()
     assert (seen.dataset, seen.model, seen.number) == ("family", "models:/kgcal-family/1", 1)
-    assert seen.recalibrated == ""
-    assert any("the probabilities are miscalibrated" in finding for finding in seen.findings)
-    assert champion.look() == seen
+    assert (seen.recalibrated, seen.answer) == ("", "refit")
+    assert seen.command == f"kgcal recalibrate models:/kgcal-family/1 --labels {champion.labels}"
+    assert seen.findings[0].startswith("the map moved: ")
+    assert champion.check() == seen
     note = tags_of(champion.client.get_run(seen.run)).note or ""
-    assert note.startswith("Check 1 of models:/kgcal-family/1: ")
+    assert note.startswith("Check 1 of models:/kgcal-family/1: the map moved")
 
 
-def test_other_settings_make_a_second_look_in_the_same_run(champion: Champion) -> None:
-    seen, again = champion.look(), champion.look(replace(RECALIBRATE, on_drift="warn"))
+def test_every_further_check_of_a_champion_is_paid_for(champion: Champion) -> None:
+    champion.label(100, shift=0.3)
+    seen, again = champion.check(), champion.check(replace(RECALIBRATE, on_drift="warn"))
     assert again.number == 2
     assert again.run == seen.run
     series = champion.client.get_metric_history(seen.run, "brier")
@@ -98,10 +110,29 @@ def test_other_settings_make_a_second_look_in_the_same_run(champion: Champion) -
         (1, seen.metrics["brier"]),
         (2, again.metrics["brier"]),
     ]
+    assert seen.metrics["shift_p"] < 1
+    assert again.metrics["shift_p"] == pytest.approx(min(1, 3 * seen.metrics["shift_p"]))  # 2 * 3 instead of 1 * 2
+    assert again.metrics["shift"] == seen.metrics["shift"]
 
 
-def test_drift_leads_to_one_recalibration_of_the_champion(champion: Champion) -> None:
-    seen, client = champion.look(RECALIBRATE), champion.client
+def test_a_look_of_an_earlier_version_is_counted_and_not_shown_again(champion: Champion) -> None:
+    client = champion.client
+    experiment = client.get_run(champion.results.pipeline).info.experiment_id
+    old = client.create_run(experiment, tags={"kgcal.stage": "watch", "kgcal.dataset": "family", "kgcal.look": "0af1"})
+    for name in ("look", "champion"):
+        client.log_metric(old.info.run_id, name, 1, step=1)
+    client.set_terminated(old.info.run_id)
+    assert tags_of(client.get_run(old.info.run_id)).check == "0af1"
+    champion.label(100)
+    seen = champion.check()
+    assert (seen.number, seen.run) == (2, old.info.run_id)
+    assert client.get_run(seen.run).data.metrics["check"] == 2
+    assert tags_of(client.get_run(seen.run)).check != "0af1"
+
+
+def test_a_map_that_moved_leads_to_one_refit_of_the_champion(champion: Champion) -> None:
+    champion.label(200, slope=-1)
+    seen, client = champion.check(RECALIBRATE), champion.client
     manifest = json.loads(Path(client.download_artifacts(seen.recalibrated, "manifest.json")).read_text())
     made = {stage: tags_of(client.get_run(run_id)) for stage, run_id in manifest.items()}
     assert made["train"].adopted == champion.results.runs["train"]
@@ -109,12 +140,31 @@ def test_drift_leads_to_one_recalibration_of_the_champion(champion: Champion) ->
     assert (made["corrupt"].config or {})["calibration_strategy"] == {"uniform": 1.0}  # the settings of the champion
     assert (made["calibrate"].config or {})["base_rate"] == 0.4
     assert tags_of(client.get_run(seen.run)).recalibrated == seen.recalibrated
-    assert champion.look(RECALIBRATE).recalibrated == seen.recalibrated
+    assert champion.check(RECALIBRATE).recalibrated == seen.recalibrated
 
 
-def test_a_look_that_only_warned_is_recalibrated_once_it_may(champion: Champion) -> None:
-    warned = champion.look(replace(RECALIBRATE, on_drift="warn"))
-    assert warned.recalibrated == ""
-    seen = champion.look(RECALIBRATE)
+def test_a_base_rate_that_moved_leads_to_a_shift_without_a_fit(champion: Champion) -> None:
+    champion.label(200, shift=2)
+    warned = champion.check(replace(RECALIBRATE, on_drift="warn"))
+    assert (warned.recalibrated, warned.answer) == ("", "shift")
+    seen, client = champion.check(RECALIBRATE), champion.client
     assert (seen.number, seen.run) == (warned.number, warned.run)
-    assert seen.recalibrated != ""
+    manifest = json.loads(Path(client.download_artifacts(seen.recalibrated, "manifest.json")).read_text())
+    calibrated = tags_of(client.get_run(manifest["calibrate"]))
+    assert calibrated.moved == champion.results.runs["calibrate"]
+    assert (calibrated.config or {})["base_rate"] == seen.new_base_rate == pytest.approx(0.83, abs=0.1)
+    assert seen.command.endswith(f"--base-rate {seen.new_base_rate:g}")
+
+
+def test_labels_of_one_class_start_no_recalibration(champion: Champion) -> None:
+    champion.label(100, only="1")
+    seen = champion.check(RECALIBRATE)
+    assert seen.findings[0].startswith("all 100 labels are true; the calibrator expects ")
+    assert (seen.answer, seen.command, seen.recalibrated) == ("label", "", "")
+
+
+def test_labels_that_fit_have_no_answer(champion: Champion) -> None:
+    champion.label(300)
+    seen = champion.check(RECALIBRATE)
+    assert (seen.answer, seen.recalibrated) == ("", "")
+    assert min(seen.metrics["shift_p"], seen.metrics["map_p"]) > 0.02

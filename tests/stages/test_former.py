@@ -81,6 +81,14 @@ def test_an_earlier_calibration_with_a_baseline_is_read(home: Path) -> None:
     assert config_of(CalibrateConfig, run) == CalibrateConfig(calibrators=("beta",), base_rate=0.3)
 
 
+@pytest.mark.parametrize(("recorded", "base_rate"), [(0.5, None), (0.3, 0.3)])
+def test_the_default_base_rate_of_earlier_versions_was_not_stated(recorded: float, base_rate: float | None) -> None:
+    tags = RunTags(stage="calibrate", config={"base_rate": recorded}).to_mlflow()
+    assert (RunTags.from_mlflow(tags).config or {})["base_rate"] == base_rate
+    tagged = RunTags.from_mlflow(tags | RunTags(base_rate="0.5, stated").to_mlflow())
+    assert (tagged.config or {})["base_rate"] == recorded  # this version says so
+
+
 def test_settings_of_this_version_and_of_other_stages_keep_their_names() -> None:
     now = {"training_eta": 5, "training_sides": "both"}
     assert current_settings("train", now) == now

@@ -36,7 +36,6 @@ PLAIN: Mapping[str, Any] = {
     "explain.triple": Annotated[list[str], typer.Argument(metavar="SUBJECT PREDICATE OBJECT")],
     "explain.output": Annotated[str, typer.Option("--output", "-o")],
     "discover.output": Annotated[str, typer.Option("--output", "-o")],
-    "tune.base_rate": Annotated[float, typer.Option()],
 }
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."
 

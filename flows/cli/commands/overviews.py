@@ -21,7 +21,7 @@ def compare(
     negatives: Annotated[
         str | None, typer.Option(help=f"only calibrators fitted on these negatives: {' or '.join(NEGATIVES)}")
     ] = None,
-    base_rate: Annotated[float | None, typer.Option(help="only runs that stated this base rate")] = None,
+    base_rate: Annotated[float | None, typer.Option(help="only runs with this base rate, stated or assumed")] = None,
     top: Annotated[int, typer.Option(help="rows of each table; 0 = all")] = 20,
     csv: Annotated[Path | None, typer.Option(help="also write all rows, with every setting, to this file")] = None,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from flows.cli.commands.flow_command import add_flow_command, start
-from flows.cli.tables.watch import show_look
+from flows.cli.tables.watch import show_check
 from flows.cli.terminal import console
 from flows.promote import promote
 from flows.watch import watch
@@ -19,7 +19,7 @@ def run_promote(**arguments: Any) -> None:
 
 def run_watch(**arguments: Any) -> None:
     """Check the champion and show the findings."""
-    show_look(console, start(watch, **arguments))
+    show_check(console, start(watch, **arguments))
 
 
 def add_upkeep(app: typer.Typer) -> None:

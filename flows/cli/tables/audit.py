@@ -11,14 +11,6 @@ def show_audit(console: Console, found: AuditResult) -> None:
     """Print the facts that are most probably wrong, how many errors to expect, and the file."""
     if found.examples and not found.sampled:
         console.print(_facts(found))
-    if found.calibrator:
-        console.print(
-            f"{found.facts:,} training facts of {found.dataset}: {found.answered:,} with a probability, by models that "
-            f"have not seen them ({found.calibrator})",
-            soft_wrap=True,
-        )
-    for reason, number in found.reasons.items():
-        console.print(f"no answer: {reason} ({number:,} facts)", soft_wrap=True)
     for sentence in found.sentences():
         console.print(sentence, soft_wrap=True)
     if found.sampled:
@@ -32,8 +24,7 @@ def _facts(found: AuditResult) -> Table:
     for name in ("fact", "probability", "95 % interval", "expected wrong so far"):
         table.add_column(name, overflow="fold", justify="left" if name == "fact" else "right")
     for row in found.examples:
-        if row["probability"] is not None:
-            fact = f"{row['subject']} {row['predicate']} {row['object']}"
-            interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
-            table.add_row(fact, f"{row['probability']:.4f}", interval, f"{row['expected_wrong']:.1f}")
+        fact = f"{row['subject']} {row['predicate']} {row['object']}"
+        interval = f"{row['low']:.4f} to {row['high']:.4f}"
+        table.add_row(fact, f"{row['probability']:.4f}", interval, f"{row['expected_wrong']:.1f}")
     return table

@@ -9,15 +9,14 @@ from tasks.jobs.discover import Discovered
 
 
 def show_discovery(console: Console, found: Discovered) -> None:
-    """Print the first missing facts, sentences about the list, the frequent flyers and the model."""
+    """Print the first rows, sentences about the list, the frequent flyers and the model."""
     if found.rows:
-        console.print(_facts(found))
+        console.print(_facts(found) if found.has_facts else _sets(found))
     listed = f"the first {len(found.examples)} are shown" if len(found.examples) < found.rows else ""
-    parts = [
-        f"{found.rows:,} missing {'fact' if found.rows == 1 else 'facts'} {found.asked}",
-        listed,
-        f"{found.expected:,.1f} expected to be true at this base rate",
-    ]
+    parts = [f"the answer sets of {found.rows:,} kinds of queries {found.asked}", listed]
+    if found.has_facts:
+        parts[0] = f"{found.rows:,} missing {'fact' if found.rows == 1 else 'facts'} {found.asked}"
+        parts.append(f"{found.expected:,.1f} expected to be true at this base rate")
     console.print(escape(", ".join(filter(None, parts))), soft_wrap=True)
     for note in found.notes:
         console.print(escape(note), soft_wrap=True)
@@ -40,4 +39,19 @@ def _facts(found: Discovered) -> Table:
         probability = str(row["reason"]) if row["probability"] is None else f"{row['probability']:.4f}"
         cells = [str(row["rank"]), triple, probability, interval]
         table.add_row(*cells, *([f"{row['p_value']:.4f}"] if has_p_values else []))
+    return table
+
+
+def _sets(found: Discovered) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    columns = ("queries", "calibrated on", "measure", "test queries", "test coverage", "mean size")
+    for name in columns:
+        table.add_column(name, overflow="fold", justify="left" if name in ("queries", "measure") else "right")
+    for row in found.examples:
+        query = f"(?, {row['predicate']}, o)" if row["asked"] == "subject" else f"(s, {row['predicate']}, ?)"
+        calibrated = f"{row['calibration_queries']:,}{' pooled' if row['pooled'] else ''}"
+        tested = ["", ""]
+        if row["test_queries"]:
+            tested = [f"{row['test_coverage']:.3f}", f"{row['mean_size']:,.1f}"]
+        table.add_row(escape(query), calibrated, str(row["measure"]), f"{row['test_queries']:,}", *tested)
     return table

@@ -23,6 +23,12 @@ def show_prediction(console: Console, made: Prediction) -> None:
             f"{made.rows:,} triples: {made.answered:,} answered, {made.accepted:,} with a probability above "
             f"{made.threshold:g}, {made.known:,} known facts, {made.expected:,.1f} expected to be true"
         )
+    if made.fdr:
+        console.print(
+            f"selected: {made.selected:,} of {made.tested:,} candidates that are no known facts; at most "
+            f"{100 * made.fdr:g} % of the selected ones are false, in expectation",
+            soft_wrap=True,
+        )
     if made.rows > 1:
         for reason, number in made.reasons.items():
             console.print(f"no answer: {reason} ({number:,} triples)")

@@ -36,7 +36,7 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
         f"median validation score {relation['median']:.4f}"
     )
     hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
-    console.print(f"filtered ranks: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
+    console.print(f"filtered ranks by the raw score: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
     again = [stage for stage in summary.runs if stage not in summary.reused]
     console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary.reused) or 'none'}")
     console.print(f"report: {summary.report}", soft_wrap=True)
@@ -50,7 +50,6 @@ def _show_best(console: Console, results: Results) -> None:
         return
     texts = []
     for name in (name for name in leading() if name in row.metrics):
-        # no interval for smooth ECE: it can miss the true value (docs/decisions/0006-metrics.md)
-        ends = row.intervals.get(name) if name != "smooth_ece" else None
+        ends = row.intervals.get(name)
         texts.append(f"{title(name)} {row.metrics[name]:.4f}" + (f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""))
     console.print(escape(f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)))

@@ -1,0 +1,35 @@
+"""Finds the sample that a calibrator or an ensemble was fitted on."""
+
+from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.config import CalibrateConfig
+from kgcore.ensembles.pooled import PooledModel, pooled_table
+from tasks.stages.running import config_of
+from tasks.tracking.artifacts import SCORES
+from tasks.tracking.registry import sources_of
+from tasks.tracking.store import open_store
+
+
+def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+    """Return the sample that a calibrator was fitted on. For a baseline: labelled triples, corruptions without labels.
+
+    model_id  id of the LoggedModel of the calibrator or of the ensemble
+    model     the calibrated model itself
+
+    For an ensemble, the scores are those that it gives to these triples. Its recalibrator was fitted to log-odds of
+    members that had not seen the triple, which differ a little.
+
+    Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
+    """
+    store, scorer = open_store(), model.trained
+    run = sources_of(store, model_id).run
+    made_by = (
+        [run]
+        if not isinstance(scorer, PooledModel)
+        else [store.get(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
+    )
+    tables = [store.load(calibrated.tags.inputs["score"], SCORES) for calibrated in made_by]
+    table = pooled_table(scorer, tables) if isinstance(scorer, PooledModel) else tables[0]
+    samples = calibration_samples(table, config_of(CalibrateConfig, made_by[0]))
+    return samples.get(model.calibrator.negatives) or samples.get("ground_truth") or samples["synthetic"]

@@ -1,0 +1,115 @@
+"""What every question to a calibrated model has in common: who answers and how, and who answered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypedDict
+
+from kgcore.calibrated import CalibratedModel
+from kgcore.prediction.sink import check_ending
+from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
+from tasks.workspace.resources import find_device
+
+MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
+
+
+@dataclass(frozen=True)
+class Request:
+    """Who answers a question, and how.
+
+    ask        which model answers
+    output     file for the answer; '': no file
+    base_rate  share of true triples that the probabilities assume, in (0, 1); None: the calibrator's
+    device     auto, cpu, cuda or cuda:N
+    """
+
+    ask: Ask = Ask()
+    output: str = ""
+    base_rate: float | None = None
+    device: str = "auto"
+
+    def check_table(self) -> None:
+        """Raise InputError if the output is no .parquet, .csv or .tsv file."""
+        if self.output:
+            check_ending(Path(self.output))
+
+
+class Who(TypedDict):
+    """The fields of `Answered` that are known before the answer."""
+
+    dataset: str
+    model: str
+    calibrator: str
+    base_rate: float
+    output: str
+
+
+@dataclass(frozen=True)
+class Answering:
+    """The model that answers a request.
+
+    found   the model, as it is stored
+    model   the model on the device and at the base rate of the request
+    output  file for the answer; '': no file
+    """
+
+    found: FoundModel
+    model: CalibratedModel
+    output: str
+
+    @property
+    def params(self) -> dict[str, object]:
+        """Return who answers, as parameters of an MLflow run."""
+        return {name: value for name, value in self.answered.items() if name != "dataset"}
+
+    @property
+    def answered(self) -> Who:
+        """Return the fields of `Answered`, without the run."""
+        return {
+            "dataset": self.found.dataset,
+            "model": self.found.uri,
+            "calibrator": self.found.label,
+            "base_rate": self.model.calibrator.base_rate,
+            "output": self.output,
+        }
+
+
+def answering(request: Request) -> Answering:
+    """Find the model of a request. Raises InputError if there is no such model, base rate or device."""
+    found = find_calibrated_model(request.ask)
+    model = found.model if request.base_rate is None else found.model.at(request.base_rate)
+    return Answering(found, replace(model, trained=model.trained.to(find_device(request.device))), request.output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """Who answered a question.
+
+    dataset     name of the data set of the model
+    model       URI of the calibrator or the ensemble
+    calibrator  its label, such as `synthetic.isotonic`
+    base_rate   share of true triples that the probabilities assume
+    output      the file with the answer; '' if none was written
+    run         id of the MLflow run
+    """
+
+    dataset: str
+    model: str
+    calibrator: str
+    base_rate: float
+    output: str
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredTable(Answered):
+    """The summary of a table of triples with their answers.
+
+    rows      number of triples
+    expected  expected number of true ones among them: the sum of their probabilities
+    examples  the first triples, one dictionary per row: column -> value
+    """
+
+    rows: int
+    expected: float
+    examples: Sequence[Mapping[str, object]]

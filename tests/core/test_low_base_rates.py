@@ -1,0 +1,42 @@
+"""The default calibrators at low base rates, on simulated scores whose true probability is known."""
+
+import numpy as np
+import pytest
+
+from docs.scripts.low_base_rates import GRID, measured, population
+from kgcore.calibration.sample import synthetic_sample
+from kgcore.config import CalibrateConfig, CorruptConfig
+from kgcore.registries import CALIBRATORS
+
+
+@pytest.mark.parametrize("name", CalibrateConfig().calibrators)
+@pytest.mark.parametrize(("alpha", "positives"), [(0.5, 100), (1e-2, 100), (1e-2, 500), (1e-3, 500), (1e-4, 100)])
+def test_default_calibrators_are_right_at_low_base_rates(name: str, alpha: float, positives: int) -> None:
+    found = np.array([measured(population(alpha), positives, name, seed) for seed in range(4)])
+    mean, loss, right = found.T
+    np.testing.assert_allclose(mean, 1, atol=0.05)
+    assert loss.mean() < 1.1
+    assert right.all()
+
+
+@pytest.mark.parametrize("name", CalibrateConfig().calibrators)
+def test_default_calibrators_never_say_0_or_1(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for alpha in (0.5, 1e-4):
+        sample = synthetic_sample(
+            rng.normal(9, 1, 100), rng.normal(0, 1, 2000), alpha
+        )  # the scores separate the labels
+        q = CALIBRATORS.get(name)().fit_sample(sample).calibrate(GRID)
+        assert 0 < q.min() < q.max() < 1
+
+
+def test_auto_draws_what_the_base_rate_needs() -> None:
+    assert CorruptConfig().eta(3000) == 20
+    assert CorruptConfig().eta(5) == 40  # 200 corruptions
+    assert CorruptConfig(for_base_rate=1e-3).eta(3000) == 34  # 100,000
+    assert CorruptConfig(for_base_rate=1e-4).eta(500) == 2000
+    assert CorruptConfig(for_base_rate=1e-9).eta(1000) == 5000  # no more than 5 million
+    assert CorruptConfig(calibration_eta="3", for_base_rate=1e-4).eta(10) == 3
+    assert CorruptConfig(calibration_eta=3) == CorruptConfig(calibration_eta="3")  # type: ignore[arg-type]
+    assert CorruptConfig(for_base_rate=0.2).settled() == CorruptConfig()
+    assert CorruptConfig(for_base_rate=1e-3).settled() != CorruptConfig()

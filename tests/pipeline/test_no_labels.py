@@ -1,0 +1,104 @@
+"""A graph without labelled negatives: an assumed base rate, what its results say about mistakes, and new labels."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgcore.datasets.genealogy import write_genealogy
+from tasks.tracking.artifacts import CALIBRATOR
+from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, tags_of_run
+
+OPTIONS = (
+    "--k",
+    "16",
+    "--epochs",
+    "5",
+    "--batch-size",
+    "128",
+    "--calibrators",
+    "platt",
+    "--calibration-eta",
+    "5",
+)
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """A pipeline on a graph without labelled negatives, and its recalibration with 60 labels, of which 10 are true."""
+
+    kgcal: Kgcal
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> Unlabelled:
+    folder = tmp_path_factory.mktemp("unlabelled")
+    made, mine = folder / "made", folder / "mine"
+    for place in (made, mine):
+        place.mkdir()
+    write_genealogy(made, 300, 0)
+    rows = {
+        name: [r.split("\t") for r in (made / f"{name}.txt").read_text().splitlines()] for name in ("valid", "test")
+    }
+    true = {name: [row[:3] for row in own if row[3] == "1"] for name, own in rows.items()}
+    labels = true["valid"][:10] + [row[:3] for row in rows["valid"] if row[3] == "-1"][:50]
+    for name, own in (("valid", true["valid"][10:]), ("test", true["test"])):
+        (mine / f"{name}.txt").write_text("".join("\t".join(row) + "\n" for row in own))
+    (mine / "train.txt").write_text((made / "train.txt").read_text())
+    marked = [[*row, "1" if i < 10 else "-1"] for i, row in enumerate(labels)]
+    (folder / "new.tsv").write_text("".join("\t".join(row) + "\n" for row in marked))
+    kgcal = Kgcal(folder)
+    before = kgcal.results("--dataset", str(mine), *OPTIONS)
+    target = folder / "after.json"
+    done = kgcal("recalibrate", "--labels", str(folder / "new.tsv"), "--base-rate", "0.5", "--json", str(target))
+    assert done.returncode == 0, done.stderr
+    return Unlabelled(kgcal, before, json.loads(target.read_text()))
+
+
+def test_a_base_rate_that_nobody_stated_is_called_assumed(unlabelled: Unlabelled) -> None:
+    for results, origin in ((unlabelled.before, "assumed"), (unlabelled.after, "stated")):
+        assert (results["base_rate"], results["base_rate_is"]) == (0.5, origin)
+        assert f"weighted to the {origin} base rate of 0.5" in results["notes"][0]
+        assert any("is assumed: nobody stated or estimated it" in note for note in results["notes"]) == (
+            origin == "assumed"
+        )
+        for run_id in (results["pipeline"], results["runs"]["calibrate"], results["runs"]["evaluate"]):
+            assert tags_of_run(unlabelled.kgcal, run_id).base_rate == f"0.5, {origin}"
+        params = client_of(unlabelled.kgcal).get_run(results["pipeline"]).data.params
+        assert (params["base_rate"], params["base_rate_is"]) == ("0.5", origin)
+        kinds = {
+            m.tags["label"]: m.tags["base_rate_is"] for m in models_of(unlabelled.kgcal, results["runs"]["calibrate"])
+        }
+        assert kinds["synthetic.platt"] == origin
+        assert kinds.get("ground_truth.platt", "estimated") == "estimated"
+
+
+def test_results_on_corruptions_say_what_they_say_about_mistakes(unlabelled: Unlabelled) -> None:
+    for results, evidence in ((unlabelled.before, "none, because"), (unlabelled.after, "50 validation triples that")):
+        assert results["notes"][1].startswith("A small calibration error here is by construction")
+        assert results["notes"][2].startswith(f"Evidence about real mistakes: {evidence}")
+        report = Path(results["report"]).read_text()
+        assert "A small calibration error here is by construction" in report
+        assert f"Evidence about real mistakes: {evidence}" in report
+
+
+def test_new_labels_join_the_validation_positives(unlabelled: Unlabelled) -> None:
+    runs = [client_of(unlabelled.kgcal).get_run(r["runs"]["prepare"]) for r in (unlabelled.before, unlabelled.after)]
+    first, second = (run.data.metrics for run in runs)
+    used, false = second["labels_used"], second["labels_false"]
+    assert (used, false) == (60, 50)
+    assert second["valid_positives"] == first["valid_positives"] + 10
+    assert second["valid_negatives"] == 50
+    bound = {
+        (calibrator := CALIBRATOR.read(model_folder(unlabelled.kgcal, model.model_id))).label: calibrator
+        for model in models_of(unlabelled.kgcal, unlabelled.after["runs"]["calibrate"])
+    }
+    assert bound["ground_truth.platt"].base_rate == pytest.approx(10.5 / 61)
+    positives = {
+        label: sum(true for true, _ in one.support.rows.values()) for label, one in bound.items() if one.support
+    }
+    assert positives == dict.fromkeys(("ground_truth.platt", "synthetic.platt"), second["valid_positives"])
