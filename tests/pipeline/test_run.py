@@ -61,7 +61,7 @@ def test_the_report_stands_alone(first: tuple[Kgcal, dict]) -> None:
     assert html.count("<svg") == 2
     assert "src=" not in html
     assert 'href="http' not in html
-    assert f"{results['metrics']['synthetic']['isotonic']['brier']:.4f}" in html
+    assert f"{results['metrics']['synthetic']['smoothed_isotonic']['brier']:.4f}" in html
     low, high = results["intervals"]["synthetic"]["smoothed_isotonic"]["debiased_rmsce"]
     assert f"{low:.4f} to {high:.4f}" in html
     assert "Calibration and discrimination" in html

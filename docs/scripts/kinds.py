@@ -1,0 +1,84 @@
+"""Make the table of kinds of mistakes in docs/explanation/candidates.md: candidates whose mistakes are known.
+
+    python docs/scripts/kinds.py family 20        # data set, repetitions
+
+A model is trained once. In each repetition the positives of valid and test are divided at random: 3,000 are the
+positives of the fit, some are true candidates, and others are the sources of mistakes, which are corruptions by one
+strategy. There are 2,000 candidates. The mixture is fitted with all strategies as components, and without that of the
+mistakes (then also without the default mixture). The base rate is stated, or estimated.
+"""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+from matched import STRATEGIES, mixture_data, trained_model
+
+from kgcore.config import CorruptConfig
+from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.sides import subject_shares
+from kgcore.datasets.base import find_dataset
+from kgcore.datasets.fetch import fetch
+from kgcore.datasets.prepare import prepare
+from kgcore.graph import KnowledgeGraph
+from kgcore.mixture.bins import bin_edges, count, number_of_bins
+from kgcore.mixture.em import solve
+from kgcore.mixture.goodness import fitness
+from kgcore.mixture.interval import base_rate_interval
+from kgcore.mixture.level import interval_level
+from kgcore.mixture.samples import MixtureData
+from kgcore.models.trained import TrainedModel
+from tasks.workspace.settings import ensure_home, mirror
+
+CANDIDATES, RATE, POSITIVES, ETA = 2_000, 0.5, 3_000, 5
+
+
+def drawn(graph: KnowledgeGraph, model: TrainedModel, kind: str, rng: np.random.Generator) -> MixtureData:
+    """Draw the samples of one repetition. The mistakes of the candidates are corruptions of one kind."""
+    strategy = Mixture(graph, STRATEGIES[kind])
+    strategy.see(model)
+    held_out = rng.permutation(np.concatenate([graph.valid.positives, graph.test.positives]))
+    number = rng.binomial(CANDIDATES, RATE)
+    positives, true, sources = np.split(held_out, [POSITIVES, POSITIVES + number])
+    shares = subject_shares(graph, CorruptConfig().calibration_sides)
+    wrong = corrupt(sources, 1, strategy, rng, shares, graph.known).triples[: CANDIDATES - number]
+    triples = np.concatenate([true, wrong])
+    return mixture_data(graph, model, int(rng.integers(1 << 30)), positives, triples, ETA)
+
+
+def fitted(data: MixtureData, rng: np.random.Generator) -> tuple[float, bool, float, float, float]:
+    """Return the estimate, whether its interval holds the truth, its width, and the p-values of the two fits."""
+    counts = count(data, bin_edges(data, number_of_bins(data)))
+    best = solve(counts)
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 60, rng))
+    at = solve(counts, np.array([RATE]), start=best)
+    free, stated = fitness(counts, best, None, 99, rng), fitness(counts, at, RATE, 99, rng)
+    return rate.value, rate.low <= RATE <= rate.high, rate.width, free.p_value, stated.p_value
+
+
+def main(name: str, repetitions: int) -> None:
+    """Print the table."""
+    spec = find_dataset(name)
+    graph = prepare(spec, fetch(spec, ensure_home() / "datasets", mirror(), 2_000, 0)).graph
+    model = trained_model(graph, name, 0)
+    print("| mistakes | a component | base rate | covered | width | rejected, stated | rejected, estimated |")
+    print("|---|---|---|---|---|---|---|")
+    for kind in STRATEGIES:
+        found: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
+        for seed in range(repetitions):
+            rng = np.random.default_rng(seed)
+            data = drawn(graph, model, kind, rng)
+            for known, rows in found.items():
+                own = {key: one for key, one in data.negatives.items() if known or key not in (kind, "default")}
+                part = replace(data, negatives=own)
+                rows.append(fitted(part, rng))
+        for known, rows in found.items():
+            value, holds, width, free, stated = np.array(rows).T
+            cells = [f"{value.mean():.3f}", f"{holds.mean():.2f}", f"{np.median(width):.3f}"]
+            cells += [f"{(stated <= 0.05).mean():.2f}", f"{(free <= 0.05).mean():.2f}"]
+            print(f"| {kind} | {'yes' if known else 'no'} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

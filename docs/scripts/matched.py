@@ -1,0 +1,116 @@
+"""Make the table of data sets in docs/explanation/candidates.md: calibration to unlabelled candidates, and to labels.
+
+    python docs/scripts/matched.py wn11 fb13 > table.md         # seeds 0, 1, 2
+    python docs/scripts/matched.py wn11:0 fb13:0 > table.md     # one seed
+
+The candidates are the validation triples with their labels hidden. Each cell is the Brier score on test of isotonic
+regression: fitted to the labels, to the mixture with the stated base rate .5, to the mixture with an estimated base
+rate, to corruptions of the default strategy, and to uniform ones. Each row trains one model.
+"""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from kgcore.arrays import Triples
+from kgcore.calibration.isotonic import Isotonic
+from kgcore.calibration.mixed import mixture_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.config import CorruptConfig
+from kgcore.config.given import PipelineGiven, PrepareGiven
+from kgcore.config.presets import resolve
+from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.sides import subject_shares
+from kgcore.datasets.base import find_dataset
+from kgcore.datasets.fetch import fetch
+from kgcore.datasets.prepare import prepare
+from kgcore.graph import KnowledgeGraph
+from kgcore.metrics import proper
+from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.result import MixtureFit
+from kgcore.mixture.samples import MixtureData, ScoreSample
+from kgcore.models.trained import TrainedModel
+from kgcore.training.loop import train
+from tasks.workspace.settings import ensure_home, mirror
+
+STRATEGIES = {name: {name: 1.0} for name in ("relational", "typed", "uniform", "near_miss", "nearest")}
+STRATEGIES["default"] = dict(CorruptConfig().calibration_strategy)
+STATED = 0.5
+
+
+def trained_model(graph: KnowledgeGraph, name: str, seed: int) -> TrainedModel:
+    """Train the model of the default preset."""
+    config = resolve("default", PipelineGiven(prepare=PrepareGiven(dataset=name))).configs.train
+    return train(graph, replace(config, seed=seed), torch.device("cpu")).model
+
+
+def mixture_data(
+    graph: KnowledgeGraph, model: TrainedModel, seed: int, positives: Triples, triples: Triples, eta: int
+) -> MixtureData:
+    """Return the scores of positives (n, 3), of their corruptions by each strategy, and of candidate triples (m, 3)."""
+    config = CorruptConfig()
+    shares = subject_shares(graph, config.calibration_sides)
+    negatives = {}
+    for name, strategy in STRATEGIES.items():
+        drawing = Mixture(graph, strategy)
+        drawing.see(model)
+        made = corrupt(positives, eta, drawing, np.random.default_rng(seed), shares, graph.known)
+        negatives[name] = ScoreSample(model.score(made.triples), made.source, made.triples[:, 1])
+    own = ScoreSample(model.score(positives), np.arange(len(positives)), positives[:, 1])
+    return MixtureData(own, negatives, ScoreSample(model.score(triples), predicates=triples[:, 1]))
+
+
+def words(fit: MixtureFit) -> str:
+    """Return the strategies with a share of at least a hundredth."""
+    return ", ".join(f"{name} {share:.2f}" for name, share in fit.weights.items() if share >= 0.01)
+
+
+def row(name: str, graph: KnowledgeGraph, seed: int) -> str:
+    """Return a row of the table."""
+    model = trained_model(graph, name, seed)
+    data = mixture_data(graph, model, seed, graph.valid.positives, graph.valid.triples, CorruptConfig().calibration_eta)
+    rng = np.random.default_rng(seed)
+    stated = fit_mixture(data, MixtureOptions(STATED), rng)
+    free = fit_mixture(data, MixtureOptions(), rng)
+    test = graph.test
+    scores = model.score(test.triples)
+
+    def brier(sample: CalibrationSample) -> str:
+        return f"{proper.brier(Isotonic().fit_sample(sample).calibrate(scores), test.labels):.4f}"
+
+    def synthetic(strategy: str) -> str:
+        return brier(synthetic_sample(data.positives.scores, data.negatives[strategy].scores, STATED))
+
+    rate = free.estimated
+    cells = [
+        brier(ground_truth_sample(data.candidates.scores, graph.valid.labels)),
+        brier(mixture_sample(data, STATED, stated.weights)),
+        brier(mixture_sample(data, free.base_rate, free.weights)),
+        synthetic("default"),
+        synthetic("uniform"),
+        f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]",
+        f"{graph.valid.labels.mean():.3f}",
+        words(stated),
+        words(free),
+        f"{stated.fit.p_value:.3f}, {free.fit.p_value:.3f}",
+    ]
+    return f"| {name}, seed {seed} | {' | '.join(cells)} |"
+
+
+def main(names: list[str]) -> None:
+    """Print the table."""
+    print("| data set | labels | stated | estimated | default | uniform | base rate | true | mistakes | | p of fit |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for argument in names:
+        name, _, seed = argument.partition(":")
+        spec = find_dataset(name)
+        graph = prepare(spec, fetch(spec, ensure_home() / "datasets", mirror(), 0, 0)).graph
+        for own in [int(seed)] if seed else (0, 1, 2):
+            print(row(name, graph, own), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,153 @@
+"""Calibrate to the candidates: a calibration sample from a mixture, and intervals that count its uncertainty."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from kgcore.arrays import Floats, Ints
+from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.mixture.bins import Counts, count
+from kgcore.mixture.em import solve
+from kgcore.mixture.relations import RelationRate
+from kgcore.mixture.result import MixtureFit
+from kgcore.mixture.samples import MixtureData, ScoreSample
+
+
+def mixture_sample(data: MixtureData, base_rate: float, weights: Mapping[str, float]) -> CalibrationSample:
+    """Build the calibration sample of a mixture, on which every calibrator can be fitted.
+
+    base_rate  alpha: the positives have this share of the weight, in equal parts
+    weights    strategy -> pi_k: its corruptions have the share (1 - alpha) pi_k, in equal parts; 0 leaves them out
+
+    Raises FitError if the base rate is 0 or 1.
+    """
+    return _sample(data, base_rate, [weights[name] for name in data.negatives], None)
+
+
+def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[RelationRate]) -> CalibrationSample:
+    """Build the calibration sample of a mixture in which relations have their own base rates and shares.
+
+    The weight of each relation is its share of the candidates. So a relation's base rate does not depend on how many of
+    its corruptions were drawn, or dropped because they are known facts. A relation that is not in `relations`, or that
+    has no candidates, has the base rate and the shares of all. If the base rate was stated, the log-odds of the
+    relations' base rates are moved by one number, so that the sample has the stated base rate.
+    """
+    by_relation = {one.predicate: one for one in relations}
+    known = [one.predicates for one in (*data.components, data.candidates) if one.predicates is not None]
+    every = np.unique(np.concatenate(known))
+    others = data.of_relations([p for p in every.tolist() if p not in by_relation])
+    strata = [(data.of_relations([p]), one.shrunk, one.weights) for p, one in by_relation.items()]
+    strata.append((others, fit.base_rate, fit.weights))
+    parts = [(part, rate, weights) for part, rate, weights in strata if part is not None]
+    sizes = np.array([float(len(part.candidates)) for part, _, _ in parts])
+    rates = np.clip([rate for _, rate, _ in parts], 1e-6, 1 - 1e-6)
+    if fit.stated:
+        rates = _moved(rates, sizes / sizes.sum(), fit.base_rate)
+    samples = [mixture_sample(part, rate, own) for (part, _, own), rate in zip(parts, rates.tolist(), strict=True)]
+    return CalibrationSample(
+        np.concatenate([sample.scores for sample in samples]),
+        np.concatenate([sample.labels for sample in samples]),
+        np.concatenate([s.weights * (size / s.weights.sum()) for s, size in zip(samples, sizes, strict=True)]),
+        np.concatenate([sample.predicates for sample in samples if sample.predicates is not None]),
+    )
+
+
+def _moved(rates: Floats, shares: Floats, mean: float) -> Floats:
+    """Return the rates (m,), moved by one number in log-odds, so that their mean with these shares (m,) is `mean`."""
+    move = brentq(lambda by: float(shares @ expit(logit(rates) + by)) - mean, -50, 50)
+    moved: Floats = expit(logit(rates) + move)
+    return moved
+
+
+def fit_to_candidates(
+    data: MixtureData, fit: MixtureFit, make: Callable[[], Calibrator], replicates: int, rng: np.random.Generator
+) -> tuple[Calibrator, Band]:
+    """Fit a calibrator to the candidates, with bootstrap confidence limits of its probabilities.
+
+    make        returns an unfitted calibrator
+    replicates  number of bootstrap replicates, at least 20
+
+    In every replicate all samples are drawn again: positives together with their own corruptions, and candidates. The
+    weights are estimated again, and so is the base rate unless it was stated. Then the calibrator is fitted again. The
+    limits are percentiles of its probabilities at up to 512 scores.
+    """
+    sample = mixture_sample(data, fit.base_rate, fit.weights)
+    fitted = make().fit_sample(sample)
+    scores = np.unique(np.quantile(sample.scores, np.linspace(0, 1, MOST_POINTS), method="nearest"))
+    edges = np.array(fit.shape.edges)
+    draws = [_draw(data, rng) for _ in range(replicates)]
+    problems = Counts.stack([count(_drawn(data, draw), edges) for draw in draws])
+    solved = solve(problems, np.full(replicates, fit.base_rate) if fit.stated else None).weights
+    curves = []
+    for draw, weights in zip(draws, solved, strict=True):
+        alpha = float(np.clip(weights[0], 1e-6, 1 - 1e-6))
+        again = make().fit_sample(_sample(data, alpha, (weights[1:] / weights[1:].sum()).tolist(), draw))
+        curves.append(again.calibrate(scores))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
+    own = fitted.calibrate(scores)
+    return fitted, Band(scores, np.minimum(low, own), np.maximum(high, own))
+
+
+def _sample(data: MixtureData, base_rate: float, weights: list[float], draw: list[Ints] | None) -> CalibrationSample:
+    """Build the sample, from the rows as they are, or with the numbers of times that each row was drawn."""
+    scores, labels, row_weights, predicates = [], [], [], []
+    shares = [base_rate, *((1 - base_rate) * weight for weight in weights)]
+    for position, (sample, share) in enumerate(zip(data.components, shares, strict=True)):
+        times = np.ones(len(sample)) if draw is None else draw[position].astype(np.float64)
+        rows = times > 0
+        if share <= 0 or not rows.any():
+            continue
+        scores.append(sample.scores[rows])
+        labels.append(np.full(int(rows.sum()), float(position == 0)))
+        row_weights.append(times[rows] * (share / times.sum()))
+        if sample.predicates is not None:
+            predicates.append(sample.predicates[rows])
+    known = np.concatenate(predicates) if len(predicates) == len(scores) else None
+    return CalibrationSample(np.concatenate(scores), np.concatenate(labels), np.concatenate(row_weights), known)
+
+
+def _draw(data: MixtureData, rng: np.random.Generator) -> list[Ints]:
+    """Return how often each row of each component, of the candidates and of the labelled candidates is drawn.
+
+    Rows of one group are drawn together, also those of different components: a positive with its corruptions.
+    """
+    groups = [sample.groups for sample in data.components if sample.groups is not None]
+    ids = np.unique(np.concatenate(groups)) if groups else np.empty(0, dtype=np.int64)
+    often = rng.multinomial(len(ids), np.full(len(ids), 1 / len(ids))) if len(ids) else ids
+    times = [
+        _rows(len(sample), rng) if sample.groups is None else often[np.searchsorted(ids, sample.groups)]
+        for sample in data.components
+    ]
+    return [*times, _times_of(data.candidates, rng), _times_of(data.labelled.sample, rng)]
+
+
+def _times_of(sample: ScoreSample, rng: np.random.Generator) -> Ints:
+    if sample.groups is None:
+        return _rows(len(sample), rng)
+    ids, place = np.unique(sample.groups, return_inverse=True)
+    return _rows(len(ids), rng)[place]
+
+
+def _rows(n: int, rng: np.random.Generator) -> Ints:
+    drawn: Ints = rng.multinomial(n, np.full(n, 1 / n)) if n else np.empty(0, dtype=np.int64)
+    return drawn
+
+
+def _drawn(data: MixtureData, draw: list[Ints]) -> MixtureData:
+    """Return the drawn rows as the samples of a mixture."""
+    *components, candidates, labelled = draw
+    parts = [
+        sample.part(np.repeat(np.arange(len(sample)), times))
+        for sample, times in zip(data.components, components, strict=True)
+    ]
+    return MixtureData(
+        parts[0],
+        dict(zip(data.negatives, parts[1:], strict=True)),
+        data.candidates.part(np.repeat(np.arange(len(data.candidates)), candidates)),
+        data.labelled.part(np.repeat(np.arange(len(data.labelled)), labelled)),
+    )

@@ -1,0 +1,112 @@
+"""Counts of scores in bins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Floats, Scores
+from kgcore.mixture.clusters import effective_counts
+from kgcore.mixture.samples import MixtureData, ScoreSample
+
+FEWEST_BINS, MOST_BINS = 8, 60
+SMOOTHING = 1.0  # rows that are added to each component, with the shares of all components together
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Scores in B bins, for S problems that are solved together. J components; component 0 are the positives.
+
+    candidates  (S, B) unlabelled candidates
+    components  (S, J, B) rows of each component, above 0
+    true        (S, B) candidates labelled as true
+    false       (S, B) candidates labelled as false
+
+    Counts of dependent rows are divided by their design effect, so they may be fractions.
+    """
+
+    candidates: Floats
+    components: Floats
+    true: Floats
+    false: Floats
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    @property
+    def labels(self) -> float:
+        """Return the number of labels in all problems."""
+        return float(self.true.sum() + self.false.sum())
+
+    def repeat(self, times: int) -> "Counts":
+        """Return each problem `times` times, one copy after the other."""
+        return Counts(*(np.repeat(own, times, axis=0) for own in self._arrays()))
+
+    def without_labels(self) -> "Counts":
+        """Return the same counts; the labelled candidates are counted as unlabelled ones."""
+        nothing = np.zeros_like(self.true)
+        return Counts(self.candidates + self.true + self.false, self.components, nothing, nothing)
+
+    @classmethod
+    def stack(cls, problems: "list[Counts]") -> "Counts":
+        """Return several problems with the same J and B as one."""
+        return cls(*(np.concatenate(own) for own in zip(*(p._arrays() for p in problems), strict=True)))
+
+    def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return self.candidates, self.components, self.true, self.false
+
+
+def number_of_bins(data: MixtureData) -> int:
+    """Return 2 n^(2/5), between 8 and 60, for n = the size of the smallest sample.
+
+    The growth is that of the best number of equal bins for a goodness-of-fit test (Mann & Wald, Annals of Mathematical
+    Statistics 13, 1942). docs/explanation/candidates.md shows that the number hardly matters.
+    """
+    smallest = min(len(data.positives), len(data.candidates))
+    return int(np.clip(round(2 * smallest**0.4), FEWEST_BINS, MOST_BINS))
+
+
+def bin_edges(data: MixtureData, bins: int) -> Floats:
+    """Return at most bins - 1 inner edges, ascending: quantiles of positives, corruptions and candidates, pooled.
+
+    Each of the three has a third of the weight, and each strategy the same part of the corruptions' third. So the bins
+    are narrow where any of them has its scores, whatever the base rate.
+    """
+    samples = [*data.components, data.candidates]
+    part = 1 / 3 / len(data.negatives)
+    shares = [1 / 3, *[part] * len(data.negatives), 1 / 3]
+    scores = np.concatenate([sample.scores for sample in samples])
+    weights = np.concatenate([np.full(len(s), share / len(s)) for s, share in zip(samples, shares, strict=True)])
+    order = np.argsort(scores, kind="stable")
+    below = np.cumsum(weights[order])
+    places = np.searchsorted(below, np.arange(1, bins) / bins).clip(max=len(scores) - 1)
+    edges = np.unique(scores[order][places])
+    inner: Floats = edges[edges > scores.min()]
+    return inner
+
+
+def count(data: MixtureData, edges: Floats) -> Counts:
+    """Count all samples in the bins between the edges (B - 1,): one problem. A score on an edge is above it."""
+    bins = len(edges) + 1
+
+    def cells(scores: Scores) -> Floats:
+        return np.bincount(np.searchsorted(edges, scores, side="right"), minlength=bins).astype(np.float64)
+
+    def effective(sample: ScoreSample) -> Floats:
+        return effective_counts(np.searchsorted(edges, sample.scores, side="right"), sample.groups, bins)
+
+    components = smoothed(np.stack([effective(sample) for sample in data.components])[None])
+    scores, labels = data.labelled.sample.scores, data.labelled.labels
+    true, false = cells(scores[labels == 1]), cells(scores[labels == 0])
+    return Counts(effective(data.candidates)[None], components, true[None], false[None])
+
+
+def smoothed(components: Floats) -> Floats:
+    """Add SMOOTHING rows to every component of (S, J, B), with the mean shares of the components (a Dirichlet prior).
+
+    So no bin is impossible under a component only because its finite sample has no row there.
+    """
+    shares = components / components.sum(axis=-1, keepdims=True)
+    pooled = shares.mean(axis=1, keepdims=True)
+    flat = np.full_like(pooled, 1 / components.shape[-1])  # a bin with candidates alone
+    added: Floats = components + SMOOTHING * (0.9 * pooled + 0.1 * flat)
+    return added

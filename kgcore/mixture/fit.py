@@ -1,0 +1,114 @@
+"""Fit the mixture of candidates."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Floats
+from kgcore.errors import InputError
+from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
+from kgcore.mixture.draws import resample
+from kgcore.mixture.em import Solution, solve
+from kgcore.mixture.goodness import fitness
+from kgcore.mixture.interval import base_rate_interval
+from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
+from kgcore.mixture.level import interval_level
+from kgcore.mixture.result import MixtureFit, Shape
+from kgcore.mixture.samples import MixtureData
+
+POSITIVES = "positives"
+SMALLEST_SHARE = 1e-4  # a strategy with a smaller share of the mistakes gets the share 0
+
+
+@dataclass(frozen=True)
+class MixtureOptions:
+    """How a mixture is fitted.
+
+    base_rate   the stated base rate of the candidates, in (0, 1); None: it is estimated
+    bins        number of bins of the scores, at least 2; None: by the size of the samples
+    confidence  confidence level of all intervals, in (0, 1)
+    width       an interval of the base rate that is wider than this does not determine it, in (0, 1)
+    replicates  bootstrap replicates of the shares, and of the test of fit
+
+    Raises InputError for values out of range.
+    """
+
+    base_rate: float | None = None
+    bins: int | None = None
+    confidence: float = CONFIDENCE
+    width: float = 0.1
+    replicates: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("base_rate", "confidence", "width"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise InputError(f"{name} is {value:g}: it must be above 0 and below 1")
+        if self.bins is not None and self.bins < 2:
+            raise InputError(f"bins is {self.bins}: there must be at least 2")
+        if self.replicates < 20:
+            raise InputError(f"replicates is {self.replicates}: there must be at least 20")
+
+
+def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Generator) -> MixtureFit:
+    """Fit g(f) = alpha f+(f) + (1 - alpha) sum_k pi_k f-_k(f) to the scores of candidates.
+
+    f+ is the density of the positives' scores, and f-_k that of the corruptions of strategy k. The result assumes that
+    true candidates have scores like the positives, and that mistakes have scores like a mixture of the corruptions. The
+    test of fit can refute the assumption, but not confirm it.
+    """
+    edges = bin_edges(data, options.bins or number_of_bins(data))
+    counts = count(data, edges)
+    free = solve(counts)
+    level = interval_level(counts, free, options.confidence, options.replicates, rng)
+    estimated, _ = base_rate_interval(counts, free, level)
+    stated = options.base_rate
+    best = free if stated is None else solve(counts, np.array([stated]), start=free)
+    weights = _cleaned(best.weights[0])
+    limits = _share_limits(counts, best, stated, options, rng)
+    values = (weights[1:] / max(weights[1:].sum(), 1e-300)).tolist()
+    shares = {
+        name: Rate(value, min(low, value), max(high, value))
+        for name, value, (low, high) in zip(data.negatives, values, limits, strict=True)
+    }
+    return MixtureFit(
+        base_rate=float(weights[0]) if stated is None else stated,
+        stated=stated is not None,
+        estimated=estimated,
+        shares=shares,
+        fit=fitness(counts, best, stated, options.replicates, rng),
+        shape=_shape(edges, counts, best, tuple(data.negatives)),
+        candidates=len(data.candidates),
+        labels=len(data.labelled),
+        width=options.width,
+        labels_needed=labels_needed(np.linspace(estimated.low, estimated.high, 101), options.width, options.confidence),
+    )
+
+
+def _share_limits(
+    counts: Counts, best: Solution, stated: float | None, options: MixtureOptions, rng: np.random.Generator
+) -> list[tuple[float, float]]:
+    """Return percentile bootstrap limits of each strategy's share of the mistakes."""
+    drawn = resample(counts, options.replicates, rng)
+    alphas = None if stated is None else np.full(options.replicates, stated)
+    negatives = solve(drawn, alphas, start=best.repeat(options.replicates)).weights[:, 1:]
+    shares = negatives / np.maximum(negatives.sum(axis=-1, keepdims=True), 1e-300)
+    tail = (1 - options.confidence) / 2
+    low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def _cleaned(weights: Floats) -> Floats:
+    """Return weights (J,) in which strategies with a negligible share of the mistakes have the weight 0."""
+    negatives = weights[1:]
+    kept = np.where(negatives >= SMALLEST_SHARE * negatives.sum(), negatives, 0.0)
+    scale = negatives.sum() / kept.sum() if kept.sum() > 0 else 1.0
+    cleaned: Floats = np.r_[weights[0], kept * scale]
+    return cleaned
+
+
+def _shape(edges: Floats, counts: Counts, best: Solution, names: tuple[str, ...]) -> Shape:
+    observed = counts.candidates[0] / counts.candidates[0].sum()
+    parts = best.weights[0][:, None] * best.densities[0]
+    named = {name: tuple(own.tolist()) for name, own in zip((POSITIVES, *names), parts, strict=True)}
+    return Shape(tuple(edges.tolist()), tuple(observed.tolist()), named)

@@ -1,0 +1,83 @@
+"""A base rate from labels alone, and the number of labels that a base rate needs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta
+
+from kgcore.arrays import Floats, Ints, Labels, as_labels
+from kgcore.errors import FitError, InputError
+
+CONFIDENCE = 0.95
+MOST_LABELS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share and its confidence interval, each in [0, 1]."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Return high - low."""
+        return self.high - self.low
+
+
+def labelled_rate(labels: Labels, confidence: float = CONFIDENCE) -> Rate:
+    """Estimate the base rate of candidates from the labels (n,) of some that were drawn at random.
+
+    The interval is the exact one of Clopper & Pearson (Biometrika 26, 1934): it holds the base rate with at least the
+    probability `confidence`. Raises FitError without a label, InputError for labels other than 0 and 1.
+    """
+    own = as_labels(labels)
+    if not len(own):
+        raise FitError("there are no labels: a base rate needs at least one, of a candidate drawn at random")
+    true = float(own.sum())
+    low, high = exact_limits(true, float(len(own)), confidence)
+    return Rate(true / len(own), low, high)
+
+
+def labelled_rates(labels: Labels, predicates: Ints, confidence: float = CONFIDENCE) -> dict[int, Rate]:
+    """Return predicate -> base rate, from the labels (n,) and predicates (n,) of random candidates, as above."""
+    return {
+        predicate: labelled_rate(labels[predicates == predicate], confidence)
+        for predicate in np.unique(predicates).tolist()
+    }
+
+
+def exact_limits(true: float, labels: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the Clopper-Pearson limits of a share, from `true` of `labels` rows; either may be a fraction."""
+    tail = (1 - confidence) / 2
+    low = float(beta.ppf(tail, true, labels - true + 1)) if true > 0 else 0.0
+    high = float(beta.ppf(1 - tail, true + 1, labels - true)) if true < labels else 1.0
+    return low, high
+
+
+def labels_needed(rates: Floats, width: float, confidence: float = CONFIDENCE) -> int:
+    """Return the least number of labels whose exact interval is at most `width` wide, whichever rate is the true one.
+
+    rates  (m,) the base rates that are possible, in [0, 1]; the one closest to 1/2 needs most labels
+    width  in (0, 1)
+
+    The expected number of true candidates is used. Raises InputError if `width` is out of range or too small.
+    """
+    if not 0 < width < 1:
+        raise InputError(f"the width of the interval is {width:g}: it must be above 0 and below 1")
+    hardest = float(rates[np.argmin(np.abs(rates - 0.5))])
+
+    def wide(labels: int) -> bool:
+        low, high = exact_limits(hardest * labels, labels, confidence)
+        return high - low > width
+
+    if wide(MOST_LABELS):
+        raise InputError(f"an interval of width {width:g} needs more than {MOST_LABELS:,} labels: ask for a wider one")
+    few, enough = 0, 1
+    while wide(enough):
+        few, enough = enough, min(2 * enough, MOST_LABELS)
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (middle, enough) if wide(middle) else (few, middle)
+    return enough

@@ -1,0 +1,100 @@
+"""The result of a mixture fit, and its JSON."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from kgcore.mixture.goodness import Fitness
+from kgcore.mixture.labels import Rate
+
+FOREIGN = 0.01  # a test of fit with a p-value below this one is reported
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The distribution of the candidates' scores, and its parts. Each part has the shares of B bins.
+
+    edges       (B - 1,) ascending scores between the bins
+    candidates  (B,) observed shares; they sum to 1
+    parts       component -> (B,) fitted shares; those of all components sum to 1
+    """
+
+    edges: tuple[float, ...]
+    candidates: tuple[float, ...]
+    parts: dict[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """What candidates are: a share of true triples, and mistakes that resemble corruptions of several strategies.
+
+    base_rate      the base rate that probabilities assume, in [0, 1]
+    stated         whether the user stated it; if not, it is the estimate
+    estimated      the base rate that the candidates and labels suggest, with its interval
+    shares         strategy -> its share pi of the mistakes, with a bootstrap interval; the values sum to 1
+    fit            the test of fit
+    shape          the candidates' scores and the fitted parts; the positives' part is called "positives"
+    candidates     number of unlabelled candidates
+    labels         number of labelled candidates
+    width          the width of the interval of a base rate that is asked for
+    labels_needed  number of random candidates to label for an interval of that width, from labels alone
+    """
+
+    base_rate: float
+    stated: bool
+    estimated: Rate
+    shares: dict[str, Rate]
+    fit: Fitness
+    shape: Shape
+    candidates: int
+    labels: int
+    width: float
+    labels_needed: int
+
+    @property
+    def determined(self) -> bool:
+        """Return whether candidates and labels determine the base rate: its interval is at most `width` wide."""
+        return self.estimated.width <= self.width
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Return strategy -> its share of the mistakes."""
+        return {name: share.value for name, share in self.shares.items()}
+
+    def findings(self) -> list[str]:
+        """Return what a user should know about the fit, in sentences. The list is empty if all is well."""
+        found, rate = [], self.estimated
+        limits = f"{rate.low:.3g} to {rate.high:.3g}"
+        if not self.determined and not self.stated:
+            found.append(
+                f"these candidates do not determine the base rate ({limits}): state it, or label "
+                f"{self.labels_needed:,} of them, drawn at random"
+            )
+        if self.stated and not rate.low <= self.base_rate <= rate.high:
+            found.append(
+                f"the stated base rate is {self.base_rate:g}, but these candidates suggest {limits}: check it, or "
+                f"label {self.labels_needed:,} of them, drawn at random"
+            )
+        if self.fit.p_value <= FOREIGN:
+            stated = " with the stated base rate" if self.stated else ""
+            found.append(
+                f"your candidates contain mistakes that no strategy resembles: no mixture of "
+                f"{', '.join(self.shares)}{stated} has their scores (p = {self.fit.p_value:.2g})"
+            )
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fit as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read the fit that `to_json` wrote."""
+        shape = data["shape"]
+        parts = {name: tuple(own) for name, own in shape["parts"].items()}
+        nested = {
+            "estimated": Rate(**data["estimated"]),
+            "shares": {name: Rate(**own) for name, own in data["shares"].items()},
+            "fit": Fitness(**data["fit"]),
+            "shape": Shape(tuple(shape["edges"]), tuple(shape["candidates"]), parts),
+        }
+        return cls(**(data | nested))
