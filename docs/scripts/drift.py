@@ -78,7 +78,7 @@ def repetition(task: tuple[Case, int]) -> tuple[bool, str]:
     rng = np.random.default_rng(seed)
     sample, (scores, labels) = sample_of(case, rng), new_labels(case, rng)
     rate = case.base_rate if case.eta else sample.base_rate
-    q = CALIBRATORS.get(case.calibrator).fit(sample).predict(scores)
+    q = CALIBRATORS.get(case.calibrator)().fit_sample(sample).calibrate(scores)
     test = WORLDS[case.world](rng, (rng.random(1000) < case.base_rate).astype(float))
     origin, config = Origin(sample, rate, False, test, np.ones(1000)), WatchConfig(alpha=ALPHA)
     found, answer = False, ""

@@ -13,6 +13,7 @@ from kgcore.audit.row_scores import RowScores
 from kgcore.calibration.band import Band
 from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import ground_truth_sample
+from kgcore.errors import InputError
 
 PARTS = 5  # a row's ratio comes from a classifier that was fitted without the part that the row is in
 CATEGORIES = 30  # most frequent predicates, which the classifier tells apart; more of them would fit noise
@@ -49,6 +50,8 @@ def likelihood_ratios(plan: AuditPlan, scores: RowScores, seed: int) -> Ratios:
     A fact that every model has seen gets the ratio of a second classifier, which has no place by an unseen model.
 
     seed  seed of the parts
+
+    Raises InputError for fewer than PARTS facts or planted errors.
     """
     predicates, planted = _categories(plan.triples[:, 1]), plan.planted
     tested = ~np.isnan(scores.unseen_place)
@@ -67,6 +70,12 @@ def _ratios(columns: Floats, planted: Bools, seed: int) -> Floats:
     columns  (N, c) number of the predicate, and places
     planted  (N,) which rows are planted errors
     """
+    errors, facts = int(planted.sum()), int((~planted).sum())
+    if min(errors, facts) < PARTS:
+        raise InputError(
+            f"{facts:,} facts that a model can be trained without, and {errors:,} planted errors: an audit needs at "
+            f"least {PARTS} of each"
+        )
     trees = HistGradientBoostingClassifier(
         **TREES, categorical_features=[0], monotonic_cst=[0] + [-1] * (columns.shape[1] - 1), random_state=seed
     )
@@ -75,7 +84,7 @@ def _ratios(columns: Floats, planted: Bools, seed: int) -> Floats:
     sample = ground_truth_sample(logit(guess), (~planted).astype(np.float64))  # higher = rather a training fact
     low, high = Band.fit(sample).limits(sample.scores)
     fact = Beta().fit_sample(sample).calibrate(sample.scores).clip(_EDGE, 1 - _EDGE)
-    odds = (~planted).sum() / planted.sum()
+    odds = facts / errors
     value = (1 - fact) / fact * odds
     with np.errstate(divide="ignore"):
         least, most = (1 - high) / high * odds, (1 - low) / low * odds

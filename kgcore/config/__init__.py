@@ -2,7 +2,8 @@
 
 base.py     the base class of all settings, and the checks of their values
 choices.py  the allowed names of settings that no registry lists
-stages.py   the settings of each stage of a pipeline
+stages.py   the settings of each stage
+pipeline.py the settings of a whole pipeline
 jobs.py     the settings of promote, watch, predict, explain, tune and ensemble
 given.py    the settings that the user gives; the others are None
 recipes.py  the values of the presets
@@ -34,6 +35,7 @@ from kgcore.config.jobs import (
     TuneConfig,
     WatchConfig,
 )
+from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.stages import (
     ASSUMED,
     ASSUMED_BASE_RATE,
@@ -43,7 +45,6 @@ from kgcore.config.stages import (
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
-    PipelineConfigs,
     PrepareConfig,
     RankConfig,
     ReportConfig,

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from kgcore.config.base import Config, check_setting, default_text
+from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
-    PipelineConfigs,
     PrepareConfig,
     TrainConfig,
 )

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 from kgcore.config import recipes
 from kgcore.config.given import CalibrateGiven, PipelineGiven, TrainGiven
+from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.recipes import LOSSES, MODELS
-from kgcore.config.stages import PipelineConfigs, TrainConfig
+from kgcore.config.stages import TrainConfig
 from kgcore.errors import InputError
 
 __all__ = ["MODELS", "NONE", "PRESETS", "Resolved", "preset", "resolve"]

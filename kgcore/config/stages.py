@@ -237,19 +237,3 @@ class ReportConfig(Config):
     """The settings of the report: none."""
 
     stage: ClassVar[str] = "report"
-
-
-@dataclass(frozen=True)
-class PipelineConfigs:
-    """The settings of a whole pipeline, by stage."""
-
-    prepare: PrepareConfig = PrepareConfig()
-    train: TrainConfig = TrainConfig()
-    corrupt: CorruptConfig = CorruptConfig()
-    calibrate: CalibrateConfig = CalibrateConfig()
-    classify: ClassifyConfig = ClassifyConfig()
-    evaluate: EvaluateConfig = EvaluateConfig()
-
-    def __post_init__(self) -> None:
-        drawn = replace(self.corrupt, for_base_rate=self.calibrate.alpha)
-        object.__setattr__(self, "corrupt", drawn)

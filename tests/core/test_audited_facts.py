@@ -100,6 +100,11 @@ def test_ratios_are_learned_from_planted_errors(small_graph: KnowledgeGraph, see
     np.testing.assert_allclose(first, [wrong[order[:1000]].sum(), wrong[order[:3000]].sum()], rtol=0.06)
 
 
+def test_a_graph_of_few_facts_is_not_audited(small_graph: KnowledgeGraph) -> None:
+    with pytest.raises(InputError, match=r"4 facts .* and 1 planted errors: an audit needs at least 5 of each"):
+        likelihood_ratios(few_facts(small_graph).plan, few_facts(small_graph).scores, seed=0)
+
+
 def drawn(graph: KnowledgeGraph, path: Path) -> Strata:
     of = np.arange(600) % 3 // 2  # 400 and 200 facts
     strata = Strata(of, np.bincount(of), np.array([0.1, 0.3]))

@@ -29,7 +29,7 @@ def origin_of(rng: np.random.Generator, sample: CalibrationSample, base_rate: fl
 def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, number: int = 1) -> Check:
     """Fit isotonic regression on 1,000 triples, and check it on new ones."""
     sample = ground_truth(rng, 1000)
-    q = Isotonic.fit(sample).predict(scores)
+    q = Isotonic().fit_sample(sample).calibrate(scores)
     return check(q, NewTriples(scores, labels), origin_of(rng, sample), CONFIG, number)
 
 
@@ -73,7 +73,7 @@ def test_many_checks_of_a_growing_file_find_nothing_without_drift() -> None:
     for _ in range(repetitions):
         sample = ground_truth(rng, 400)
         calibrator, origin, (scores, labels) = (
-            Isotonic.fit(sample),
+            Isotonic().fit_sample(sample),
             origin_of(rng, sample),
             drawn(rng, 1000),
         )
@@ -88,7 +88,7 @@ def test_a_shift_of_one_is_found_with_500_labels() -> None:
     rng, repetitions, found = np.random.default_rng(5), 100, 0
     for _ in range(repetitions):
         sample, (scores, labels) = ground_truth(rng, 1000), drawn(rng, 500, expit(1.0))
-        q = Isotonic.fit(sample).predict(scores)
+        q = Isotonic().fit_sample(sample).calibrate(scores)
         evidence = find_evidence(q, NewTriples(scores, labels), origin_of(rng, sample))
         found += report(evidence, CONFIG).answer == SHIFT
     assert found >= 90
@@ -149,7 +149,7 @@ def test_labels_of_one_class_are_named_and_never_refitted(rng: np.random.Generat
 
 def test_labels_of_one_class_that_are_expected_are_a_note(rng: np.random.Generator) -> None:
     sample, scores = ground_truth(rng, 1000), rng.normal(-3, 0.5, 60)
-    q = Isotonic.fit(sample).predict(scores)
+    q = Isotonic().fit_sample(sample).calibrate(scores)
     origin = replace(origin_of(rng, sample), test_scores=scores, test_weights=np.ones(60))
     found = check(q, NewTriples(scores, np.zeros(60)), origin, CONFIG)
     assert found.report.findings == ()
