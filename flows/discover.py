@@ -38,7 +38,7 @@ def discover(
         output: file for the list (.parquet, .csv or .tsv); if empty, none is written
         dataset: data set whose champion answers; if empty, the data set of the newest run
         model: run id, latest, or model URI that answers instead of the champion
-        calibrator: label of one of the calibrators of a run, such as synthetic.isotonic
+        calibrator: label of one of the calibrators of a run, such as synthetic.beta
         base_rate: share of true triples that the probabilities assume; if empty, the one of the calibrator
         runner: where the parts of the list are made (threads, dask, or dask://HOST:PORT)
         device: auto, cpu, cuda or cuda:N

@@ -29,7 +29,7 @@ def explain(
         output: file for the explanation, a page with a picture (.html) or data (.json); if empty, none is written
         dataset: data set whose champion answers; if empty, the data set of the newest run
         model: run id, latest, or model URI that answers instead of the champion
-        calibrator: label of one of the calibrators of a run, such as synthetic.isotonic
+        calibrator: label of one of the calibrators of a run, such as synthetic.beta
         base_rate: share of true triples that the probabilities assume; if empty, the one of the calibrator
         device: auto, cpu, cuda or cuda:N
         config: how much the explanation shows

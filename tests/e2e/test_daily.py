@@ -137,7 +137,7 @@ def test_a_scheduled_run_starts_by_itself(local: Local, scheduled: tuple[str, st
     flow_run = f"tags.`kgcal.prefect_flow_run` = '{runs[-1]['id']}'"
     [run] = client.search_runs([experiment.experiment_id], flow_run)
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["gt.isotonic.brier"] > 0
+    assert run.data.metrics["gt.smoothed_isotonic.brier"] > 0
     artifacts = local.api("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [runs[-1]["id"]]}}})
     assert {"summary", "results", "mlflow-run"} <= {artifact["key"] for artifact in artifacts}
 
