@@ -65,9 +65,14 @@ class Band:
         return cls(points, shift(low, share, sample.base_rate), shift(high, share, sample.base_rate))
 
     def limits(self, scores: Scores) -> tuple[Probabilities, Probabilities]:
-        """Return the lower and the upper limit (n,) at scores (n,)."""
-        low, high = np.r_[0.0, self.low], np.r_[self.high, 1.0]
-        return low[np.searchsorted(self.scores, scores, side="right")], high[np.searchsorted(self.scores, scores)]
+        """Return the lower and the upper limit (n,) at scores (n,).
+
+        Where the sample contradicts monotonicity, the limit from the rows below a score can be above the limit from the
+        rows above it. Then the interval reaches from one to the other.
+        """
+        below = np.r_[0.0, self.low][np.searchsorted(self.scores, scores, side="right")]
+        above = np.r_[self.high, 1.0][np.searchsorted(self.scores, scores)]
+        return np.minimum(below, above), np.maximum(below, above)
 
     def to_json(self) -> dict[str, list[float]]:
         """Return the band as plain JSON."""

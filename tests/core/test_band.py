@@ -87,3 +87,12 @@ def test_a_band_is_stored_as_json() -> None:
     read = Band.from_json(band.to_json())
     for mine, other in zip(band.limits(np.arange(-5.0, 55.0)), read.limits(np.arange(-5.0, 55.0)), strict=True):
         np.testing.assert_array_equal(mine, other)
+
+
+def test_limits_that_contradict_each_other_are_both_in_the_interval() -> None:
+    """Half of the rows are positive below a score, and none above it: no non-decreasing share fits."""
+    scores = np.arange(2000.0)
+    labels = np.where(scores < 1000, scores % 2, 0.0)
+    low, high = Band.fit(CalibrationSample(scores, labels, np.ones(2000))).limits(np.array([1000.0]))
+    assert low[0] < 0.05
+    assert 0.35 < high[0] < 0.5
