@@ -47,7 +47,7 @@ class AuditedFacts:
         low, high        95 % confidence interval of the probability
         expected_wrong   expected number of wrong facts from the first row to this one: the sum of 1 - probability
 
-        Facts of equal probability are in the order of their places by the models that have seen them.
+        Facts of equal probability are sorted by their `seen_place`, the lowest first.
         """
         order = np.lexsort([self._of_facts(self.scores.seen_place), -self._of_facts(self.ratios.value)])
         high, value, low = (

@@ -1,4 +1,4 @@
-"""Folds of the training facts: one model is trained without each fact, if its names stay known there."""
+"""Folds of the training facts: each fact is left out of one model, if this model still knows its names."""
 
 import numpy as np
 
@@ -14,9 +14,9 @@ def fact_folds(graph: KnowledgeGraph, folds: int, rng: np.random.Generator) -> I
 
     folds  number of folds K, at least 2
 
-    The model of fold i trains on all facts but those of fold i. So that it knows every entity and every predicate, each
-    of them has a training fact outside every fold: if all facts of a name are drawn into one fold, one of these facts
-    moves to another fold. The move is impossible for the only fact of a name: this fact is KEPT.
+    The model of fold i trains on all facts but those of fold i. Each model must know every entity and every predicate.
+    So a name must not have all its facts in one fold: if they are drawn into one fold, one of them moves to another
+    fold. The move is impossible for the only fact of a name: this fact is KEPT.
 
     Raises InputError for fewer than 2 folds, or if no fact can be left out.
     """

@@ -1,4 +1,4 @@
-"""How much more likely the scores of a fact are for an error than for a training fact, learned from planted errors."""
+"""Likelihood ratios: how much more likely the scores of a row are among planted errors than among training facts."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.errors import InputError
 
-PARTS = 5  # a row's ratio comes from a classifier that was fitted without the part that the row is in
+PARTS = 5  # the classifier that scores the rows of one part is fitted on the other parts
 CATEGORIES = 30  # most frequent predicates, which the classifier tells apart; more of them would fit noise
 TREES = {"max_iter": 100, "learning_rate": 0.06, "max_depth": 4, "min_samples_leaf": 50, "early_stopping": False}
 _EDGE = 1e-9
@@ -42,12 +42,13 @@ def likelihood_ratios(plan: AuditPlan, scores: RowScores, seed: int) -> Ratios:
     """Learn the likelihood ratio of each row.
 
     A classifier tells planted errors from training facts, by the places of their scores (`RowScores`) and by their
-    predicate. It is gradient boosting of trees, in which a higher place never makes an error more likely. It scores
-    each row after a fit without the row (PARTS parts), and beta calibration turns these scores into the probability r
-    of "planted". Then g(x) / f(x) = r / (1 - r) n / m. The share of training facts among rows of similar scores has the
-    limits of `Band`, which give the intervals.
+    predicate. It is gradient boosting of trees, in which a higher place never makes an error more likely. The rows are
+    divided into PARTS parts, and a classifier that was fitted without a part scores its rows. Beta calibration turns
+    these scores into the probability r of "planted". Then g(x) / f(x) = r / (1 - r) n / m. `Band` gives confidence
+    limits of the share of training facts among rows of similar scores; the intervals of the ratios come from these
+    limits.
 
-    A fact that every model has seen gets the ratio of a second classifier, which has no place by an unseen model.
+    A second classifier does without `unseen_place`. It gives the ratio of a fact that every model has seen.
 
     seed  seed of the parts
 

@@ -71,8 +71,8 @@ def plan_audit(graph: KnowledgeGraph, config: AuditConfig) -> AuditPlan:
 def plant(graph: KnowledgeGraph, config: AuditConfig, rng: np.random.Generator) -> Triples:
     """Return planted errors (m, 3): different corruptions of random training facts, none of which is a known fact.
 
-    m is `config.planted` times the number of facts, or FEWEST_PLANTED if that is more, but at most the share
-    MOST_PLANTED of the facts then. m is smaller if fewer such corruptions were found.
+    m is `config.planted` times the number of facts, but at least FEWEST_PLANTED. In a small graph this minimum is
+    lower: the share MOST_PLANTED of the facts. m is smaller if fewer such corruptions were found.
 
     Raises InputError if none was found.
     """

@@ -27,7 +27,7 @@ class RowScores:
     seen          (N,) mean score by the models that have seen the row
     unseen        (N,) score by the model that has not; NaN for a row that every model has seen
     seen_place    (N,) mean place of the scores in `seen`
-    unseen_place  (N,) place of `unseen`; NaN where that is NaN
+    unseen_place  (N,) place of `unseen`; NaN where `unseen` is NaN
     """
 
     seen: Scores
@@ -39,7 +39,7 @@ class RowScores:
 def score_rows(plan: AuditPlan, models: "Iterable[TrainedModel]") -> RowScores:
     """Score all rows of an audit.
 
-    models  the model of each fold, in the order of the folds. One after the other is held in memory
+    models  the model of each fold, in the order of the folds. Only one model at a time is held in memory
     """
     size, predicates, number = len(plan.triples), plan.triples[:, 1], 0
     seen, seen_place = np.zeros(size), np.zeros(size)

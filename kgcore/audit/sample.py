@@ -53,12 +53,12 @@ def stratify(wrong: Probabilities, strata: int = STRATA) -> Strata:
 def allocate(strata: Strata, labels: int) -> Ints:
     """Return how many facts of each stratum to label (H,).
 
-    labels  number of labels n. With more than the number of facts, all facts are labelled
+    labels  number of labels n. If n is above the number of facts, all facts are labelled
 
     Neyman allocation gives stratum h the share N_h S_h / sum(N S) of the labels, for N_h facts of standard deviation
-    S_h (Neyman, JRSS 97, 1934): the estimate then has the least variance, if S is right. As S comes from
-    probabilities that may be wrong, the share PROPORTIONAL of the labels is allocated by N_h alone, and each stratum
-    gets at least FEWEST labels, so that the interval stays useful if the probabilities are wrong.
+    S_h (Neyman, JRSS 97, 1934): the estimate then has the least variance, if S is right. But S comes from probabilities
+    that may be wrong. So the share PROPORTIONAL of the labels is allocated by N_h alone, and each stratum gets at least
+    FEWEST labels. Then the interval stays useful.
 
     Raises InputError if there are fewer labels than FEWEST for each stratum.
     """
@@ -70,7 +70,7 @@ def allocate(strata: Strata, labels: int) -> Ints:
     neyman = weight / weight.sum() if weight.sum() > 0 else counts / counts.sum()
     wanted = labels * ((1 - PROPORTIONAL) * neyman + PROPORTIONAL * counts / counts.sum())
     given = least
-    for _ in range(int(min(labels, counts.sum()) - least.sum())):  # one label after the other, where most is missing
+    for _ in range(int(min(labels, counts.sum()) - least.sum())):  # the next label: where most are missing
         missing = np.where(given < counts, wanted - given, -np.inf)
         given = given + (np.arange(len(counts)) == missing.argmax())
     return given
@@ -103,10 +103,10 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools, confidence: float = 
         low = p - sqrt(sum_h (W_h f_h (p_h - l_h))^2),    high = p + sqrt(sum_h (W_h f_h (u_h - p_h))^2).
 
     l_h are the exact lower limits of Clopper & Pearson (Biometrika 26, 1934), and u_h the upper limits of Jeffreys
-    (Brown, Cai & DasGupta, Statistical Science 16, 2001). As most strata have few wrong facts, low estimates are not
-    as far from the share as high ones: with these limits the interval misses the share about as often on both sides.
-    f_h = sqrt((N_h - n_h) / (N_h - 1)) is the correction for a finite population. The interval does not assume that
-    the probabilities by which the strata were made are right. docs/how-to/audit-stored-facts.md has its coverage.
+    (Brown, Cai & DasGupta, Statistical Science 16, 2001). Most strata have few wrong facts, so the distribution of the
+    estimate is skewed. With these two kinds of limits, the interval misses the share about equally often on both sides.
+    f_h = sqrt((N_h - n_h) / (N_h - 1)) is the correction for a finite population. The interval does not assume that the
+    probabilities by which the strata were made are right. docs/how-to/audit-stored-facts.md has its coverage.
 
     Raises InputError if a stratum has no label, or more labels than facts.
     """

@@ -33,11 +33,11 @@ def largest_share(ratios: Floats, planted: Bools, confidence: float = CONFIDENCE
         w <= S / P    for every t.
 
     The estimate is S / P at the t of TAILS (values of P) with the lowest upper limit. It is near w if nearly all facts
-    with the highest ratios are wrong, and too high otherwise. The low end of the interval is 0: if right facts can be
-    scored as errors are, all of them may be right (Blanchard, Lee & Scott, "Semi-Supervised Novelty Detection", JMLR
-    11, 2010, section 6, call this the identifiability of the proportion). The high end is the
-    one-sided limit for the ratio of two binomial shares, with half added to each number (Walter, Biometrika 62, 1975).
-    As the lowest of the limits counts, each errs with a share of the error level (Bonferroni).
+    with the highest ratios are wrong, and too high otherwise. The low end of the interval is 0: right facts may have
+    the scores of errors, so all facts may be right (identifiability of the proportion: Blanchard, Lee & Scott,
+    "Semi-Supervised Novelty Detection", JMLR 11, 2010, section 6). The high end is the one-sided limit for the ratio of
+    two binomial shares, with half added to each number (Walter, Biometrika 62, 1975). The lowest of several limits is
+    taken, so the error level is divided by their number (Bonferroni).
 
     Raises FitError if there are no planted errors or no training facts.
     """

@@ -34,7 +34,7 @@ def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[Rela
     The weight of each relation is its share of the candidates. So a relation's base rate does not depend on how many of
     its corruptions were drawn, or dropped because they are known facts. A relation that is not in `relations`, or that
     has no candidates, has the base rate and the shares of all. If the base rate was stated, the log-odds of the
-    relations' base rates are moved by one number, so that the sample has the stated base rate.
+    relations' base rates are all moved by the same number. Then the sample has the stated base rate.
     """
     by_relation = {one.predicate: one for one in relations}
     known = [one.predicates for one in (*data.components, data.candidates) if one.predicates is not None]
@@ -94,7 +94,7 @@ def fit_to_candidates(
 
 
 def _sample(data: MixtureData, base_rate: float, weights: list[float], draw: list[Ints] | None) -> CalibrationSample:
-    """Build the sample, from the rows as they are, or with the numbers of times that each row was drawn."""
+    """Build the sample. `draw` has the number of times that each row was drawn; None: each row once."""
     scores, labels, row_weights, predicates = [], [], [], []
     shares = [base_rate, *((1 - base_rate) * weight for weight in weights)]
     for position, (sample, share) in enumerate(zip(data.components, shares, strict=True)):

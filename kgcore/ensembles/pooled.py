@@ -25,8 +25,8 @@ TRIPLES_AT_ONCE = 2**18  # scored triples of a block
 class PooledModel(Scorer):
     """The score of a triple is the log-odds that the pool makes of the members' probabilities.
 
-    Triples are scored one by one, also as pairs: the calibrator of a member may be steep, so that a difference in the
-    last bits of a member's score could change the rank of a triple.
+    Every method scores triples with `score`, also if it ranks many of them. The calibrator of a member may be steep.
+    Then a difference in the last bits of a member's score could change the rank of a triple.
 
     pooling  the members' calibrators, and their pool
     members  (m) the members' models
@@ -84,7 +84,7 @@ class PooledModel(Scorer):
         return torch.from_numpy(as_subjects), torch.from_numpy(as_objects)
 
     def cosines(self, entity: int) -> Floats:
-        """Return the mean over the members, with the weights of the pool."""
+        """Return the mean of the members' cosines, with the weights of the pool."""
         shares = self.pooling.pool.shares
         parts = (share * member.cosines(entity) for share, member in zip(shares, self.members, strict=True))
         total: Floats = sum(parts, np.zeros(1))

@@ -4,7 +4,7 @@ The scores of candidates are a mixture of the scores of true triples and of mist
 the mixture. It sees scores only: no model, no graph, no calibrator.
 
 * samples.py holds the scores of a fit: positives, corruptions of each strategy, candidates, labelled candidates.
-* clusters.py computes how many independent rows a sample is worth.
+* clusters.py computes the design effect: how much dependence between rows enlarges a variance.
 * bins.py counts scores in bins.
 * em.py finds the greatest likelihood, for many problems at once.
 * interval.py computes the confidence interval of the base rate. strength.py corrects it where the likelihood is flat,

@@ -9,7 +9,7 @@ from kgcore.mixture.clusters import effective_counts
 from kgcore.mixture.samples import MixtureData, ScoreSample
 
 FEWEST_BINS, MOST_BINS = 8, 60
-SMOOTHING = 1.0  # rows that are added to each component, with the shares of all components together
+SMOOTHING = 1.0  # rows that are added to each component, with the mean shares of the components
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ def count(data: MixtureData, edges: Floats) -> Counts:
 def smoothed(components: Floats) -> Floats:
     """Add SMOOTHING rows to every component of (S, J, B), with the mean shares of the components (a Dirichlet prior).
 
-    So no bin is impossible under a component only because its finite sample has no row there.
+    Without them, a bin would be impossible under a component whose finite sample has no row there.
     """
     shares = components / components.sum(axis=-1, keepdims=True)
     pooled = shares.mean(axis=1, keepdims=True)
-    flat = np.full_like(pooled, 1 / components.shape[-1])  # a bin with candidates alone
+    flat = np.full_like(pooled, 1 / components.shape[-1])  # for bins that hold candidates only
     added: Floats = components + SMOOTHING * (0.9 * pooled + 0.1 * flat)
     return added

@@ -1,4 +1,4 @@
-"""How many independent rows a sample of dependent rows is worth."""
+"""The design effect: how much dependence between the rows of a sample enlarges a variance."""
 
 import numpy as np
 
@@ -11,15 +11,15 @@ def design_effect(cells: Ints, groups: Ints | None, num_cells: int) -> float:
     cells   (n,) the cell of each row, 0 to num_cells - 1
     groups  (n,) rows of one group are dependent, rows of different groups are not; None: all rows are independent
 
-    For numbers h_b, such as the indicator of a cell, the variance of the mean of h over the rows is larger than that of
-    independent rows by
+    Give each cell b a number h_b, such as the indicator of one cell. Dependence multiplies the variance of the mean of
+    h over the rows by
 
         deff(h) = sum_g (sum_{i in g} (h_i - mean h))^2 / sum_i (h_i - mean h)^2.
 
-    The result is the larger of two: the mean over the cells' indicators, each weighted by its variance (the first-order
-    correction of Rao & Scott, Annals of Statistics 12, 1984), and that of the mean rank, because groups mostly move
-    scores up or down together. It is at least 1, and 1 if all rows are in one cell. Counts divided by it can be used as
-    if the rows were independent.
+    The result is the larger of two values. The first is the mean of deff over the cells' indicators, each weighted by
+    its variance (the first-order correction of Rao & Scott, Annals of Statistics 12, 1984). The second is deff of the
+    rank, because the scores of a group mostly move up or down together. The result is at least 1, and it is 1 if all
+    rows are in one cell. Counts divided by it can be used as if the rows were independent.
     """
     if groups is None or not len(cells):
         return 1.0

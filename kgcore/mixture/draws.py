@@ -1,4 +1,4 @@
-"""Problems that are drawn at random: from a fitted mixture, or again from their own bins."""
+"""Bootstrap replicates of a problem: drawn from its fitted mixture, or drawn again from its own bins."""
 
 import numpy as np
 

@@ -62,7 +62,8 @@ def labels_needed(rates: Floats, width: float, confidence: float = CONFIDENCE) -
     rates  (m,) the base rates that are possible, in [0, 1]; the one closest to 1/2 needs most labels
     width  in (0, 1)
 
-    The expected number of true candidates is used. Raises InputError if `width` is out of range or too small.
+    The interval is that of the expected number of true candidates. Raises InputError if `width` is out of range or too
+    small.
     """
     if not 0 < width < 1:
         raise InputError(f"the width of the interval is {width:g}: it must be above 0 and below 1")

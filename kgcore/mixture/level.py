@@ -1,4 +1,4 @@
-"""The level at which p-values of base rates make an interval that covers."""
+"""The level that the p-value of a base rate must reach, so that the interval covers as often as it states."""
 
 import numpy as np
 from scipy.stats import chi2
@@ -9,7 +9,7 @@ from kgcore.mixture.draws import simulate
 from kgcore.mixture.em import Solution, log_likelihood, solve
 from kgcore.mixture.strength import conditional_p_value, flat_likelihood, strength_of
 
-_TAIL = 0.2  # the largest simulated ratios, of which the mean is compared with that of chi-square
+_TAIL = 0.2  # share of the simulated ratios, the largest ones: their mean is compared with that of chi-square
 
 
 def interval_level(
@@ -22,9 +22,10 @@ def interval_level(
     """Return the level in (0, 1 - confidence] that a base rate's p-value must reach to be in the interval.
 
     If no mistake resembles some strategy, its weight is 0, the end of its range. Then likelihood ratios are somewhat
-    larger than chi-square (Self & Liang, JASA 82, 1987). So they are simulated under the fitted mixture without the
-    strategies that it does not need (a parametric bootstrap, as in Beran, JASA 83, 1988). If the mean of their largest
-    fifth is c times that of chi-square, the quantile of chi-square is multiplied by c, at least 1.
+    larger than chi-square (Self & Liang, JASA 82, 1987). So the ratios are simulated (a parametric bootstrap, as in
+    Beran, JASA 83, 1988). The simulation uses the fitted mixture without the strategies that it does not need. If the
+    mean of the largest fifth of the ratios is c times that of chi-square, the quantile of chi-square is multiplied by
+    c, but at least by 1.
 
     counts  one problem (S = 1), and `best` its solution with a free base rate
     """
@@ -79,7 +80,7 @@ def _likelihood(counts: Counts, solved: Solution) -> float:
 
 
 def _with_zeros(counts: Counts, solved: Solution, kept: Ints) -> Solution:
-    """Return the solution for the kept components as one for all, with the weight 0 and the own density of others."""
+    """Return the solution for all components. Those that are not kept have weight 0 and their observed density."""
     weights = np.zeros(counts.components.shape[:2])
     weights[:, kept] = solved.weights
     densities = counts.components / counts.components.sum(axis=-1, keepdims=True)

@@ -28,7 +28,8 @@ class RelationRate:
 
     predicate   its position in the graph's vocabulary
     own         from the scores of this relation alone, with an interval that holds for this relation
-    shrunk      moved towards the other relations, the more the wider the own interval is; always in the own interval
+    shrunk      `own`, moved towards the other relations: further if its interval is wider, but never out of the
+                interval
     weights     strategy -> its share of the mistakes
     positives, candidates  numbers of scores
     """
@@ -56,9 +57,9 @@ def fit_relations(
 
     Every relation has its own densities, its own base rate and its own shares. `own` has no prior, so that its interval
     covers for each relation. The shares in the result have a Dirichlet prior, centred on `weights`, that counts as
-    PRIOR_CANDIDATES mistakes. `shrunk` is the posterior mean under a normal distribution of the log-odds over
-    relations, whose mean and standard deviation maximise the marginal likelihood (empirical Bayes: Efron & Morris,
-    JASA 70, 1975).
+    PRIOR_CANDIDATES mistakes. `shrunk` is a posterior mean. Its prior is a normal distribution of the log-odds over
+    relations. The mean and the standard deviation of the prior maximise the marginal likelihood (empirical Bayes: Efron
+    & Morris, JASA 70, 1975).
 
     Raises InputError if a sample has no predicates.
     """

@@ -25,7 +25,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """What candidates are: a share of true triples, and mistakes that resemble corruptions of several strategies.
+    """What the candidates contain: a share of true triples, and mistakes that resemble corruptions of some strategies.
 
     base_rate      the base rate that probabilities assume, in [0, 1]
     stated         whether the user stated it; if not, it is the estimate
@@ -35,7 +35,7 @@ class MixtureFit:
     shape          the candidates' scores and the fitted parts; the positives' part is called "positives"
     candidates     number of unlabelled candidates
     labels         number of labelled candidates
-    width          the width of the interval of a base rate that is asked for
+    width          the base rate is determined if its interval is at most this wide
     labels_needed  number of random candidates to label for an interval of that width, from labels alone
     """
 

@@ -26,8 +26,8 @@ def conditional_p_value(ratio: Floats, strength: Floats, directions: int) -> Flo
 
         1 - E F_k((r + m) / (1 + r S / m)),    S ~ Beta(1/2, (k - 1) / 2),
 
-    where F_k is the distribution function of chi-square with k degrees of freedom. It is that of F_1 as r grows, and
-    that of F_k at r = 0.
+    where F_k is the distribution function of chi-square with k degrees of freedom. As r grows, the p-value tends to
+    that of F_1. At r = 0, it is that of F_k.
     """
     m = np.maximum(np.asarray(ratio, dtype=np.float64), 1e-12)[:, None]
     r = np.asarray(strength, dtype=np.float64)[:, None]

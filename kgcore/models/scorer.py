@@ -1,4 +1,4 @@
-"""The interface of what gives triples scores: an embedding model, or a pool of several calibrated ones."""
+"""The interface of a scorer: an embedding model, or a pool of several calibrated models. It gives triples scores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Monitoring of a calibrated model after it is chosen.
 
 * gate.py tests whether a challenger may replace the champion.
-* drift.py checks a model on newly labelled triples, and pays for many checks. findings.py says what was found, and
-  what to do.
+* drift.py checks a model on newly labelled triples, and corrects p-values for many checks. findings.py says what was
+  found, and what to do.
 * moves.py tests whether the base rate or the map has moved since calibration. two_samples.py makes the table that it
   is fitted on, score_basis.py the curves of the score, and penalised.py fits them.
 * stability.py has the population stability index of the scores.

@@ -1,4 +1,4 @@
-"""Drift: it checks a calibrated model on newly labelled triples.
+"""Check a calibrated model on newly labelled triples for drift.
 
 Three tests can find drift: the base rate moved, the map moved (kgcore/monitoring/moves.py), and the scores moved
 (kgcore/monitoring/stability.py). They share one significance level alpha, and so do all checks of one model:
@@ -6,9 +6,10 @@ Three tests can find drift: the base rate moved, the map moved (kgcore/monitorin
     p of check k, corrected = p k (k + 1) / share,   share = .4, .4 and .2
 
 A finding needs a corrected p-value below alpha. The shares sum to 1, and so does 1 / (k (k + 1)) over k = 1, 2, ...
-So for a model without drift, the probability that any check ever finds some is at most alpha (Bonferroni). This is
+So for a model without drift, the probability that any check ever finds drift is at most alpha (Bonferroni). This is
 alpha spending (Lan & DeMets, Biometrika 70, 1983) with a rule that needs no planned number of checks. It makes no
-assumption about the labels of different checks: they may be the same file, grown, a corrected one, or another one.
+assumption about the labels of different checks: a later check may use the same file with more rows, a corrected file,
+or another file.
 """
 
 from collections.abc import Callable
@@ -74,7 +75,7 @@ class Check:
     def metrics(self) -> dict[str, float]:
         """Return the measurements by name, except infinite ones. Intervals end at NAME_low and NAME_high.
 
-        A metric without `Metric.interval` has no ends: its interval would not cover.
+        A metric without `Metric.interval` is given without an interval, because its interval would not cover.
         """
         found: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
         found |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}

@@ -20,7 +20,7 @@ class Evidence:
     shift, slope, misfit   how far the base rate and the map have moved: see `Moves`
     base_rate              base rate of the calibrator
     moved_base_rate        the same, shifted by `shift`
-    shift_p, map_p, psi_p  corrected p-values of: the base rate has not moved; the map; the scores
+    shift_p, map_p, psi_p  corrected p-values of: the base rate, the map, the scores have not moved
     psi                    population stability index of the scores
     """
 

@@ -1,4 +1,4 @@
-"""The test of whether a challenger may replace the champion. It is called the gate."""
+"""The gate: it tests whether a challenger may replace the champion."""
 
 from dataclasses import dataclass
 

@@ -25,7 +25,7 @@ as random. If the base rate is stated, it is fixed, and the p-values are a littl
 
 Scores enter by their ranks, in cells: in each cell, the true triples of either sample are a binomial count. logit p(f)
 is a natural cubic spline. bend is tested twice: as a multiple of logit p(f), which is the calibration slope of Cox
-(Biometrika 45, 1958), and as a spline with four parameters. The smaller p-value counts twice (Bonferroni).
+(Biometrika 45, 1958), and as a spline with four parameters. The smaller of the two p-values is doubled (Bonferroni).
 """
 
 from dataclasses import dataclass
@@ -71,8 +71,8 @@ def moves(sample: CalibrationSample, base_rate: float, new: NewTriples) -> Moves
 
     sample     the sample that the calibrator was fitted on
     base_rate  the base rate of the calibrator, in (0, 1)
-    new        the new triples. With predicates, each predicate has a map of its own, close to that of all: for a
-               calibrator that has such maps
+    new        the new triples. Give their predicates if the calibrator has a map for each predicate. Then each
+               predicate has a map of its own here, too, close to the map of all
 
     Raises InputError for a base rate or labels out of range, for arrays that are empty or of different lengths, and if
     the new triples have predicates and the sample has none; FitError if a fit does not converge.
@@ -103,7 +103,7 @@ def _estimate(found: Fit, place: int) -> Estimate:
 
 
 def _slope(sloped: Fit, place: int) -> Estimate:
-    """Return the calibration slope: 1 + the coefficient at `place`. If the map is flat, it is 1 and can be any."""
+    """Return the calibration slope: 1 + the coefficient at `place`. A flat map gives 1 with an infinite interval."""
     if place == len(sloped.values):
         return Estimate(1.0, -np.inf, np.inf)
     change = _estimate(sloped, place)
@@ -113,10 +113,10 @@ def _slope(sloped: Fit, place: int) -> Estimate:
 def _misfit(bent: Fit, place: int, both: TwoSamples) -> Estimate:
     """Return sqrt(b'Gb) for the coefficients b of bend, with an interval.
 
-    G is the covariance of the columns of bend over the new triples, each weighted by p (1 - p): a constant is a part
-    of the shift. The value is reduced by trace(G Cov(b)), its expectation without misfit. The confidence set of b is
-    an ellipsoid; sqrt(b'Gb) changes on it by at most sqrt(c largest eigenvalue of G Cov(b)), c the quantile of
-    chi-square.
+    G is the covariance of the columns of bend over the new triples, each weighted by p (1 - p). It leaves out the
+    constant part, which belongs to the shift. The value is reduced by trace(G Cov(b)), its expectation without misfit.
+    The confidence set of b is an ellipsoid; sqrt(b'Gb) changes on it by at most sqrt(c largest eigenvalue of G Cov(b)),
+    c the quantile of chi-square.
     """
     b, covariance, rows = bent.values[place:], bent.covariance[place:, place:], both.rows
     if not len(b):

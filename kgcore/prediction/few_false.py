@@ -16,7 +16,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.conformal.selection import benjamini_hochberg_limit, conformal_p_values
 from kgcore.prediction.answers import Answers
 
-FEWEST_NEGATIVES = 100  # of a predicate, so that its candidates have p-values
+FEWEST_NEGATIVES = 100  # the candidates of a predicate with fewer negatives have no p-values
 P_VALUE, SELECTED = "p_value", "selected"
 
 
@@ -42,9 +42,9 @@ class Negatives:
 
         table  a table of answers of n triples
 
-        A triple is compared with the negatives of its own predicate. Its p-value is NaN without a score, if the
-        predicate has fewer than FEWEST_NEGATIVES negatives, or if it is a fact of train or valid: the model or the
-        calibrator was fitted to it.
+        A triple is compared with the negatives of its own predicate. Its p-value is NaN in three cases: it has no
+        score, its predicate has fewer than FEWEST_NEGATIVES negatives, or it is a fact of train or valid. The model or
+        the calibrator was fitted to such a fact.
         """
         triples, named = answers.numbers(table)
         scores = table["score"].to_numpy()
@@ -82,6 +82,6 @@ class Selection:
 
 
 def mark(table: pa.Table, limit: float) -> pa.Table:
-    """Return a table that `Selection.add` returned, with the column selected: missing without a p-value."""
+    """Add the column `selected` to a table of `Selection.add`. A row without a p-value has no value there."""
     p = table[P_VALUE].to_numpy()
     return table.append_column(SELECTED, pa.array(p <= limit, mask=np.isnan(p)))

@@ -29,7 +29,7 @@ from tasks.serving.requests import (
     read_predict,
 )
 
-AT_ONCE = 2**16  # bytes of a body to /predict: a smaller one takes less time than handing it to a thread
+AT_ONCE = 2**16  # bytes of a body to /predict: a smaller body is answered without a thread, which is faster
 PAGE, DOCS = (Path(__file__).with_name(name) for name in ("page.html", "docs.html"))
 
 

@@ -15,7 +15,7 @@ from tasks.jobs.calibration_sample import calibration_sample
 from tasks.serving.names import Names
 
 SECONDS = 2.0  # between two looks at the store
-MOST_EXPLAINERS = 8  # that are kept at a time, one for each base rate
+MOST_EXPLAINERS = 8  # kept at a time, one for each base rate
 log = logging.getLogger("kgcal")
 
 
@@ -37,9 +37,9 @@ class Answerer:
     predicates: Names
 
     def explainer(self, base_rate: float | None) -> Explainer:
-        """Return what explains probabilities at a base rate; None: that of the calibrator.
+        """Return the explainer for a base rate; None: the base rate of the calibrator.
 
-        The last few are kept, because the first explanation of each makes tables.
+        Some explainers are kept, because the first explanation of each one makes tables.
         """
         kept = self._explainers.get(base_rate)
         if kept is None:

@@ -26,7 +26,7 @@ def serve(ask: Ask, host: str, port: int) -> None:
         raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
     torch.set_num_threads(1)
     served = Served(ask)
-    # The store is asked again after seconds: MLflow's own retries would only make a new champion wait
+    # The server asks the store again every few seconds. MLflow's own retries would only delay a new champion
     os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     served.start()
