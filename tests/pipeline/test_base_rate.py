@@ -92,7 +92,7 @@ def test_the_next_command_works(trained: Trained) -> None:
 
 
 def test_labels_and_scores_count_together(trained: Trained) -> None:
-    rows = [row[:3] + [row[3] if number < 60 else ""] for number, row in enumerate(trained.rows)]
+    rows = [[*row[:3], row[3] if number < 60 else ""] for number, row in enumerate(trained.rows)]
     made, shown = trained.estimated(trained.write("both.tsv", rows), "--per-positive", "5")
     alone, _ = trained.estimated(trained.write("hidden.tsv", [row[:3] for row in trained.rows]), *QUICK)
     assert (made["labels"], made["mixture"]["labels"]) == (60, 60)
@@ -127,7 +127,7 @@ def test_too_wide_an_interval_asks_for_labels(trained: Trained) -> None:
         (
             [["a", "b", "c"]] * 5,
             (),
-            "has 0 candidates that count: it must have at least 20; left out: 5 of 5 rows have",
+            "has 0 candidates that count: it must have at least 20; left out: 5 of 5 rows",
         ),
         ([["a", "b", "c", "yes"]], (), "has the labels 'yes': a label must be 1 (true), -1 (false) or empty"),
         ([["TRUE", "1"], ["TRUE", "-1"]], (), "labels 1 triples both true and false"),
