@@ -2,7 +2,8 @@
 
 pipeline.py    the whole pipeline: the order of the stages
 stages.py      one flow for each stage, made from the table of stages in tasks/stages/table.py
-recalibrate.py, predict.py, discover.py, promote.py, watch.py, tune.py, ensemble.py, reproduce.py    one flow each
+recalibrate.py, predict.py, base_rate.py, discover.py, promote.py, watch.py, tune.py, ensemble.py, reproduce.py
+               one flow each
 deployment/    turns flows into Prefect deployments. deployment/deployments.py lists them and makes prefect.yaml
 cli/           the `kgcal` command and MLproject
 local/         the services of `kgcal up`

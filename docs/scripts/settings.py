@@ -29,6 +29,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("predict", config.PredictConfig),
         ("audit", config.AuditConfig),
         ("predict, all pairs", config.PairsConfig),
+        ("base-rate", config.BaseRateConfig),
         ("explain", config.ExplainConfig),
         ("discover", config.DiscoverConfig),
     ),

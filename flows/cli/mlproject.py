@@ -15,6 +15,7 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
 from flows.audit import audit
+from flows.base_rate import base_rate
 from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.explain import explain
@@ -33,6 +34,7 @@ OTHERS: tuple[Flow[..., Any], ...] = (
     *STAGE_FLOWS,
     recalibrate,
     predict,
+    base_rate,
     discover,
     explain,
     audit,

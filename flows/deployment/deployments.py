@@ -73,6 +73,11 @@ JOBS = (
         "Give candidate triples a score, a probability with an interval, and a decision.",
     ),
     Deployment(
+        "base-rate",
+        "flows/base_rate.py:base_rate",
+        "Estimate which share of candidates is true, from their scores, from labels of a random sample, or both.",
+    ),
+    Deployment(
         "explain",
         "flows/explain.py:explain",
         "Explain the probability of a triple by calibration data, alternatives and near known facts.",

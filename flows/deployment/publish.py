@@ -19,6 +19,7 @@ from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.audit_result import AuditResult
+from tasks.jobs.base_rate_result import BaseRateResult
 from tasks.jobs.discover import Discovered
 from tasks.jobs.explain import Explained
 from tasks.jobs.prediction import Prediction
@@ -124,6 +125,12 @@ def publish_audit(found: AuditResult) -> None:
     """Publish the findings of an audit. The table has the facts that are most probably wrong."""
     text = [*found.sentences(), *([f"The file: `{found.output}`"] if found.output else [])]
     _publish(f"Audit of {found.dataset}", "\n\n".join(text), found.examples, found.run)
+
+
+def publish_base_rate(found: BaseRateResult) -> None:
+    """Publish the sentences about a base rate. The table has the base rates of the relations."""
+    table = [asdict(row) for row in found.relations[:MOST_ROWS]]
+    _publish(f"Base rate of candidates of {found.dataset}", "\n\n".join(found.sentences()), table, found.run)
 
 
 def publish_explanation(shown: Explained) -> None:

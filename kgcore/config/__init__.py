@@ -4,7 +4,7 @@ base.py     the base class of all settings, and the checks of their values
 choices.py  the allowed names of settings that no registry lists
 stages.py   the settings of each stage
 pipeline.py the settings of a whole pipeline
-jobs.py     the settings of promote, watch, predict, explain, tune and ensemble
+jobs.py     the settings of promote, watch, predict, base-rate, explain, tune and ensemble
 given.py    the settings that the user gives; the others are None
 recipes.py  the values of the presets
 presets.py  the decision of every setting from the given values, a preset and the defaults
@@ -26,6 +26,7 @@ from kgcore.config.given import (
 )
 from kgcore.config.jobs import (
     AuditConfig,
+    BaseRateConfig,
     DiscoverConfig,
     EnsembleConfig,
     ExplainConfig,
@@ -59,6 +60,7 @@ __all__ = [
     "LIMITS",
     "STATED",
     "AuditConfig",
+    "BaseRateConfig",
     "CalibrateConfig",
     "CalibrateGiven",
     "ClassifyConfig",

@@ -13,6 +13,7 @@ from kgcore.config.choices import (
     SIDES_SPELLING,
     TRAINING_ONLY,
     check_draws_without_model,
+    check_draws_without_training,
 )
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
@@ -121,6 +122,24 @@ class AuditConfig(Config):
     planted_sides: str = setting("both", "which side of a fact a planted error replaces", spelling=SIDES_SPELLING)
     audit_seed: int = setting(0, "seed of the folds, of the planted errors and of the drawn facts", ge=0)
     sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRateConfig(Config):
+    """The estimate of the base rate of candidates."""
+
+    strategies: tuple[str, ...] = setting(
+        ("relational", "typed", "uniform"),
+        "corruption strategies that the candidates' mistakes may resemble",
+        choices=STRATEGIES.without(TRAINING_ONLY),
+        check=check_draws_without_training,
+    )
+    per_positive: int = setting(20, "corruptions of each validation positive by each strategy", ge=1)
+    width: float = setting(
+        0.1, "the base rate counts as determined if its 95 % interval is at most this wide", gt=0, lt=1
+    )
+    by_relation: bool = setting(True, "also estimate the base rate of each relation with enough triples")
+    base_rate_seed: int = setting(0, "seed of the corruptions and of the simulations", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)

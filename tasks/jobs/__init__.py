@@ -7,6 +7,7 @@ members.py        checks that models can form an ensemble
 trials.py         logs the trials of a search
 calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
+base_rate_result.py  the base rate of candidates
 command.py        writes settings as a command
 
 Single stages are in stages/, the order of stages in flows/, tables for the terminal in flows/cli/tables/.

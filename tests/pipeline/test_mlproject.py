@@ -28,6 +28,7 @@ CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and 
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
 OWN = {  # settings of jobs whose names other jobs have too
     "predict": config.PredictConfig,
+    "base-rate": config.BaseRateConfig,
     "discover": config.DiscoverConfig,
     "explain": config.ExplainConfig,
     "audit": config.AuditConfig,
@@ -47,6 +48,7 @@ UPSTREAM_OF = {
 ASKED = {"dataset", "model", "calibrator", "base_rate", "device"}  # parameters of the entry points that ask a model
 WITHOUT_DEFAULT = {
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
+    "base-rate": ASKED - {"base_rate"} | {"candidates"},
     "discover": ASKED | {"subject", "predicate", "object", "output"},
     "explain": ASKED | {"triple", "output"},
     "audit": {"output", "error_rate"},
@@ -101,7 +103,9 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     of_predict = names(config.PredictConfig, config.PairsConfig)
     asking = of_predict, names(config.DiscoverConfig), names(config.ExplainConfig)
     upkeep = names(config.GateConfig, config.WatchConfig)
-    jobs = upkeep.union(*asking, names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig))
+    jobs = upkeep.union(
+        *asking, names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
+    )
     of_stages = set(DEFAULTS) - jobs
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
@@ -114,6 +118,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
         plain = WITHOUT_DEFAULT[entry] | (set() if entry == "explain" else {"runner"})
         assert set(POINTS[entry]) == own | plain
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
+    assert set(POINTS["base-rate"]) == names(config.BaseRateConfig) | WITHOUT_DEFAULT["base-rate"]
     assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}
 
 

@@ -1,4 +1,4 @@
-"""`kgcal predict`, `kgcal discover`, `kgcal explain` and `kgcal audit`."""
+"""`kgcal predict`, `kgcal base-rate`, `kgcal discover`, `kgcal explain` and `kgcal audit`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Any
 import typer
 
 from flows.audit import audit
+from flows.base_rate import base_rate
 from flows.cli.commands.flow_command import add_flow_command, start
 from flows.cli.tables.audit import show_audit
+from flows.cli.tables.base_rate import show_base_rate
 from flows.cli.tables.discovery import show_discovery
 from flows.cli.tables.explanation import show_explanation
 from flows.cli.tables.prediction import show_prediction
@@ -22,6 +24,11 @@ def run_predict(**arguments: Any) -> None:
     """Predict the candidate triples, and print the answers or a summary of them."""
     _check_output(arguments)
     show_prediction(console, start(predict, **arguments))
+
+
+def run_base_rate(**arguments: Any) -> None:
+    """Estimate the base rate of candidates, and print it with what was found about their mistakes."""
+    show_base_rate(console, start(base_rate, **arguments))
 
 
 def run_discover(**arguments: Any) -> None:
@@ -49,8 +56,9 @@ def _check_output(arguments: Mapping[str, Any]) -> None:
 
 
 def add_predictions(app: typer.Typer) -> None:
-    """Add `predict`, `discover`, `explain` and `audit`."""
+    """Add `predict`, `base-rate`, `discover`, `explain` and `audit`."""
     add_flow_command(app, predict, run_predict)
+    add_flow_command(app, base_rate, run_base_rate)
     add_flow_command(app, discover, run_discover)
     add_flow_command(app, explain, run_explain)
     add_flow_command(app, audit, run_audit)

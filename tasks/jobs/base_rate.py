@@ -1,0 +1,126 @@
+"""Estimates the base rate of candidates from their scores, from labels of a random sample, or from both."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from kgcore.arrays import Ints, Triples
+from kgcore.config import BaseRateConfig, CorruptConfig
+from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.sides import subject_shares
+from kgcore.ensembles.pooled import PooledModel
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.labels import Rate, labelled_rate, labelled_rates
+from kgcore.mixture.relations import FEWEST, fit_relations
+from kgcore.mixture.result import MixtureFit
+from kgcore.mixture.samples import NO_LABELS, LabelledCandidates, MixtureData, ScoreSample
+from kgcore.models.scorer import Scorer
+from kgcore.models.trained import TrainedModel
+from kgcore.prediction.candidates import check_readable
+from kgcore.prediction.judged import Judged, read_judged
+from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
+from tasks.jobs.request import Request, answering
+from tasks.tracking.record import RunTags
+from tasks.tracking.store import open_store
+
+
+def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig) -> BaseRateResult:
+    """Estimate the base rate of the candidates of a file, in an MLflow run with the result as base_rate.json.
+
+    candidates  file of candidates, some of which may have labels: see `read_judged`
+    request     whose scores are used
+
+    Raises InputError as `read_judged` does, if there is no such model or if it is an ensemble, and if the candidates
+    are too few.
+    """
+    path = Path(candidates)
+    check_readable(path)
+    by, store = answering(request), open_store()
+    found, scorer, graph = by.found, by.model.trained, by.model.graph
+    if isinstance(scorer, PooledModel):
+        raise InputError(f"{found.uri} is an ensemble, fitted to the validation triples: name one of its members")
+    judged = read_judged(path, graph)
+    unlabelled, labels = int((~judged.labelled).sum()), int(judged.labelled.sum())
+    if unlabelled < FEWEST and not labels:
+        why = "".join(f"; {note}" for note in judged.left_out())
+        raise InputError(f"{path} has {unlabelled:,} candidates that count: it must have at least {FEWEST}{why}")
+    tags = RunTags(stage="base-rate", dataset=found.dataset)
+    with store.open_run(f"base rate {found.dataset}", tags) as run_id:
+        store.log_params(run_id, {**asdict(config), "candidates": path.name, "model": found.uri})
+        result = _result(judged, unlabelled >= FEWEST, scorer, graph, config)
+        result = replace(result, model=found.uri, run=run_id)
+        store.log_metrics(run_id, result.metrics(), model_id=found.model_id)
+        said = result.sentences()
+        store.log_json(run_id, {**asdict(result), "sentences": said, "command": result.command}, "base_rate.json")
+        store.log_tags(run_id, RunTags(note="\n\n".join(said)))
+    return result
+
+
+def _result(
+    judged: Judged, by_scores: bool, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig
+) -> BaseRateResult:
+    """Estimate the base rate from the labels and, if `by_scores`, from the scores."""
+    rng, known, notes = np.random.default_rng(config.base_rate_seed), judged.labelled, judged.left_out()
+    predicates, mixture = judged.triples[:, 1], None
+    rates: dict[int, Rate] = {}
+    if config.by_relation:
+        rates |= labelled_rates(judged.labels[known], predicates[known])
+    if by_scores:
+        data = _data(judged, scorer, graph, config, rng)
+        mixture = fit_mixture(data, MixtureOptions(width=config.width), rng)
+        rates |= _rates(data, mixture, rng) if config.by_relation else {}
+    elif not known.all():
+        notes.append(f"{int((~known).sum()):,} candidates without labels are too few: they do not count")
+    used = predicates if by_scores else predicates[known]
+    rows = [_row(graph, number, rate, used, predicates[known]) for number, rate in rates.items()]
+    return BaseRateResult(
+        dataset=graph.name,
+        model="",
+        mixture=mixture,
+        labelled=labelled_rate(judged.labels[known]) if known.any() else None,
+        labels=int(known.sum()),
+        width=config.width,
+        relations=sorted(rows, key=lambda row: -row.candidates),
+        others=len(np.unique(used)) - len(rows) if config.by_relation else 0,
+        notes=notes,
+    )
+
+
+def _data(
+    judged: Judged, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig, rng: np.random.Generator
+) -> MixtureData:
+    """Score the validation positives, corruptions of each strategy, and the candidates."""
+    positives, known = graph.valid.positives, judged.labelled
+    if len(positives) < FEWEST:
+        raise InputError(f"{graph.name} has {len(positives):,} validation positives: scores need at least {FEWEST}")
+    shares = subject_shares(graph, CorruptConfig().calibration_sides)
+    negatives = {}
+    for name in config.strategies:
+        strategy = Mixture(graph, {name: 1.0})
+        if strategy.by_model and isinstance(scorer, TrainedModel):
+            strategy.see(scorer)
+        made = corrupt(positives, config.per_positive, strategy, rng, shares, graph.known)
+        negatives[name] = _sample(scorer, made.triples, made.source)
+    labelled = NO_LABELS
+    if known.any():
+        labelled = LabelledCandidates(_sample(scorer, judged.triples[known]), judged.labels[known])
+    return MixtureData(_sample(scorer, positives), negatives, _sample(scorer, judged.triples[~known]), labelled)
+
+
+def _sample(scorer: Scorer, triples: Triples, groups: Ints | None = None) -> ScoreSample:
+    return ScoreSample(scorer.score(triples), groups, triples[:, 1])
+
+
+def _rates(data: MixtureData, mixture: MixtureFit, rng: np.random.Generator) -> dict[int, Rate]:
+    """Return predicate -> base rate, for the relations whose scores are enough."""
+    found = fit_relations(data, mixture.weights, rng)
+    return {one.predicate: Rate(one.shrunk, one.own.low, one.own.high) for one in found}
+
+
+def _row(graph: KnowledgeGraph, number: int, rate: Rate, used: Ints, labelled: Ints) -> RelationRow:
+    counts = int((used == number).sum()), int((labelled == number).sum())
+    return RelationRow(graph.predicates[number], rate.value, rate.low, rate.high, *counts)

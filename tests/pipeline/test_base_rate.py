@@ -1,0 +1,146 @@
+"""`kgcal base-rate`: the base rate of candidates, with and without labels, from the command line to MLflow."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from tests.conftest import tiny_options
+from tests.pipeline.conftest import Kgcal, client_of, runs_of, tags_of
+
+QUICK = ("--no-by-relation", "--per-positive", "5")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A home with a finished pipeline on a small graph, and its test triples in a random order.
+
+    rows    subject, predicate, object, label 1 or -1
+    """
+
+    kgcal: Kgcal
+    rows: list[list[str]]
+
+    @property
+    def folder(self) -> Path:
+        return self.kgcal.home.parent
+
+    def write(self, name: str, rows: list[list[str]]) -> str:
+        (self.folder / name).write_text("".join("\t".join(row) + "\n" for row in rows))
+        return str(self.folder / name)
+
+    def estimated(self, file: str, *options: str) -> tuple[dict, str]:
+        """Estimate the base rate, and return the artifact and the terminal output."""
+        done = self.kgcal("base-rate", file, *options)
+        assert done.returncode == 0, done.stderr
+        run = runs_of(self.kgcal, "base-rate")[-1]
+        logged = client_of(self.kgcal).download_artifacts(run.info.run_id, "base_rate.json")
+        return json.loads(Path(logged).read_text()), done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    kgcal = Kgcal(tmp_path_factory.mktemp("base_rate"))
+    kgcal.results(*tiny_options())
+    [test] = (kgcal.home / "datasets").glob("*/test.txt")
+    rows = [line.split("\t") for line in test.read_text().splitlines()]
+    return Trained(kgcal, [rows[i] for i in np.random.default_rng(0).permutation(len(rows))])
+
+
+def test_scores_alone_show_the_base_rate_of_candidates(trained: Trained) -> None:
+    """Half of the test triples are true. Of the false ones, three quarters are left out."""
+    true = [row[:3] for row in trained.rows if row[3] == "1"]
+    false = [row[:3] for row in trained.rows if row[3] == "-1"]
+    found = {}
+    for name, rows in (("half", true + false), ("most", true + false[: len(false) // 4])):
+        made, shown = trained.estimated(trained.write(f"{name}.tsv", rows), *QUICK)
+        rate = made["mixture"]["estimated"]
+        assert rate["low"] <= len(true) / len(rows) <= rate["high"]
+        assert made["labelled"] is None
+        assert f"{rate['low']:.3g} to {rate['high']:.3g}" in shown
+        found[name] = rate["value"]
+    assert found["most"] - found["half"] > 0.15
+
+
+def test_labels_alone_give_the_exact_binomial_interval(trained: Trained) -> None:
+    rows = trained.rows[:120]
+    made, shown = trained.estimated(trained.write("labelled.tsv", rows), "--width", "0.3")
+    true = sum(row[3] == "1" for row in rows)
+    exact = binomtest(true, 120).proportion_ci(0.95, method="exact")
+    rate = made["labelled"]
+    assert (rate["value"], made["mixture"], made["labels"]) == (true / 120, None, 120)
+    assert (rate["low"], rate["high"]) == pytest.approx((exact.low, exact.high), abs=1e-9)
+    by_relation = {one["relation"]: one for one in made["relations"]}
+    own = [row[3] for row in rows if row[1] == rows[0][1]]
+    assert by_relation[rows[0][1]]["base_rate"] == own.count("1") / len(own)
+    assert sum(one["labels"] for one in made["relations"]) == 120
+    run = runs_of(trained.kgcal, "base-rate")[-1]
+    assert made["command"] == f"kgcal recalibrate {run.data.params['model']} --base-rate {true / 120:.3g}"
+    assert made["command"] in shown
+    assert run.data.metrics["base_rate"] == true / 120
+    assert made["sentences"][0] in run.data.tags["mlflow.note.content"]
+    assert tags_of(run).dataset == "family"
+
+
+def test_the_next_command_works(trained: Trained) -> None:
+    made, _ = trained.estimated(trained.write("again.tsv", trained.rows[:120]), "--width", "0.3", *QUICK)
+    done = trained.kgcal(*made["command"].split()[1:])
+    assert done.returncode == 0, done.stderr
+
+
+def test_labels_and_scores_count_together(trained: Trained) -> None:
+    rows = [[*row[:3], row[3] if number < 60 else ""] for number, row in enumerate(trained.rows)]
+    made, shown = trained.estimated(trained.write("both.tsv", rows), "--per-positive", "5")
+    alone, _ = trained.estimated(trained.write("hidden.tsv", [row[:3] for row in trained.rows]), *QUICK)
+    assert (made["labels"], made["mixture"]["labels"]) == (60, 60)
+    assert made["mixture"]["candidates"] == len(rows) - 60
+    assert made["mixture"]["estimated"] != alone["mixture"]["estimated"]
+    assert "scores and labels" in shown
+    assert "labels alone" in shown
+    assert sum(one["candidates"] for one in made["relations"]) <= len(rows)
+    assert all(one["low"] <= one["base_rate"] <= one["high"] for one in made["relations"])
+
+
+def test_rows_that_do_not_count_are_said(trained: Trained) -> None:
+    [train] = (trained.kgcal.home / "datasets").glob("*/train.txt")
+    facts = [line.split("\t")[:3] for line in train.read_text().splitlines()[:3]]
+    rows = [row[:3] for row in trained.rows]
+    file = trained.write("mixed.tsv", [*rows, *facts, *rows[:2], ["nobody", "likes", "nothing"]])
+    made, shown = trained.estimated(file, *QUICK)
+    assert made["mixture"]["candidates"] == len(rows)
+    for number, reason in ((1, "have a name"), (3, "are training facts"), (2, "repeat another row")):
+        assert f"Left out: {number} of {len(rows) + 6:,} rows {reason}" in shown
+
+
+def test_too_wide_an_interval_asks_for_labels(trained: Trained) -> None:
+    made, shown = trained.estimated(trained.write("few.tsv", trained.rows[:20]), *QUICK)
+    assert made["command"] == ""
+    assert "so the base rate is not determined: about " in shown
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (
+            [["a", "b", "c"]] * 5,
+            (),
+            "has 0 candidates that count: it must have at least 20; left out: 5 of 5 rows",
+        ),
+        ([["a", "b", "c", "yes"]], (), "has the labels 'yes': a label must be 1 (true), -1 (false) or empty"),
+        ([["TRUE", "1"], ["TRUE", "-1"]], (), "labels 1 triples both true and false"),
+        ([["a", "b", "c"]], ("--strategies", "kbgan"), "strategies"),
+        ([["a", "b", "c"]], ("--dataset", "wn11"), "wn11 has neither a champion nor a finished run"),
+    ],
+)
+def test_a_mistake_is_reported_in_one_sentence(
+    trained: Trained, rows: list[list[str]], options: tuple[str, ...], message: str
+) -> None:
+    known = trained.rows[0][:3]
+    file = trained.write("wrong.tsv", [[*known, row[1]] if row[0] == "TRUE" else row for row in rows])
+    done = trained.kgcal("base-rate", file, *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
