@@ -8,6 +8,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError
 
 MAX_STEPS, TOLERANCE = 100, 1e-10
+ENOUGH = 0.25  # share of the decrease that the slope promises, which a step must reach (Armijo); a parabola reaches 0.5
 
 
 def smoothed_targets(labels: Labels) -> Probabilities:
@@ -98,7 +99,8 @@ def fit_logistic(
         step = min(1.0, (theta[meets] / direction[meets]).min(initial=np.inf))
         if step == 0:
             return theta  # only a rounding error suggests leaving this bound
-        while (candidate := loss(theta - step * direction)) > current + 1e-12 and step > 1e-8:
+        slope = float(gradient @ direction)
+        while (candidate := loss(theta - step * direction)) > current - ENOUGH * step * slope + 1e-12 and step > 1e-8:
             step /= 2  # 1e-12 allows for rounding in the loss: near the optimum a full step is right
         theta, current = theta - step * direction, candidate
         met = meets & (theta <= 1e-15)

@@ -216,3 +216,12 @@ def test_targets_that_keep_the_mean_are_platts_for_balanced_samples() -> None:
     found = mean_keeping_targets(labels, weights)  # c = 2 / 32
     np.testing.assert_allclose(found[[0, -1]], [0.01 / 16, 15 / 16 + 0.01 / 16])
     assert np.average(found, weights=weights) == pytest.approx(0.01)
+
+
+def test_beta_converges_on_inverted_scores_at_a_low_base_rate() -> None:
+    """Without a sufficient decrease, a step ends where the loss is flat, and the next ones jump from side to side."""
+    scores = np.repeat([0.0, 1.0], [11, 14])
+    weights = np.r_[np.full(7, 0.01282709), np.full(3, 0.02565418), 0.20523345, np.full(13, 1.64186762), 3.28373525]
+    with pytest.warns(UserWarning, match="beta calibration gives the constant base rate"):
+        fitted = Beta().fit_sample(CalibrationSample(scores, 1 - scores, weights))
+    assert fitted.calibrate(np.array([0.5]))[0] == pytest.approx(weights[:11].sum() / weights.sum())
