@@ -69,7 +69,7 @@ def plan_audit(graph: KnowledgeGraph, config: AuditConfig) -> AuditPlan:
 
 
 def plant(graph: KnowledgeGraph, config: AuditConfig, rng: np.random.Generator) -> Triples:
-    """Return planted errors (m, 3): different corruptions of random training facts, none of which is a known fact.
+    """Return planted errors (m, 3): different corruptions of random training facts, without known facts.
 
     m is `config.planted` times the number of facts, but at least FEWEST_PLANTED. In a small graph this minimum is
     lower: the share MOST_PLANTED of the facts. m is smaller if fewer such corruptions were found.

@@ -1,7 +1,7 @@
 """Answers of a calibrated model to questions about triples: score, probability, interval, decision.
 
 candidates.py  reads files of candidate triples, in blocks
-judged.py      reads candidates of which some have labels
+judged.py      reads candidates; some of them may have labels
 answers.py     answers the triples of a block
 few_false.py   marks candidates so that few of the marked ones are false
 sink.py        writes the answers to a file, in blocks
