@@ -19,7 +19,6 @@ from kgcore.mixture.relations import FEWEST, fit_relations
 from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import NO_LABELS, LabelledCandidates, MixtureData, ScoreSample
 from kgcore.models.scorer import Scorer
-from kgcore.models.trained import TrainedModel
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import Judged, read_judged
 from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
@@ -94,6 +93,8 @@ def _data(
     judged: Judged, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig, rng: np.random.Generator
 ) -> MixtureData:
     """Score the validation positives, corruptions of each strategy, and the candidates."""
+    from kgcore.models.trained import TrainedModel  # loads torch
+
     positives, known = graph.valid.positives, judged.labelled
     if len(positives) < FEWEST:
         raise InputError(f"{graph.name} has {len(positives):,} validation positives: scores need at least {FEWEST}")
