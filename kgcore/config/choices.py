@@ -60,7 +60,7 @@ def check_draws_without_model(name: str, strategies: Iterable[str]) -> None:
     check_draws_without_training(name, strategies)
     for strategy in sorted(MODEL_ONLY.intersection(strategies)):
         raise InputError(
-            f"{name} is {strategy!r}: this strategy draws with a trained model, and here there is none yet"
+            f"{name} is {strategy!r}: this strategy draws with a trained model, but no model is trained yet"
         )
 
 

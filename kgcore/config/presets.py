@@ -2,7 +2,7 @@
 
 paper    the training of the paper: every positive draws its own uniform corruptions, Adam has a constant step size,
          training has 1,000 epochs or more, and an epoch has as many batches as in the published code. It takes days on
-         a laptop. The calibrators are those of the paper, too
+         a laptop. It also has the calibrators of the paper
 default  the recommendation of this project. It takes minutes on a laptop and gives better proper scores than `paper`
 best     slower than `default`, with the best known proper scores on validation. It also calibrates each relation
          separately

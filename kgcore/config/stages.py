@@ -127,7 +127,10 @@ class CorruptConfig(Config):
         spelling=ETA_SPELLING,
     )
     for_base_rate: float = setting(
-        0.5, "base rate for which auto draws enough corruptions; in a pipeline it is base_rate", gt=0, lt=1
+        ASSUMED_BASE_RATE,
+        "base rate for which auto draws enough corruptions; in a pipeline it is base_rate",
+        gt=0,
+        lt=1,
     )
     calibration_filtered: bool = setting(
         True, "remove corruptions in calibration that are known facts; facts of the test split are not used"
@@ -156,7 +159,7 @@ class CorruptConfig(Config):
         From the base rate LOW on, the 20 corruptions of each of 100 positives are enough.
         """
         matters = self.calibration_eta == AUTO and self.for_base_rate < LOW
-        return self if matters else replace(self, for_base_rate=0.5)
+        return self if matters else replace(self, for_base_rate=ASSUMED_BASE_RATE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from kgcore.newton import Matrix, minimise
 
 @dataclass(frozen=True)
 class Rows:
-    """Grouped rows: each stands for `count` triples, of which `positives` are true.
+    """Grouped rows. Each row stands for `count` triples; `positives` of them are true.
 
     design     (n, m) the columns of the model
     offset     (n,) known part of the log-odds

@@ -1,4 +1,4 @@
-"""Reads candidates of which some have labels: the input of an estimate of their base rate."""
+"""Reads candidates to estimate their base rate from. Some of them may have labels."""
 
 from dataclasses import dataclass
 from pathlib import Path
