@@ -1,31 +1,38 @@
-"""Beta calibration: Platt scaling with separate slopes for small and for large probabilities."""
+"""Beta calibration: Platt scaling with separate slopes for low and for high scores."""
 
 from typing import Self
 
 import numpy as np
 from scipy.special import expit
 
-from kgcore.arrays import Floats, Probabilities, Scores
+from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets
 from kgcore.calibration.platt import fit_line
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.registries import CALIBRATORS
 
+BENDS = np.linspace(0.1, 0.9, 9)  # quantiles of the sample's log-odds, at which the slope may change
+BINS = 400  # bins of log-odds, on which the place of the bend is chosen
+
 
 @CALIBRATORS.register("beta")
 class Beta(Calibrator):
     """Beta calibration: q = sigmoid(a ln p - b ln(1 - p) + c), a >= 0, b >= 0, p = sigmoid(slope f + intercept).
 
-    Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The input of the paper is a probability; here p is the output
-    of Platt scaling, so q = p if a = b = 1, c = 0. As a function of logit p, logit q has the slope a (1 - p) + b p.
-    So the slope is about a where p is small, and about b where p is large.
+    Kull, Silva Filho & Flach, AISTATS 2017, equation 6. The input of the paper is a probability. Here logit p is the
+    output of Platt scaling less a number m, so Platt scaling is a = b = 1, c = m. As a function of logit p, logit q has
+    the slope a (1 - p) + b p. So the slope is about a where p is small, and about b where p is large; it changes where
+    Platt scaling has the log-odds m.
 
     Within these bounds, a, b and c minimise the weighted log loss against targets near 0 and 1, which keep the weighted
     mean of the labels: `mean_keeping_targets`. The weighted mean of q then is the base rate. The paper uses the targets
-    0 and 1, but then no best curve exists if the scores separate the labels. If the sample has only two distinct
-    scores, a = b = 1 and c = 0. If the scores rank positives below negatives, q is the constant base rate, and a
-    KgcalWarning is given. Raises FitError if the fit does not converge.
+    0 and 1, but then no best curve exists if the scores separate the labels. m minimises the same loss among 0 and the
+    quantiles BENDS of Platt scaling's log-odds. With m = 0 alone, a curve that is flat below the base rate and steep
+    above it cannot be fitted: facts that the model has not learned are spread evenly over the low scores.
+
+    If the sample has only two distinct scores, a = b = 1 and c = m = 0. If the scores rank positives below negatives, q
+    is the constant base rate, and a KgcalWarning is given. Raises FitError if the fit does not converge.
     """
 
     fitted = ("a", "b", "c", "slope", "intercept")
@@ -40,9 +47,8 @@ class Beta(Calibrator):
         slope, intercept = fit_line("beta calibration", sample, targets)
         if slope == 0 or len(np.unique(sample.scores)) == 2:
             return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
-        design = features(slope * sample.scores + intercept)
-        start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
-        a, b, c = fit_logistic("beta calibration", design, targets, sample.weights, start, bounded).tolist()
+        intercept -= best_bend(slope * sample.scores + intercept, targets, sample.weights)
+        a, b, c = _fit(slope * sample.scores + intercept, targets, sample.weights).tolist()
         return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)
 
     def calibrate(self, scores: Scores) -> Probabilities:
@@ -59,3 +65,29 @@ def features(log_odds: Floats) -> Floats:
     They are computed from the log-odds directly, because p would round to 0 or 1 for extreme log-odds.
     """
     return np.stack([-np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds), np.ones_like(log_odds)])
+
+
+def best_bend(log_odds: Floats, targets: Probabilities, weights: Weights) -> float:
+    """Return the m at which beta calibration fits best: 0 or one of the quantiles BENDS of log_odds (n,).
+
+    targets, weights  (n,) as in `fit_logistic`
+
+    The fits use at most BINS points: the means of log-odds and targets in bins of equal width.
+    """
+    low, width = float(log_odds.min()), float(np.ptp(log_odds)) / BINS
+    place = ((log_odds - low) / width).astype(np.int64).clip(max=BINS - 1)
+    total = np.bincount(place, weights, BINS)
+    some = total > 0
+    z, t = (np.bincount(place, weights * own, BINS)[some] / total[some] for own in (log_odds, targets))
+    total = total[some] / total.sum()
+    losses = {}
+    for m in (0.0, *np.interp(BENDS, np.cumsum(total) - total / 2, z).tolist()):
+        u = _fit(z - m, t, total) @ features(z - m)
+        losses[m] = float(total @ (np.logaddexp(0, u) - t * u))
+    return min(losses, key=losses.__getitem__)
+
+
+def _fit(log_odds: Floats, targets: Probabilities, weights: Weights) -> Floats:
+    """Return a, b and c for log-odds of p, targets and weights (n,)."""
+    start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
+    return fit_logistic("beta calibration", features(log_odds), targets, weights, start, bounded)
