@@ -107,7 +107,9 @@ def table(graph: KnowledgeGraph, models: dict[str, TrainedModel], name: str) -> 
         if source is not None:
             found[f"{key}.source"] = source
 
-    def put_corrupted(key: str, positives: Triples, strategy: Strategy, seen: TrainedModel, eta: int, final: bool) -> None:
+    def put_corrupted(
+        key: str, positives: Triples, strategy: Strategy, seen: TrainedModel, eta: int, final: bool
+    ) -> None:
         strategy.see(seen)
         made = corrupt(positives, eta, strategy, rng, shares, graph.all_known if final else graph.known)
         put(key, made.triples, made.source)
@@ -117,7 +119,10 @@ def table(graph: KnowledgeGraph, models: dict[str, TrainedModel], name: str) -> 
         put(f"{split}.positives", positives)
         if graph.labelled:
             put(f"{split}.labelled", some(part.negatives, rng))
-        drawing = {"random": Mixture(graph, {"typed": 0.5, "uniform": 0.5}), "relational": Mixture(graph, {"relational": 1})}
+        drawing = {
+            "random": Mixture(graph, {"typed": 0.5, "uniform": 0.5}),
+            "relational": Mixture(graph, {"relational": 1}),
+        }
         for kind, strategy in (drawing | {"plausible": NearMiss(graph, 5), "hard": NearMiss(graph, 100)}).items():
             put_corrupted(f"{split}.{kind}", positives, strategy, other, NEGATIVES, final=True)
         if split == "valid":

@@ -109,7 +109,9 @@ def measured(path: Path) -> list[dict[str, object]]:
     kinds = [kind for kind in KINDS if f"test.{kind}.scores" in arrays]
     name, model = path.name.split(".")[:2]
 
-    def measure(case: tuple[str, str, float], negatives: str, sample: CalibrationSample, tests: dict[str, Rows]) -> None:
+    def measure(
+        case: tuple[str, str, float], negatives: str, sample: CalibrationSample, tests: dict[str, Rows]
+    ) -> None:
         for calibrator in CALIBRATORS.names() if negatives in ("labels", *FULL) else FEW:
             fitted = CALIBRATORS.get(calibrator)().fit_sample(sample)
             for kind, test in tests.items():

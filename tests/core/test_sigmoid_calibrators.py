@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.beta import Beta, features
+from kgcore.calibration.beta import BENDS, Beta, best_bend, features
 from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets, smoothed_targets
 from kgcore.calibration.platt import Platt, fit_sigmoid
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
@@ -225,3 +225,32 @@ def test_beta_converges_on_inverted_scores_at_a_low_base_rate() -> None:
     with pytest.warns(UserWarning, match="beta calibration gives the constant base rate"):
         fitted = Beta().fit_sample(CalibrationSample(scores, 1 - scores, weights))
     assert fitted.calibrate(np.array([0.5]))[0] == pytest.approx(weights[:11].sum() / weights.sum())
+
+
+@pytest.mark.parametrize("floor", [0.02, 0.3])
+def test_beta_finds_a_bend_that_is_not_where_platt_scaling_is_one_half(
+    floor: float, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = rng.normal(size=20_000)
+    truth = floor + (0.99 - floor) * expit(4 * scores - 2)  # flat below, as if some facts were not learned
+    labels = (rng.random(len(scores)) < truth).astype(float)
+    sample, best = ground_truth_sample(scores, labels), log_loss(truth, labels)
+    found = log_loss(Beta().fit_sample(sample).calibrate(scores), labels) - best
+    monkeypatch.setattr("kgcore.calibration.beta.BENDS", np.array([]))
+    assert found < 0.6 * (log_loss(Beta().fit_sample(sample).calibrate(scores), labels) - best)
+
+
+def test_the_bend_minimises_the_loss_among_the_places_that_are_tried(rng: np.random.Generator) -> None:
+    z = rng.normal(0, 3, 4000)
+    targets = 0.1 + 0.89 * expit(2 * z - 3)
+    weights = rng.uniform(0.5, 2, len(z))
+
+    def loss(m: float) -> float:
+        design = features(z - m)
+        start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
+        u = fit_logistic("", design, targets, weights, start, bounded) @ design
+        return float(np.average(np.logaddexp(0, u) - targets * u, weights=weights))
+
+    chosen = best_bend(z, targets, weights)
+    assert chosen != 0
+    assert loss(chosen) <= min(loss(m) for m in (0.0, *np.quantile(z, BENDS))) + 1e-4
