@@ -5,12 +5,12 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
-from kgcore.calibration.effective import effective_weights
+from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.calibration.balance import both_labels
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.shrinkage import RelationCounts, fit_relations, move_to
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.errors import InputError
-from kgcore.newton import Matrix, minimise
 from kgcore.registries import CALIBRATORS
 
 
@@ -21,21 +21,23 @@ class PerRelation(SmoothedIsotonic):
     g is the `smoothed_isotonic` map, fitted on all relations together. a_r >= -1 and b_r minimise, over the rows of
     relation r,
 
-        sum_i v_i [log(1 + exp(u_i)) - y_i u_i] + (a_r^2 + b_r^2) / (2 tau^2),   u_i = (1 + a_r) z_i + b_r + d,
+        sum_i v_i [log(1 + exp(u_i)) - y_i u_i] + a_r^2 / (2 t_a) + b_r^2 / (2 t_b),   u_i = (1 + a_r) z_i + b_r + d_r,
 
-    where v are the effective weights (see `effective_weights`), y are the labels, and d = logit(share of positives
-    under v) - logit(base rate). d corrects for the number of negatives that were drawn, so that number does not matter.
-    The last term is a prior with standard deviation tau. It keeps a relation with few triples near g: with about
-    sixteen triples and tau = 0.5, the offset is half as large as it would be without the prior.
+    where v are effective weights, y are the labels, and d_r corrects for the number of negatives that were drawn:
+    kgcore/calibration/shrinkage.py. The last terms are a prior. It keeps a relation with few triples near g: with about
+    sixteen triples and t_b = 1/4, the offset is half as large as it would be without the prior.
 
-    This is a hierarchical model with a fixed hyper-parameter tau (Gelman & Hill 2007, chapter 14). b_r adjusts the mean
-    probability of a relation, and a_r adjusts its calibration slope (Cox 1958). Among triples of one relation, q is
-    non-decreasing in the score. Between relations it need not be. If the predicate is unknown, or has no rows in the
-    sample, q = g(f).
+    The variances t_a and t_b are estimated from all relations: they are small if relations are alike. This is a
+    hierarchical model, fitted by empirical Bayes (Gelman & Hill 2007, chapter 14). b_r adjusts the mean probability of
+    a relation, and a_r adjusts its calibration slope (Cox 1958). At the end, one number is added to all b_r, so that
+    the weighted mean of q is the base rate. Among triples of one relation, q is non-decreasing in the score. Between
+    relations it need not be. If the predicate is unknown, or if the sample does not have both its positives and its
+    negatives, q = g(f): positives alone are no reason to raise probabilities.
 
     In `fit` and `predict_proba`, X has the position of the predicate in the graph's vocabulary as its second column.
 
-    tau                      standard deviation of the prior, above 0
+    tau                      square root of the variance that t_a and t_b have a priori, above 0. It counts as much as
+                             two relations
     scores_, probabilities_  (m,) points of the curve g, as in `Isotonic`
     relations_               position of the predicate -> (a_r, b_r)
 
@@ -53,14 +55,18 @@ class PerRelation(SmoothedIsotonic):
         if not self.tau > 0:
             raise InputError(f"tau is {self.tau:g}: it must be above 0")
         super().fit_sample(sample)
-        z, weights = logit(self.calibrate(sample.scores)), effective_weights(sample)
-        offset = float(logit(np.average(sample.labels, weights=weights)) - logit(sample.base_rate))
-        relations = {}
-        if sample.predicates is not None:
-            for predicate in np.unique(sample.predicates).tolist():
-                own = sample.predicates == predicate
-                relations[predicate] = _fit_relation(z[own], offset, sample.labels[own], weights[own], self.tau)
-        return self.set_fitted(relations=relations)
+        if sample.predicates is None:
+            return self.set_fitted(relations={})
+        both = both_labels(sample.labels, sample.predicates)
+        if not both.any():
+            return self.set_fitted(relations={})
+        present, relation = np.unique(sample.predicates[both], return_inverse=True)
+        labels, weights = sample.labels[both], sample.weights[both]
+        counts = RelationCounts.of(relation, logit(self.calibrate(sample.scores[both])), labels, weights)
+        (slopes, offsets), _ = theta, _ = fit_relations(counts, self.tau)
+        offsets = offsets + move_to(counts, theta, float(np.average(labels, weights=weights)))
+        pairs = zip(slopes.tolist(), offsets.tolist(), strict=True)
+        return self.set_fitted(relations=dict(zip(present.tolist(), pairs, strict=True)))
 
     def calibrate_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
         if predicates is None:
@@ -83,26 +89,3 @@ class PerRelation(SmoothedIsotonic):
         relations = {int(predicate): (float(a), float(b)) for predicate, (a, b) in parameters["relations"].items()}
         return super().from_parameters(parameters | {"relations": relations})
 
-
-def _fit_relation(z: Floats, offset: float, labels: Labels, weights: Weights, tau: float) -> tuple[float, float]:
-    """Fit (a_r, b_r) of one relation r.
-
-    z, labels, weights  (n,) z = logit g(f), label and effective weight v of each row of the relation
-    offset              d
-    tau                 standard deviation of the prior
-    """
-    design, scale = np.stack([z, np.ones_like(z)]), 1 + float(weights.sum())
-    prior = np.array([1.0, 0.0])  # the most probable (1 + a, b) under the prior
-
-    def loss(theta: Floats) -> float:
-        u, apart = theta @ design + offset, theta - prior
-        return float(weights @ (np.logaddexp(0, u) - labels * u) + apart @ apart / (2 * tau**2)) / scale
-
-    def derivatives(theta: Floats) -> tuple[Floats, Matrix]:
-        q = expit(theta @ design + offset)
-        gradient = design @ (weights * (q - labels)) + (theta - prior) / tau**2
-        return gradient / scale, ((design * (weights * q * (1 - q))) @ design.T + np.eye(2) / tau**2) / scale
-
-    name = f"calibration of a relation with {len(z)} triples"
-    slope, moved = minimise(name, loss, derivatives, prior, np.array([True, False]))
-    return float(slope) - 1, float(moved)

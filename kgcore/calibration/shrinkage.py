@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from kgcore.arrays import Floats, Ints, Labels, Weights
@@ -20,25 +21,37 @@ class RelationCounts:
 
     relation   (k,) 0 to R - 1
     z          (k,) log-odds of the map of all relations
-    positives  (k,) weight of the positives
-    rows       (k,) weight of all rows
-    offset     (R,) d_r, which is added to the log-odds of the relation's rows
+    positives  (k,) effective weight of the positives
+    rows       (k,) effective weight of all rows
+    weights    (k,) weight of all rows in the sample
+    offset     (R,) d_r, which is added to the log-odds of the relation's rows; see `of`
     """
 
     relation: Ints
     z: Floats
     positives: Weights
     rows: Weights
+    weights: Weights
     offset: Floats
 
     @classmethod
-    def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights, offset: Floats) -> Self:
-        """Count n rows: relation, z, labels and weights (n,), offset (R,)."""
+    def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights) -> Self:
+        """Count n rows: relation, log-odds, labels 0/1 and weights (n,). Every relation has both labels.
+
+        The effective weights of a relation and a label sum to their effective count, (sum w)^2 / sum w^2 (Kish 1965).
+        d_r = logit(share of positives under the effective weights) - logit(share under w), both of the relation. It
+        corrects for the number of negatives that were drawn.
+        """
+        group = 2 * relation + labels.astype(np.int64)
+        sums, squares = np.bincount(group, weights), np.bincount(group, weights**2)
+        effective = weights * (sums / squares)[group]
+        counts = sums**2 / squares
+        offset = np.log(counts[1::2] / counts[::2]) - np.log(sums[1::2] / sums[::2])
         order = np.lexsort((z, relation))
         relation, z = relation[order], z[order]
         first = np.flatnonzero(np.r_[True, (np.diff(relation) != 0) | (np.diff(z) != 0)])
-        positives = np.add.reduceat((weights * labels)[order], first)
-        return cls(relation[first], z[first], positives, np.add.reduceat(weights[order], first), offset)
+        columns = (np.add.reduceat(values[order], first) for values in (effective * labels, effective, weights))
+        return cls(relation[first], z[first], *columns, offset)
 
     def sums(self, values: Floats) -> Floats:
         """Sum values (k,) by relation: (R,)."""
@@ -46,8 +59,8 @@ class RelationCounts:
         return total
 
     def log_odds(self, theta: Floats) -> Floats:
-        """Return u = (1 + a_r) z + b_r + d_r (k,) for theta (2, R), the rows a and b."""
-        u: Floats = (1 + theta[0][self.relation]) * self.z + (theta[1] + self.offset)[self.relation]
+        """Return (1 + a_r) z + b_r (k,) for theta (2, R), the rows a and b."""
+        u: Floats = (1 + theta[0][self.relation]) * self.z + theta[1][self.relation]
         return u
 
 
@@ -77,24 +90,30 @@ def fit_relations(counts: RelationCounts, tau: float) -> tuple[Floats, Floats]:
     raise FitError(f"the variances between {theta.shape[1]:,} relations did not converge in {ROUNDS} rounds")
 
 
+def move_to(counts: RelationCounts, theta: Floats, base_rate: float) -> float:
+    """Return the number that all offsets b must be moved by, so that the weighted mean probability is the base rate."""
+    u, weights = counts.log_odds(theta), counts.weights / counts.weights.sum()
+    return float(brentq(lambda by: float(weights @ expit(u + by)) - base_rate, -100, 100, xtol=1e-12))
+
+
 def _most_probable(counts: RelationCounts, theta: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Return theta (2, R) for given variances (2,), and its posterior variances (2, R). It starts from `theta`.
 
     Newton's method with step halving, for all relations at once. A slope at its bound stays there while the gradient
     points outside.
     """
-    precision = 1 / variances[:, None]
+    precision, offset = 1 / variances[:, None], counts.offset[counts.relation]
     scale = 1 + counts.sums(counts.rows)
 
     def loss(theta: Floats) -> Floats:
-        u = counts.log_odds(theta)
+        u = counts.log_odds(theta) + offset
         likelihood = counts.sums(counts.rows * np.logaddexp(0, u) - counts.positives * u)
         total: Floats = (likelihood + (precision * theta**2).sum(axis=0) / 2) / scale
         return total
 
     current = loss(theta)
     for _ in range(NEWTON_STEPS):
-        q = expit(counts.log_odds(theta))
+        q = expit(counts.log_odds(theta) + offset)
         residual, curvature = counts.rows * q - counts.positives, counts.rows * q * (1 - q)
         gradient = np.stack([counts.sums(residual * counts.z), counts.sums(residual)]) + precision * theta
         aa = counts.sums(curvature * counts.z**2) + precision[0]
