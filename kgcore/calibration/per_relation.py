@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Ints, Probabilities, Scores
-from kgcore.calibration.balance import both_labels
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shrinkage import RelationCounts, fit_relations, move_to
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
@@ -31,8 +30,8 @@ class PerRelation(SmoothedIsotonic):
     hierarchical model, fitted by empirical Bayes (Gelman & Hill 2007, chapter 14). b_r adjusts the mean probability of
     a relation, and a_r adjusts its calibration slope (Cox 1958). At the end, one number is added to all b_r, so that
     the weighted mean of q is the base rate. Among triples of one relation, q is non-decreasing in the score. Between
-    relations it need not be. If the predicate is unknown, or if the sample does not have both its positives and its
-    negatives, q = g(f): positives alone are no reason to raise probabilities.
+    relations it need not be. If the predicate is unknown, or has no negatives in the sample, q = g(f): positives alone
+    are no reason to raise probabilities.
 
     In `fit` and `predict_proba`, X has the position of the predicate in the graph's vocabulary as its second column.
 
@@ -57,14 +56,14 @@ class PerRelation(SmoothedIsotonic):
         super().fit_sample(sample)
         if sample.predicates is None:
             return self.set_fitted(relations={})
-        both = both_labels(sample.labels, sample.predicates)
-        if not both.any():
-            return self.set_fitted(relations={})
-        present, relation = np.unique(sample.predicates[both], return_inverse=True)
-        labels, weights = sample.labels[both], sample.weights[both]
-        counts = RelationCounts.of(relation, logit(self.calibrate(sample.scores[both])), labels, weights)
-        (slopes, offsets), _ = theta, _ = fit_relations(counts, self.tau)
-        offsets = offsets + move_to(counts, theta, float(np.average(labels, weights=weights)))
+        usable = np.isin(sample.predicates, sample.predicates[sample.labels == 0])
+        present, relation = np.unique(sample.predicates[usable], return_inverse=True)
+        labels, weights = sample.labels[usable], sample.weights[usable]
+        counts = RelationCounts.of(relation, logit(self.calibrate(sample.scores[usable])), labels, weights)
+        theta, _ = fit_relations(counts, self.tau)
+        slopes, offsets = theta
+        if labels.any():
+            offsets = offsets + move_to(counts, theta, float(np.average(labels, weights=weights)))
         pairs = zip(slopes.tolist(), offsets.tolist(), strict=True)
         return self.set_fitted(relations=dict(zip(present.tolist(), pairs, strict=True)))
 
@@ -88,4 +87,3 @@ class PerRelation(SmoothedIsotonic):
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         relations = {int(predicate): (float(a), float(b)) for predicate, (a, b) in parameters["relations"].items()}
         return super().from_parameters(parameters | {"relations": relations})
-

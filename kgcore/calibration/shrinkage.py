@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from kgcore.arrays import Floats, Ints, Labels, Weights
+from kgcore.calibration.effective import effective_scales
 from kgcore.errors import FitError
 
 PRIOR_RELATIONS = 2.0  # the prior of a variance counts as so many relations
@@ -36,17 +37,17 @@ class RelationCounts:
 
     @classmethod
     def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights) -> Self:
-        """Count n rows: relation, log-odds, labels 0/1 and weights (n,). Every relation has both labels.
+        """Count n rows: relation, log-odds, labels 0/1 and weights (n,).
 
-        The effective weights of a relation and a label sum to their effective count, (sum w)^2 / sum w^2 (Kish 1965).
-        d_r = logit(share of positives under the effective weights) - logit(share under w), both of the relation. It
-        corrects for the number of negatives that were drawn.
+        The effective weights of a relation and a label are its weights times e = sum w / sum w^2, so they sum to their
+        effective count, (sum w)^2 / sum w^2 (Kish 1965). d_r = log(e+ / e-) corrects for the number of negatives that
+        were drawn. A label without rows in the relation has the e of all relations.
         """
-        group = 2 * relation + labels.astype(np.int64)
-        sums, squares = np.bincount(group, weights), np.bincount(group, weights**2)
-        effective = weights * (sums / squares)[group]
-        counts = sums**2 / squares
-        offset = np.log(counts[1::2] / counts[::2]) - np.log(sums[1::2] / sums[::2])
+        size, group = int(relation.max()) + 1, 2 * relation + labels.astype(np.int64)
+        sums, squares = (np.bincount(group, own, 2 * size) for own in (weights, weights**2))
+        every = effective_scales(labels, weights, (1.0, 1.0))
+        scales = np.where(squares > 0, sums / np.where(squares > 0, squares, 1.0), np.tile(every, size))
+        effective, offset = weights * scales[group], np.log(scales[1::2] / scales[::2])
         order = np.lexsort((z, relation))
         relation, z = relation[order], z[order]
         first = np.flatnonzero(np.r_[True, (np.diff(relation) != 0) | (np.diff(z) != 0)])
