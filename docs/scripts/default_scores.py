@@ -2,19 +2,19 @@
 
     python docs/scripts/default_scores.py CACHE wn11 fb13 family:2000:0 umls     # KGCAL_MIRROR has the archives
 
-A graph without labelled negatives gets constructed ones. These are false only if the graph has all facts, so they are
-stand-ins for real mistakes. For every positive of valid and of test, each kind draws NEGATIVES triples that no split has
-as a fact:
+Labelled negatives are those of the data set; of PPI5K they are the triples with a confidence below .25, and those from
+.4 on are facts. Other negatives are constructed. They are false only if the graph has all facts, so they are stand-ins
+for real mistakes. For every positive of valid and of test, each kind draws NEGATIVES triples that no split has as a
+fact:
 
-labelled    the labelled negatives of the data set; of PPI5K the triples with a confidence below .25, if those from .4 on
-            are facts
 random      typed and uniform corruptions, half each
 relational  corruptions of another predicate's entities
 plausible   of 5 typed corruptions, the one with the highest score of the *other* model
 hard        the same, of 100 typed corruptions
 mixed       equal parts of the last four
 
-A table is written once. The negatives that a calibrator may use, the corruptions of valid, are drawn by each strategy.
+The negatives that a calibrator may use, the corruptions of valid, are drawn by each strategy. A table is written once.
+It also has the share of each strategy's corruptions that are facts of test.
 """
 
 import os
@@ -40,7 +40,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.training.loop import train
 
-STRATEGIES = ("relational", "uniform", "typed", "nearest", "near_miss")
+STRATEGIES = ("relational", "uniform", "typed", "similar", "nearest", "near_miss")
 MODELS = ("transe", "complex")
 POSITIVES, NEGATIVES, ETA = 3_000, 9, 20  # at most so many positives of a split; negatives and corruptions of each
 FACT, WEAK = 0.4, 0.25  # confidences of PPI5K
@@ -95,12 +95,14 @@ def some(triples: Triples, rng: np.random.Generator) -> Triples:
 def table(graph: KnowledgeGraph, models: dict[str, TrainedModel], name: str) -> dict[str, np.ndarray]:
     """Score the positives, the labelled negatives and the corruptions for one model.
 
-    The key of an array starts with valid or test. Then come `positives`, a kind of labelled negatives, or a strategy,
-    and `scores`, `predicates` or `source`, the row of the positive from which a triple was made.
+    A key is SPLIT.positives, SPLIT.KIND or corruptions.STRATEGY, followed by scores, predicates, source (the row of the
+    positive from which a triple was made) or facts (the share of test facts).
     """
     rng = np.random.default_rng(0)
     model, [other] = models[name], [models[key] for key in models if key != name]
-    shares, found = subject_shares(graph, "bernoulli"), {}
+    shares, test = subject_shares(graph, "bernoulli"), graph.index(graph.test.positives)
+    found: dict[str, np.ndarray] = {}
+    made: dict[str, Triples] = {}
 
     def put(key: str, triples: Triples, source: np.ndarray | None = None) -> None:
         found[f"{key}.scores"], found[f"{key}.predicates"] = model.score(triples), triples[:, 1]
@@ -111,8 +113,9 @@ def table(graph: KnowledgeGraph, models: dict[str, TrainedModel], name: str) -> 
         key: str, positives: Triples, strategy: Strategy, seen: TrainedModel, eta: int, final: bool
     ) -> None:
         strategy.see(seen)
-        made = corrupt(positives, eta, strategy, rng, shares, graph.all_known if final else graph.known)
-        put(key, made.triples, made.source)
+        corrupted = corrupt(positives, eta, strategy, rng, shares, graph.all_known if final else graph.known)
+        made[key] = corrupted.triples
+        put(key, corrupted.triples, corrupted.source)
 
     for split, part in (("valid", graph.valid), ("test", graph.test)):
         positives = some(part.positives, rng)
@@ -128,6 +131,7 @@ def table(graph: KnowledgeGraph, models: dict[str, TrainedModel], name: str) -> 
         if split == "valid":
             for kind in STRATEGIES:
                 put_corrupted(f"corruptions.{kind}", positives, Mixture(graph, {kind: 1}), model, ETA, final=False)
+                found[f"corruptions.{kind}.facts"] = test.contains(made[f"corruptions.{kind}"]).mean()
     return found
 
 

@@ -19,9 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from default_scores import STRATEGIES
 from scipy.special import expit, logit
 
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
+from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.equal_mass import debiased_rmsce
 from kgcore.metrics.proper import brier, log_loss
@@ -32,26 +34,20 @@ BASE_RATES, UNEQUAL = (0.5, 0.1), 1.0
 RULE = "typed=0.9,uniform=0.1"
 RULES = (
     RULE,
-    "relational",
-    "uniform",
-    "typed",
-    "nearest",
-    "near_miss",
-    "typed=0.5,uniform=0.5",
-    "typed=0.8,uniform=0.1,near_miss=0.1",
-    "typed=0.7,uniform=0.1,near_miss=0.2",
-    "typed=0.5,uniform=0.1,near_miss=0.4",
-    "typed=0.3,uniform=0.1,near_miss=0.6",
-    "typed=0.5,near_miss=0.5",
-    "uniform=0.5,near_miss=0.5",
+    *("relational", "uniform", "typed", "similar", "nearest", "near_miss"),
+    *(f"typed={0.9 - share:.1f},uniform=0.1,similar={share}" for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
+    *(f"typed={1 - share:.1f},similar={share}" for share in (0.3, 0.5, 0.7)),
+    "typed=0.4,uniform=0.3,similar=0.3",
+    "uniform=0.5,similar=0.5",
+    "relational=0.3,similar=0.7",
+    *(f"typed={0.9 - share:.1f},uniform=0.1,near_miss={share}" for share in (0.1, 0.2, 0.4)),
     "typed=0.4,uniform=0.3,near_miss=0.3",
-    "relational=0.5,near_miss=0.5",
+    "typed=0.5,near_miss=0.5",
+    "typed=0.4,uniform=0.2,similar=0.2,near_miss=0.2",
     "typed=0.6,uniform=0.1,nearest=0.3",
-    "typed=0.4,uniform=0.2,nearest=0.2,near_miss=0.2",
-    "relational=0.2,uniform=0.2,typed=0.2,nearest=0.2,near_miss=0.2",
 )
-FULL = (RULE, "typed=0.5,near_miss=0.5")  # rules with which every calibrator is measured; the others with FEW of them
-FEW = ("smoothed_isotonic", "platt", "per_relation")
+FULL = (RULE, "typed=0.5,similar=0.5")  # rules with which every calibrator is measured; the others with FEW of them
+FEW = ("smoothed_isotonic", "beta", "per_relation")
 MOST = 30_000  # corruptions of a synthetic sample
 
 
@@ -61,6 +57,9 @@ class Rows(NamedTuple):
     scores: np.ndarray
     labels: np.ndarray
     predicates: np.ndarray
+
+
+Case = tuple[str, str, float]  # table, model, base rate
 
 
 def labelled_rows(arrays: Mapping[str, np.ndarray], split: str, kind: str) -> Rows:
@@ -149,31 +148,40 @@ def regrets(found: pd.DataFrame, choice: str, metric: str = "brier") -> pd.DataF
     case = ["table", "model", "base_rate", "kind"]
     wide = found.pivot(index=case, columns=choice, values=metric)
     wide = wide.sub(wide.min(axis=1), axis=0)
-    return wide.groupby(wide.index.get_level_values("table").str.split("-").str[0]).mean()
+    return wide.groupby(wide.index.get_level_values("table").str.replace(r"-\d+-\d+$", "", regex=True)).mean()
 
 
 def show(found: pd.DataFrame, choice: str, title: str) -> None:
     """Print mean and largest regret of each choice, and the choices without each data set."""
     own = regrets(found, choice)
     table = own.T.assign(mean=own.mean(), largest=own.max(), log_loss=regrets(found, choice, "log_loss").mean())
-    print(f"\n**{title}**\n\n| | {' | '.join(map(str, table.columns))} |\n|---{'|---' * len(table.columns)}|")
+    for name in ("error", "accuracy"):
+        table[name] = found.groupby(choice)[name].mean()
+    print(f"\n**{title}**\n\n| | {' | '.join(map(str, table.columns)).replace('_', ' ')} |")
+    print("|---" * (len(table.columns) + 1) + "|")
     for name, row in table.sort_values("mean").iterrows():
-        print(f"| {name} | {' | '.join(f'{value:.4f}' for value in row)} |")
-    for words, best in (("smallest mean", pd.DataFrame.mean), ("smallest largest", pd.DataFrame.max)):
+        print(f"| `{name}` | {' | '.join(f'{value:.4f}' for value in row)} |")
+    for words, best in (("mean", pd.DataFrame.mean), ("largest", pd.DataFrame.max)):
         left_out = {name: best(own.drop(name)).idxmin() for name in own.index}
-        cells = ", ".join(f"{name}: {chosen} (+{own.loc[name, chosen]:.4f})" for name, chosen in left_out.items())
-        print(f"\n{words} regret without each data set: {cells}")
+        cells = "; ".join(f"{name}: `{chosen}`, {own.loc[name, chosen]:.4f}" for name, chosen in left_out.items())
+        print(f"\nThe smallest {words} regret without each data set, and its regret on it: {cells}")
 
 
 def main(cache: Path) -> None:
     """Print all tables."""
     found = pd.DataFrame([row for path in sorted(cache.glob("*.json")) for row in json.loads(path.read_text())])
-    show(found[found.negatives == "labels"], "calibrator", "labelled negatives")
+    show(found[found.negatives == "labels"], "calibrator", "Calibrators, labelled negatives")
     for rule in FULL:
-        show(found[found.negatives == rule], "calibrator", f"synthetic negatives, {rule}")
+        show(found[found.negatives == rule], "calibrator", f"Calibrators, synthetic negatives, {rule}")
     for calibrator in FEW:
-        rules = found[(found.calibrator == calibrator) & (found.negatives != "labels")]
-        show(rules, "negatives", f"rules, {calibrator}")
+        own = found[found.calibrator == calibrator]
+        show(own[own.kind == "labelled"], "negatives", f"Rules, {calibrator}, the data sets' own labels")
+        show(own[own.kind != "labelled"], "negatives", f"Rules, {calibrator}, constructed negatives")
+    print("\n| share of test facts |", " | ".join(STRATEGIES), "|\n|---" + "|---" * len(STRATEGIES) + "|")
+    for path in sorted(cache.glob("*.transe.npz")):
+        arrays = np.load(path)
+        cells = " | ".join(f"{arrays[f'corruptions.{name}.facts']:.4f}" for name in STRATEGIES)
+        print(f"| {path.name.split('.')[0]} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
     python docs/scripts/low_base_rates.py 100 > table.md        # repetitions
 
 Scores are normal: N(0, 1) for negatives and N(2, 1) for positives. There are as many negatives as `calibration_eta
-auto` draws. The true probability of a score f at the base rate alpha is sigmoid(logit(alpha) + 2 f - 2).
+auto` draws. The true probability of a score f at the base rate alpha is sigmoid(logit(alpha) + 2 f - 2). The positives
+have one of RELATIONS relations at random, and their corruptions the same. Relations do not matter for the truth: a
+calibrator with a map for each relation must find that out.
 """
 
 import sys
@@ -20,6 +22,7 @@ from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 
 APART = 2.0
+RELATIONS = 5
 BASE_RATES, POSITIVES = (0.5, 0.1, 1e-2, 1e-3, 1e-4), (100, 500, 3000)
 GRID = np.linspace(-8, APART + 8, 20_001)
 STEP = GRID[1] - GRID[0]
@@ -68,15 +71,18 @@ def measured(everyone: Population, positives: int, name: str, seed: int) -> tupl
     1.25, or has an interval that contains the true one.
     """
     rng, alpha = np.random.default_rng(seed), everyone.base_rate
-    negatives = positives * CorruptConfig(for_base_rate=alpha).eta(positives)
-    sample = synthetic_sample(rng.normal(APART, 1, positives), rng.normal(0, 1, negatives), alpha)
+    eta = CorruptConfig(for_base_rate=alpha).eta(positives)
+    scores = rng.normal(APART, 1, positives), rng.normal(0, 1, positives * eta)
+    own = rng.integers(0, RELATIONS, positives)
+    sample = synthetic_sample(*scores, alpha, predicates=(own, np.repeat(own, eta)))
     fitted = CALIBRATORS.get(name)().fit_sample(sample)
-    mean = np.average(fitted.calibrate(sample.scores), weights=sample.weights) / alpha
-    loss = everyone.log_loss(fitted.calibrate(GRID)) / everyone.log_loss(everyone.truth)
-    top = np.array([everyone.top])
-    [low], [high] = Support.fit(sample, by_predicate=False).limits(top, None)
-    [q], [truth] = fitted.calibrate(top), true_probability(top, alpha)
-    return float(mean), loss, bool(low <= truth <= high or 0.8 <= q / truth <= 1.25)
+    mean = np.average(fitted.calibrate_of(sample.scores, sample.predicates), weights=sample.weights) / alpha
+    maps = [fitted.calibrate_of(GRID, np.full(len(GRID), relation)) for relation in range(RELATIONS)]
+    loss = np.mean([everyone.log_loss(q) for q in maps]) / everyone.log_loss(everyone.truth)
+    top, first = np.array([everyone.top]), np.array([0])
+    [low], [high] = Support.fit(sample, fitted.by_predicate).limits(top, first)
+    [q], [truth] = fitted.calibrate_of(top, first), true_probability(top, alpha)
+    return float(mean), float(loss), bool(low <= truth <= high or 0.8 <= q / truth <= 1.25)
 
 
 def main(repetitions: int) -> None:

@@ -10,7 +10,8 @@ from scipy.special import expit, logit
 from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.shrinkage import RelationCounts, fit_relations
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.errors import InputError
 from kgcore.metrics.proper import brier, log_loss
@@ -37,35 +38,82 @@ def test_relations_with_different_offsets_get_different_maps() -> None:
         assert own[rows].mean() == pytest.approx(truth[rows].mean(), abs=0.02)
 
 
-def test_a_relation_of_three_triples_stays_near_the_shared_map() -> None:
-    scores, labels, predicates = drawn(3000)
-    few = np.r_[scores, 0.0, 0.1, 0.2], np.r_[labels, 0, 0, 0], np.r_[predicates, 7, 7, 7]
-    fitted = PerRelation().fit_sample(ground_truth_sample(*few))
-    z = logit(fitted.calibrate(np.array([0.1])))
-    moved = logit(fitted.calibrate_of(np.array([0.1]), np.array([7]))) - z
-    assert -0.5 < moved[0] < 0  # three negatives are too little evidence for a fit of their own
-    asked = np.linspace(-3, 3, 9)
-    unseen = fitted.calibrate_of(asked, np.full(9, 40))
-    np.testing.assert_allclose(unseen, fitted.calibrate(asked))
-    np.testing.assert_array_equal(
-        fitted.calibrate(asked), SmoothedIsotonic().fit_sample(ground_truth_sample(*few)).calibrate(asked)
-    )
+def test_a_relation_of_three_triples_stays_near_the_shared_map_if_the_other_relations_do() -> None:
+    rng, moved = np.random.default_rng(0), {}
+    for apart in (0.0, 1.0):
+        scores, predicates = rng.normal(size=3000), rng.integers(0, 20, 3000)
+        offsets = apart * rng.normal(size=20)
+        labels = (rng.random(3000) < expit(2 * scores + offsets[predicates])).astype(float)
+        few = np.r_[scores, 0.0, 0.1, 0.2], np.r_[labels, 0, 0, 0], np.r_[predicates, 77, 77, 77]
+        fitted = PerRelation().fit_sample(ground_truth_sample(*few))
+        asked = np.linspace(-3, 3, 9)
+        z = logit(fitted.calibrate(asked))
+        moved[apart] = float((logit(fitted.calibrate_of(asked, np.full(9, 77))) - z).mean())
+        unseen = fitted.calibrate_of(asked, np.full(9, 40))
+        np.testing.assert_allclose(unseen, fitted.calibrate(asked))
+        pooled = SmoothedIsotonic().fit_sample(ground_truth_sample(*few))
+        np.testing.assert_array_equal(fitted.calibrate(asked), pooled.calibrate(asked))
+    assert -0.2 < moved[0.0] < 0  # three negatives are too little evidence for a fit of their own
+    assert moved[1.0] < 3 * moved[0.0]  # unless relations are known to differ
+
+
+def counted(n: int) -> RelationCounts:
+    """Count drawn rows of three relations, with random weights."""
+    scores, labels, predicates = drawn(n)
+    return RelationCounts.of(predicates, scores, labels, np.random.default_rng(1).uniform(0.5, 2, n))
 
 
 def test_slope_and_offset_are_the_minimum_of_the_stated_loss() -> None:
-    scores, labels, predicates = drawn(400)
-    sample = ground_truth_sample(scores, labels, predicates)
-    fitted = PerRelation().fit_sample(sample)
+    counts = counted(400)
+    theta, variances = fit_relations(counts, 0.5)
     for relation in range(3):
-        own = predicates == relation
-        z, y = logit(fitted.calibrate(scores[own])), labels[own]
+        own = counts.relation == relation
+        z, m, n = counts.z[own], counts.positives[own], counts.rows[own]
 
-        def loss(theta: np.ndarray, z: np.ndarray = z, y: np.ndarray = y) -> float:
-            u = (1 + theta[0]) * z + theta[1]
-            return float((np.logaddexp(0, u) - y * u).sum() + theta @ theta / (2 * fitted.tau**2))
+        offset = counts.offset[relation]
+
+        def loss(
+            theta: np.ndarray, z: np.ndarray = z, m: np.ndarray = m, n: np.ndarray = n, d: float = offset
+        ) -> float:
+            u = (1 + theta[0]) * z + theta[1] + d
+            return float((n * np.logaddexp(0, u) - m * u).sum() + theta**2 @ (1 / variances) / 2)
 
         found = minimize(loss, np.zeros(2), bounds=[(-1, None), (None, None)], tol=1e-12)
-        np.testing.assert_allclose(fitted.relations_[relation], found.x, atol=1e-4)
+        np.testing.assert_allclose(theta[:, relation], found.x, atol=0.003)  # the variances end within a thousandth
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.4, 1.0])
+def test_the_variance_between_relations_is_found(apart: float) -> None:
+    rng, relations = np.random.default_rng(5), 200
+    predicates = np.repeat(np.arange(relations), 60)
+    z = rng.normal(size=len(predicates)) * 2
+    offsets = apart * rng.normal(size=relations)
+    labels = (rng.random(len(z)) < expit(z + offsets[predicates])).astype(float)
+    counts = RelationCounts.of(predicates, z, labels, np.ones(len(z)))
+    theta, (slope, offset) = fit_relations(counts, 0.5)
+    assert np.sqrt(offset) == pytest.approx(apart, rel=0.25, abs=0.2)
+    assert np.sqrt(slope) < 0.25  # there is none between slopes
+    error = np.sqrt(((theta[1] - offsets) ** 2).mean())
+    assert error < max(0.1, min(apart, 0.4) * 1.05)  # no worse than no offsets, or a fit of each relation by itself
+
+
+def test_counting_rows_changes_nothing_but_their_number(rng: np.random.Generator) -> None:
+    z, labels = rng.integers(-3, 4, 2000).astype(float), rng.integers(0, 2, 2000).astype(float)
+    relation = rng.integers(0, 4, 2000)
+    counts = RelationCounts.of(relation, z, labels, np.ones(2000))
+    assert len(counts.z) == 28
+    assert counts.rows.sum() == counts.weights.sum() == 2000
+    assert counts.sums(counts.positives).tolist() == np.bincount(relation, labels).tolist()
+    np.testing.assert_array_equal(counts.offset, 0)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1e-3])
+def test_the_mean_probability_is_the_base_rate(alpha: float) -> None:
+    scores, labels, predicates = drawn(20_000)
+    true, false = np.flatnonzero(labels == 1)[:300], np.flatnonzero(labels == 0)
+    sample = synthetic_sample(scores[true], scores[false], alpha, predicates=(predicates[true], predicates[false]))
+    q = PerRelation().fit_sample(sample).calibrate_of(sample.scores, sample.predicates)
+    assert np.average(q, weights=sample.weights) == pytest.approx(alpha, rel=1e-6)
 
 
 def test_the_number_of_negatives_drawn_does_not_matter() -> None:
