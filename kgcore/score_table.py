@@ -58,8 +58,21 @@ class ScoreTable:
         return bool(self.rows(split, LABELLED, 0).any())
 
     def measured(self, split: str) -> Bools:
-        """Return a mask (n,) of the rows for a split's metrics: labelled rows if negatives are labelled, else all."""
-        return self.rows(split, LABELLED if self.labelled_negatives(split) else None)
+        """Return a mask (n,) of the rows for a split's metrics: labelled rows if negatives are labelled, else all.
+
+        If the negatives are corruptions, positives of a relation without corruptions are left out: they have no
+        counterpart.
+        """
+        if self.labelled_negatives(split):
+            return self.rows(split, LABELLED)
+        rows = self.rows(split)
+        corrupted = self.triples[rows & (self.labels == 0), 1]
+        counterpart: Bools = rows & np.isin(self.triples[:, 1], corrupted)
+        return counterpart
+
+    def left_out(self, split: str) -> int:
+        """Return the number of positives that `measured` leaves out because their relation has no corruptions."""
+        return 0 if self.labelled_negatives(split) else int((self.rows(split) & ~self.measured(split)).sum())
 
 
 def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:

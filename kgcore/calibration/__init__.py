@@ -3,7 +3,8 @@
 Each calibrator has its own file. The other files:
 
 * base.py holds the abstract class that every calibrator implements, and makes each one a scikit-learn classifier.
-* sample.py builds the samples that calibrators are fitted on, and audit.py describes such a sample.
+* sample.py builds the samples that calibrators are fitted on, balance.py weights them to a base rate in each relation,
+  and audit.py describes such a sample.
 * fit.py fits all configured calibrators to a score table.
 * pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share.
 * band.py computes confidence limits of a probability, and support.py stores them with the counts per predicate.

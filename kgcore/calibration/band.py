@@ -6,9 +6,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import beta
 
-from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores
+from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
 
 CONFIDENCE = 0.95
 MOST_POINTS = 512  # largest number of scores at which limits are stored
@@ -27,8 +26,9 @@ class Band:
     over windows under monotonicity is that of Yang & Barber (Electronic Journal of Statistics 13, 2019). Rows count
     as independent, although the corruptions of one positive are not.
 
-    In a weighted sample the weight of a row depends only on its label, so the limits are those of the unweighted rows,
-    shifted to the sample's base rate.
+    In a weighted sample, a window has as many positives and as many negatives as their effective counts, (sum w)^2 /
+    sum w^2 (Kish 1965), and the weights of one such count move its limits to the base rate of the sample. If the weight
+    of a row depends only on its label, the effective counts are the numbers of rows.
 
     scores  (m,) ascending
     low     (m,) lower limit for scores from scores_i up to the next one; below scores_0 it is 0
@@ -47,7 +47,7 @@ class Band:
         """
         order = np.argsort(sample.scores, kind="stable")
         scores, labels = sample.scores[order], sample.labels[order]
-        n, positives = len(scores), np.r_[0, np.cumsum(labels)]
+        n, sums = len(scores), LabelSums.of(labels, sample.weights[order])
         points = _points(scores, labels, most_points)
         first, last = (np.searchsorted(scores, points, side=side) for side in ("left", "right"))
         single = last - first == 1  # the row of a point is left out, because its label made it a point
@@ -57,12 +57,10 @@ class Band:
         for multiple in WINDOWS:
             size = max(1, round(multiple * n ** (2 / 3)))
             start = np.searchsorted(scores, scores[np.maximum(after - size, 0)], side="left")  # whole groups of ties
-            low = np.maximum(low, lower_limits(positives[after] - positives[start], after - start, level))
+            low = np.maximum(low, sums.lower_limits(1, start, after, level))
             stop = np.searchsorted(scores, scores[np.minimum(before + size, n) - 1], side="right")
-            negatives = (stop - before) - (positives[stop] - positives[before])
-            high = np.minimum(high, 1 - lower_limits(negatives, stop - before, level))
-        share = float(labels.mean())
-        return cls(points, shift(low, share, sample.base_rate), shift(high, share, sample.base_rate))
+            high = np.minimum(high, 1 - sums.lower_limits(0, before, stop, level))
+        return cls(points, low, high)
 
     def limits(self, scores: Scores) -> tuple[Probabilities, Probabilities]:
         """Return the lower and the upper limit (n,) at scores (n,).
@@ -84,6 +82,44 @@ class Band:
         return cls(*(np.array(data[name], dtype=np.float64) for name in ("scores", "low", "high")))
 
 
+@dataclass(frozen=True)
+class LabelSums:
+    """Cumulative sums (n + 1,) of the weights w and of w^2 over the rows in order, for each label: two of each.
+
+    w is scaled to mean 1 in each label. `scale` is what one unit of w weighs in the sample, for each label.
+    """
+
+    plain: tuple[Floats, Floats]
+    squared: tuple[Floats, Floats]
+    scale: tuple[float, float]
+
+    @classmethod
+    def of(cls, labels: Labels, weights: Weights) -> Self:
+        """Sum the weights (n,) of the rows with labels (n,)."""
+        means = [float(weights[labels == label].mean()) for label in (0, 1)]
+        own = [np.where(labels == label, weights / mean, 0.0) for label, mean in enumerate(means)]
+        # rounded, so that equal weights are exactly 1 and their sums are counts
+        rounded = [w.round(9) for w in own]
+        sums = [(np.r_[0.0, np.cumsum(w)], np.r_[0.0, np.cumsum(w**2)]) for w in rounded]
+        return cls((sums[0][0], sums[1][0]), (sums[0][1], sums[1][1]), (means[0], means[1]))
+
+    def lower_limits(self, label: int, start: Ints, stop: Ints, level: float) -> Floats:
+        """Return the lower limits (m,) of a label's share of the weight, from the rows start_i to stop_i of m windows.
+
+        level  the probability that a limit exceeds the share
+        """
+        counts, sizes = [], []
+        for one in (label, 1 - label):
+            plain, squared = (s[one][stop] - s[one][start] for s in (self.plain, self.squared))
+            some = plain > 1e-9
+            counts.append(np.where(some, plain**2 / np.where(some, squared, 1.0), 0.0))
+            sizes.append(np.where(some, squared / np.where(some, plain, 1.0), 1.0) * self.scale[one])
+        limits = lower_limits(counts[0], counts[0] + counts[1], level)
+        own, other = limits * sizes[0], (1 - limits) * sizes[1]
+        shares: Floats = own / (own + other)
+        return shares
+
+
 def _points(scores: Scores, labels: Labels, most: int) -> Floats:
     """Return at most `most` ascending scores: quantiles of the positives' scores and of the negatives'."""
     levels = np.linspace(0, 1, most // 2)
@@ -91,6 +127,7 @@ def _points(scores: Scores, labels: Labels, most: int) -> Floats:
     return np.unique(np.concatenate(own))
 
 
-def lower_limits(successes: Floats, trials: Ints, level: float) -> Floats:
+def lower_limits(successes: Floats, trials: Floats, level: float) -> Floats:
     """Return the lower Clopper-Pearson limits (m,) of a share. Each exceeds the true share with probability `level`."""
-    return np.where(successes > 0, beta.ppf(level, np.maximum(successes, 1), trials - successes + 1), 0.0)
+    limits = beta.ppf(level, np.where(successes > 0, successes, 1.0), trials - successes + 1)
+    return np.where(successes > 0, limits, 0.0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.arrays import Weights
+from kgcore.arrays import Labels, Weights
 from kgcore.calibration.sample import CalibrationSample
 
 
@@ -10,12 +10,28 @@ def effective_weights(sample: CalibrationSample) -> Weights:
     """Return the weights (n,), scaled so that the weights of each label sum to its effective count.
 
     The effective count of a label is (sum w)^2 / sum w^2 over its rows (Kish 1965). If all rows of a label have the
-    same weight, as in ground-truth and in synthetic samples, each row counts as 1, that is, as one observation. A
+    same weight, as in ground-truth samples, and in synthetic ones where no corruption was dropped, each row counts as
+    1, that is, as one observation. A
     calibrator with a prior needs such counts, because a prior also counts observations. The scaled weights do not
     depend on the base rate. So a calibrator that is fitted with them moves its probabilities to the base rate of the
     sample with `shift`.
     """
-    w, positive = sample.weights, sample.labels == 1
-    ratio = [w[rows].sum() / (w[rows] ** 2).sum() for rows in (~positive, positive)]
-    weights: Weights = w * np.where(positive, ratio[1], ratio[0])
+    negative, positive = effective_scales(sample.labels, sample.weights)
+    weights: Weights = sample.weights * np.where(sample.labels == 1, positive, negative)
     return weights
+
+
+def effective_scales(
+    labels: Labels, weights: Weights, otherwise: tuple[float, float] = (np.nan, np.nan)
+) -> tuple[float, float]:
+    """Return sum w / sum w^2 of the negatives and of the positives: their effective weight for each unit of weight.
+
+    labels, weights  (n,) 0/1, and w
+    otherwise        the numbers of a label without rows
+    """
+    ratios = list(otherwise)
+    for label in (0, 1):
+        w = weights[labels == label]
+        if len(w):
+            ratios[label] = float(w.sum() / (w**2).sum())
+    return ratios[0], ratios[1]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
-from kgcore.calibration.effective import effective_weights
+from kgcore.calibration.effective import effective_scales
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.errors import InputError
@@ -23,15 +23,16 @@ class PerRelation(SmoothedIsotonic):
 
         sum_i v_i [log(1 + exp(u_i)) - y_i u_i] + (a_r^2 + b_r^2) / (2 tau^2),   u_i = (1 + a_r) z_i + b_r + d,
 
-    where v are the effective weights (see `effective_weights`), y are the labels, and d = logit(share of positives
-    under v) - logit(base rate). d corrects for the number of negatives that were drawn, so that number does not matter.
+    where v are the effective weights of the relation's rows (see `effective_weights`), y are the labels, and d =
+    logit(share of positives under v) - logit(share of positives by weight). d corrects for the number of negatives that
+    were drawn, so that number does not matter.
     The last term is a prior with standard deviation tau. It keeps a relation with few triples near g: with about
     sixteen triples and tau = 0.5, the offset is half as large as it would be without the prior.
 
     This is a hierarchical model with a fixed hyper-parameter tau (Gelman & Hill 2007, chapter 14). b_r adjusts the mean
     probability of a relation, and a_r adjusts its calibration slope (Cox 1958). Among triples of one relation, q is
-    non-decreasing in the score. Between relations it need not be. If the predicate is unknown, or has no rows in the
-    sample, q = g(f).
+    non-decreasing in the score. Between relations it need not be. If the predicate is unknown, or has no
+    negatives in the sample, q = g(f): positives alone are no reason to raise probabilities.
 
     In `fit` and `predict_proba`, X has the position of the predicate in the graph's vocabulary as its second column.
 
@@ -53,13 +54,16 @@ class PerRelation(SmoothedIsotonic):
         if not self.tau > 0:
             raise InputError(f"tau is {self.tau:g}: it must be above 0")
         super().fit_sample(sample)
-        z, weights = logit(self.calibrate(sample.scores)), effective_weights(sample)
-        offset = float(logit(np.average(sample.labels, weights=weights)) - logit(sample.base_rate))
-        relations = {}
+        z, relations = logit(self.calibrate(sample.scores)), {}
         if sample.predicates is not None:
-            for predicate in np.unique(sample.predicates).tolist():
+            every = effective_scales(sample.labels, sample.weights)
+            for predicate in np.unique(sample.predicates[sample.labels == 0]).tolist():
                 own = sample.predicates == predicate
-                relations[predicate] = _fit_relation(z[own], offset, sample.labels[own], weights[own], self.tau)
+                labels, weights = sample.labels[own], sample.weights[own]
+                negative, positive = effective_scales(labels, weights, every)
+                weights = weights * np.where(labels == 1, positive, negative)
+                offset = float(np.log(positive / negative))
+                relations[predicate] = _fit_relation(z[own], offset, labels, weights, self.tau)
         return self.set_fitted(relations=relations)
 
     def calibrate_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Scores, Weights, as_floats, as_labels, as_weights, same_length
-from kgcore.calibration.shift import check_base_rate
+from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.errors import FitError
 
 
@@ -74,6 +74,8 @@ def synthetic_sample(
 
     With P positives and N corruptions, each positive has the weight w+ = N / P and each corruption the weight
     w- = 1 / alpha - 1. So sum(w+) / (sum(w+) + sum(w-)) = alpha, for every eta, the number of corruptions per positive.
+    If the predicates are known, each relation has this share: see `base_rate_weights`. Then positives are left out if
+    their relation has no corruption.
 
     positives    (P,) scores of the positives
     corruptions  (N,) scores of the corruptions, which are the negatives of the sample
@@ -83,24 +85,10 @@ def synthetic_sample(
 
     Raises InputError for a base rate outside (0, 1), FitError if positives or corruptions are missing.
     """
-    labels = np.r_[np.ones(len(positives)), np.zeros(len(corruptions))]
-    weights = base_rate_weights(labels, base_rate) if weighted else np.ones(len(labels))
-    all_predicates = None if predicates is None else np.concatenate(predicates)
-    return CalibrationSample(np.r_[positives, corruptions], labels, weights, all_predicates)
-
-
-def base_rate_weights(labels: Labels, base_rate: float) -> Weights:
-    """Return weights (n,) for labels (n,) 0/1 with which the positives' share of the weight is the base rate.
-
-    w+ = N / P and w- = 1 / alpha - 1 for P positives, N negatives and the base rate alpha in (0, 1), scaled to mean 1.
-    Raises InputError for a base rate outside (0, 1), FitError if all labels are equal.
-    """
-    check_base_rate("base_rate", base_rate)
-    positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
-    if not positives or not negatives:
-        raise FitError(
-            f"there are {positives:,.0f} positives and {negatives:,.0f} negatives: weights for a base rate need both"
-        )
-    weights: Weights = np.where(labels == 1, negatives / positives, 1 / base_rate - 1)
-    weights /= weights.mean()
-    return weights
+    scores, labels = np.r_[positives, corruptions], np.r_[np.ones(len(positives)), np.zeros(len(corruptions))]
+    known = None if predicates is None else np.concatenate(predicates)
+    if not weighted:
+        return CalibrationSample(scores, labels, np.ones(len(labels)), known)
+    if known is not None and not (used := both_labels(labels, known)).all():
+        scores, labels, known = scores[used], labels[used], known[used]
+    return CalibrationSample(scores, labels, base_rate_weights(labels, base_rate, known), known)

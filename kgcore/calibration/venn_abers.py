@@ -4,11 +4,14 @@ from typing import Self
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints, Probabilities, Scores
+from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
 from kgcore.calibration.base import Calibrator
+from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
 from kgcore.registries import CALIBRATORS
+
+STEPS = 1024
 
 
 @CALIBRATORS.register("venn_abers")
@@ -23,9 +26,10 @@ class VennAbers(Calibrator):
     for a score within the range of the sample. The fit computes p0 and p1 for every position between the scores of the
     sample, so a prediction needs only two binary searches.
 
-    Weighted rows are not exchangeable, so the fit ignores weights, and `shift` then moves p0 and p1 to the base rate of
-    the sample. This is exact if all rows of a label have the same weight, as in ground-truth and synthetic samples.
-    Other weights change the result only through the base rate that they give.
+    Rows whose weight depends on the label are not exchangeable, so a row counts with its effective weight (see
+    `effective_weights`), and `shift` then moves p0 and p1 to the base rate of the sample. If all rows of a label have
+    the same weight, each row counts as 1, and this is exact. Other weights, such as those that balance relations, count
+    in steps of 1/1024; then the guarantee is approximate.
 
     lower_scores_, lower_  (m,) increasing scores, and p0 from each of them up to the next one; p0 is 0 below the first
     upper_scores_, upper_  (k,) increasing scores, and p1 from above the previous one up to each; p1 is 1 above the last
@@ -39,11 +43,11 @@ class VennAbers(Calibrator):
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
         scores, place = np.unique(sample.scores, return_inverse=True)
-        rows = np.bincount(place)
-        positives = np.bincount(place[sample.labels == 1], minlength=len(rows))
-        upper = levels_of_a_positive(rows, positives)
-        lower = 1 - levels_of_a_positive(rows[::-1], (rows - positives)[::-1])[::-1]
-        raw, rate = float(sample.labels.mean()), sample.base_rate
+        counts, one = whole_counts(effective_weights(sample))
+        rows, positives = (np.bincount(place, c).astype(np.int64) for c in (counts, counts * sample.labels))
+        upper = levels_of_a_positive(rows, positives, one)
+        lower = 1 - levels_of_a_positive(rows[::-1], (rows - positives)[::-1], one)[::-1]
+        raw, rate = float(positives.sum() / rows.sum()), sample.base_rate
         rises = np.diff(lower) > 0
         first = np.r_[True, rises]
         last = np.r_[np.diff(upper) > 0, True]
@@ -69,7 +73,17 @@ class VennAbers(Calibrator):
         return q
 
 
-def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:
+def whole_counts(weights: Weights) -> tuple[Ints, int]:
+    """Return weights (n,) as whole numbers (n,) of at least 1, and the number that stands for a weight of 1.
+
+    Effective weights that are all 1, up to rounding, become 1. Others become multiples of 1/1024.
+    """
+    one = 1 if np.allclose(weights, 1, rtol=0, atol=1e-9) else STEPS
+    counts: Ints = np.maximum(np.rint(weights * one), 1).astype(np.int64)
+    return counts, one
+
+
+def levels_of_a_positive(rows: Ints, positives: Ints, one: int = 1) -> Floats:
     """Add one positive at each of k distinct scores in turn, and return the values of isotonic regression there.
 
     The i-th value is the one at the i-th score, after one positive was added at this score only. The values (k,) are
@@ -77,19 +91,20 @@ def levels_of_a_positive(rows: Ints, positives: Ints) -> Floats:
 
     rows       (k,) rows at each score, in increasing order of the score
     positives  (k,) positives among these rows
+    one        the number of rows that the added positive counts as
 
     The points (cumulative rows, cumulative positives) form a path. The level of isotonic regression is the slope of the
-    greatest convex minorant of this path. The added positive is a step (1, 1) in the path, and its level is the slope
-    of the minorant's edge at this step. When the step moves from one score to the next, one point of the path moves,
-    and the left end of the edge never moves to the left. So after the first minorant the remaining work is O(k) (Vovk,
-    Petej & Fedorova 2015, algorithms 1 and 2). Counts are integers, so corners are compared exactly.
+    greatest convex minorant of this path. The added positive is a step (one, one) in the path, and its level is the
+    slope of the minorant's edge at this step. When the step moves from one score to the next, one point of the path
+    moves, and the left end of the edge never moves to the left. So after the first minorant the remaining work is O(k)
+    (Vovk, Petej & Fedorova 2015, algorithms 1 and 2). Counts are integers, so corners are compared exactly.
     """
     before = [(0, 0), *zip(np.cumsum(rows).tolist(), np.cumsum(positives).tolist(), strict=True)]
     minorant: list[
         tuple[int, int]
     ] = []  # corners from right to left; the last entry is the left end of the edge at the step
     for x, y in reversed(before):
-        _push(minorant, (x + 1, y + 1))
+        _push(minorant, (x + one, y + one))
     _push(minorant, before[0])
     levels = []
     for point in before[1:]:

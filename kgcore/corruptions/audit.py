@@ -10,7 +10,9 @@ def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, flo
     """Return counts and shares that describe the corruptions of a split's positives.
 
     corruptions           number of corruptions that were kept
-    dropped               number of corruptions that were dropped because they are known facts
+    dropped               number of corruptions that are missing, because every draw was a known fact
+    redrawn               number of corruptions whose first draw was a known fact, and that were drawn again
+    alone                 number of positives whose relation has no corruption: no calibrator is fitted to them
     fallbacks             number, including dropped ones, that a simpler strategy drew because there was no candidate
     true_in_train, true_in_valid, true_in_test
                           share that are facts of this split. The sum of the three shares is a lower bound of the
@@ -24,6 +26,8 @@ def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, flo
     source, triples, every = positives.positives[made.source], made.triples, max(1, len(made.triples))
     changed = triples != source
     figures = {"corruptions": float(len(triples)), "dropped": float(made.dropped)}
+    figures["redrawn"] = float(made.redrawn)
+    figures["alone"] = float((~np.isin(positives.positives[:, 1], triples[:, 1])).sum())
     figures["fallbacks"] = float(made.fallbacks)
     facts = {"train": graph.train.positives, "valid": graph.valid.positives, "test": graph.test.positives}
     for name, known in facts.items():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 SUBJECT, OBJECT = 0, 2
+REDRAWS = 10  # how often a corruption that is a known fact is drawn again
 
 
 class Strategy(ABC):
@@ -27,6 +28,7 @@ class Strategy(ABC):
 
     by_predicate  whether a draw depends on the predicate; if so, positives that share corruptions have one predicate
     by_model      whether a draw depends on a model; if so, `see` must be called before the first draw
+    by_batch      whether a draw depends on the other triples that are corrupted with it
     tables        name -> table that the strategy learns during training. Every checkpoint contains the tables; most
                   strategies have none
     fallbacks     number of entities drawn so far by a simpler strategy, because this strategy found no candidate
@@ -34,6 +36,7 @@ class Strategy(ABC):
 
     by_predicate = False
     by_model = False
+    by_batch = False
     tables: Mapping[str, "RowAdam"] = {}
 
     def __init__(self, graph: KnowledgeGraph) -> None:
@@ -78,14 +81,16 @@ class Corruptions:
 
     triples    (m, 3)
     source     (m,) row of the positive that each corruption was made from
-    dropped    number of corruptions that were dropped because they are known facts
+    dropped    number of corruptions that are missing, because every draw was a known fact
     fallbacks  number of entities that a simpler strategy drew, because there was no candidate
+    redrawn    number of corruptions whose first draw was a known fact, and that were drawn again
     """
 
     triples: Triples
     source: Ints
     dropped: int
     fallbacks: int = 0
+    redrawn: int = 0
 
 
 def corrupt(
@@ -99,23 +104,41 @@ def corrupt(
     """Corrupt every positive (n, 3) eta times: replace its subject or object by another entity (paper, section 4).
 
     shares  (R,) probability that a corruption replaces the subject, for each predicate: see `subject_shares`
-    known   facts to drop from the corruptions; None = keep all corruptions, as in the paper
+    known   facts that are not corruptions; None = keep all corruptions, as in the paper
+
+    A corruption that is a known fact is drawn again, side and entity, up to REDRAWS times, and then dropped. So each
+    positive keeps its eta corruptions where it can, and they have the distribution of the strategy, given that they are
+    not known. Draws of a strategy `by_batch` are not repeated, because fewer triples have another distribution.
 
     Raises InputError if eta < 1, or if every corruption is a known fact.
     """
     if eta < 1:
         raise InputError(f"eta is {eta}: it must be at least 1")
     source, before = np.repeat(np.arange(len(positives)), eta), strategy.fallbacks
-    triples = positives[source]
-    on_subject: Bools = rng.random(len(triples)) < shares[triples[:, 1]]
-    for column, rows in ((SUBJECT, on_subject), (OBJECT, ~on_subject)):
-        triples[rows, column] = strategy.draw_one(triples[rows], column, rng)
+    triples = _corrupted(positives[source], strategy, rng, shares)
     keep = ~known.contains(triples) if known is not None else np.ones(len(triples), dtype=bool)
+    again, redrawn = np.flatnonzero(~keep), 0
+    if known is not None and not strategy.by_batch:
+        redrawn = len(again)
+        for _ in range(REDRAWS):
+            if not len(again):
+                break
+            triples[again] = _corrupted(positives[source[again]], strategy, rng, shares)
+            keep[again] = ~known.contains(triples[again])
+            again = again[~keep[again]]
     if len(triples) and not keep.any():
         raise InputError(
             f"all {len(triples):,} corruptions are known facts: use another strategy, or do not drop known facts"
         )
-    return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before)
+    return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before, redrawn)
+
+
+def _corrupted(triples: Triples, strategy: Strategy, rng: np.random.Generator, shares: Floats) -> Triples:
+    """Return the triples (n, 3), each with another subject or object. `triples` is changed in place."""
+    on_subject: Bools = rng.random(len(triples)) < shares[triples[:, 1]]
+    for column, rows in ((SUBJECT, on_subject), (OBJECT, ~on_subject)):
+        triples[rows, column] = strategy.draw_one(triples[rows], column, rng)
+    return triples
 
 
 def corrupt_held_out(

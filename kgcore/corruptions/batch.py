@@ -20,6 +20,8 @@ class Batch(Strategy):
     (docs/decisions/0001-paper-and-code.md).
     """
 
+    by_batch = True
+
     def __init__(self, graph: KnowledgeGraph) -> None:
         super().__init__(graph)
         self._uniform = Uniform(graph)

@@ -28,6 +28,7 @@ class Mixture(Strategy):
         self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
         self.by_predicate = any(part.by_predicate for part in self._parts)
         self.by_model = any(part.by_model for part in self._parts)
+        self.by_batch = any(part.by_batch for part in self._parts)
         self._counted: dict[int, list[int]] = {}  # column -> number of entities that each strategy drew last
         named = zip(shares, self._parts, strict=True)
         self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}

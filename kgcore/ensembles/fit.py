@@ -49,7 +49,7 @@ def fit_ensembles(
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
-    groups = _groups(tables[0], source)
+    groups = _groups(tables[0], source, calibrate.weighted)
     made = []
     for negatives in sorted(samples[0]):
         corruptions, own = corruption_settings(corrupt, negatives), [sample[negatives] for sample in samples]
@@ -79,20 +79,23 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
             )
 
 
-def _groups(table: ScoreTable, source: Ints) -> dict[str, Ints]:
+def _groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
     """Return, for each kind of negatives, the group number (n,) of each row of its sample. A group stays in one fold.
 
-    In the synthetic sample, a positive and its corruptions are one group. In the ground-truth sample, each triple is a
-    group of its own.
+    In the synthetic sample, a positive and its corruptions are one group; if it is weighted, it has no positives of
+    relations without corruptions. In the ground-truth sample, each triple is a group of its own.
     """
-    positives, corruptions = (int(table.rows("valid", *kind).sum()) for kind in ((LABELLED, 1), (CORRUPTION,)))
+    rows = [table.rows("valid", *kind) for kind in ((LABELLED, 1), (CORRUPTION,))]
+    positives, corruptions = (int(own.sum()) for own in rows)
     if len(source) != corruptions or (len(source) and not 0 <= source.min() <= source.max() < positives):
         raise MismatchError(
             f"{len(source):,} corruptions have a source, but the table has {corruptions:,} corruptions of "
             f"{positives:,} positives: the sources and the table must come from one corrupt run"
         )
     labelled = int(table.rows("valid", LABELLED).sum())
-    return {"synthetic": np.r_[np.arange(positives), source], "ground_truth": np.arange(labelled)}
+    own, theirs = (table.triples[mask, 1] for mask in rows)
+    kept = np.flatnonzero(np.isin(own, theirs)) if weighted else np.arange(positives)
+    return {"synthetic": np.r_[kept, source], "ground_truth": np.arange(labelled)}
 
 
 def _fit_pools(

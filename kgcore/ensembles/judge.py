@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats, Probabilities
-from kgcore.calibration.sample import base_rate_weights
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.config import ClassifyConfig
 from kgcore.ensembles.disagreement import Disputed, disagreement, disputed
 from kgcore.ensembles.ensemble import Ensemble
@@ -49,9 +49,9 @@ def judge(
     """
     table, test = tables[0], tables[0].measured("test")
     labels, labelled = table.labels[test], table.labelled_negatives("test")
-    weights = np.ones(len(labels)) if labelled else base_rate_weights(labels, base_rate)
-    scores, models = [own.scores[test] for own in tables], [own.model for own in tables]
     predicates = table.triples[test, 1]
+    weights = np.ones(len(labels)) if labelled else base_rate_weights(labels, base_rate, predicates)
+    scores, models = [own.scores[test] for own in tables], [own.model for own in tables]
     probabilities: dict[str, Probabilities] = {}
     apart: dict[str, Floats] = {}
     for ensemble in ensembles:
@@ -69,6 +69,7 @@ def judge(
         accuracy_per_relation={},
         relations=[],
         synthetic_negatives=not labelled,
+        left_out=table.left_out("test"),
     )
     errors = {label: disputed(own, probabilities[label], labels, weights) for label, own in apart.items()}
     return Judged(predictions, apart, errors)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import ASSUMED, STATED, ClassifyConfig
 from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
@@ -58,6 +58,8 @@ class Predictions:
     accuracy_per_relation  `learned` or `median` -> accuracy with that kind of threshold for each relation
     relations              the results of the per-relation thresholds, one entry for each predicate of the test rows
     synthetic_negatives    whether the negatives are corruptions
+    left_out               number of test positives that are not among the rows, because all corruptions of their
+                           relation are known facts
     """
 
     triples: Triples
@@ -69,6 +71,7 @@ class Predictions:
     accuracy_per_relation: dict[str, float]
     relations: list[RelationDecisions]
     synthetic_negatives: bool
+    left_out: int = 0
 
     @property
     def base_rate(self) -> float:
@@ -87,10 +90,15 @@ class Predictions:
         if self.synthetic_negatives:
             notes = [
                 f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
-                f"weighted to the {base_rate_is} base rate of {base_rate:g}, because this data set has no labelled "
-                "negatives.",
+                f"weighted to the {base_rate_is} base rate of {base_rate:g} in each relation, because this data set "
+                "has no labelled negatives.",
                 *_about_mistakes(labelled_false),
             ]
+            if self.left_out:
+                notes.append(
+                    f"{self.left_out:,} test positives are not measured: every corruption of their relations is a "
+                    "known fact."
+                )
         else:
             notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
             if abs(self.base_rate - base_rate) > 0.05:
@@ -141,18 +149,18 @@ def classify(
 ) -> Predictions:
     """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
 
-    If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate. This holds for
-    the test rows and for the validation rows that the per-relation thresholds are learned on. Labelled validation rows
-    are weighted to `table.labelled_base_rate`, if the table has one. Raises MismatchError if a calibrator belongs to
-    another model.
+    If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate in each relation.
+    This holds for the test rows and for the validation rows that the per-relation thresholds are learned on. Labelled
+    validation rows are weighted to `table.labelled_base_rate`, if the table has one. Raises MismatchError if a
+    calibrator belongs to another model.
     """
     test, valid = table.measured("test"), table.measured("valid")
     labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
 
     def weigh(split: str, rows: Bools) -> Weights:
-        rate: float | None = base_rate
-        if table.labelled_negatives(split):
-            rate = table.labelled_base_rate if split == "valid" else None
+        if not table.labelled_negatives(split):
+            return base_rate_weights(table.labels[rows], base_rate, table.triples[rows, 1])
+        rate = table.labelled_base_rate if split == "valid" else None
         return np.ones(int(rows.sum())) if rate is None else base_rate_weights(table.labels[rows], rate)
 
     weights = weigh("test", test)
@@ -174,6 +182,7 @@ def classify(
         accuracy_per_relation={name: accuracy(decided, labels, weights) for name, decided in decisions.items()},
         relations=_by_relation(predicates, labels, weights, rules, decisions),
         synthetic_negatives=not table.labelled_negatives("test"),
+        left_out=table.left_out("test"),
     )
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from kgcore.corruptions.base import Corruptions
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
+_COUNTS = ("dropped", "fallbacks", "redrawn")
+
 
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
     """Write the corruptions of all splits as one table with the columns s, p, o, source, split.
@@ -16,7 +18,7 @@ def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
     columns = spo_columns(np.concatenate([c.triples for c in made.values()]))
     columns["source"] = np.concatenate([c.source for c in made.values()])
     columns["split"] = np.repeat(list(made), [len(c.triples) for c in made.values()])
-    counts = {name: {split: getattr(c, name) for split, c in made.items()} for name in ("dropped", "fallbacks")}
+    counts = {name: {split: getattr(c, name) for split, c in made.items()} for name in _COUNTS}
     write_table(path, columns, counts)
 
 
@@ -25,6 +27,7 @@ def read_corruptions(path: Path) -> dict[str, Corruptions]:
     table, metadata = read_table(path)
     triples, made = triples_of(table), {}
     for split, dropped in metadata["dropped"].items():
-        own, fallbacks = table["split"] == split, metadata.get("fallbacks", {}).get(split, 0)
-        made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks)
+        own = table["split"] == split
+        later = [metadata.get(name, {}).get(split, 0) for name in _COUNTS[1:]]  # earlier versions lack them
+        made[split] = Corruptions(triples[own], table["source"][own], dropped, *later)
     return made

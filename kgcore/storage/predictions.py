@@ -22,6 +22,7 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
         "accuracy_per_relation": predictions.accuracy_per_relation,
         "relations": [asdict(relation) for relation in predictions.relations],
         "synthetic_negatives": predictions.synthetic_negatives,
+        "left_out": predictions.left_out,
     }
     write_table(path, columns, metadata)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig
 from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.mixture import Mixture
@@ -34,9 +35,12 @@ class HeldOut:
     def weights(self) -> Weights:
         """Return the weights (n,) of the triples.
 
-        They are 1 if the negatives are labelled. Otherwise they make the weighted share of positives the base rate.
+        They are 1 if the negatives are labelled. Otherwise they make the weighted share of positives the base rate, in
+        each relation.
         """
-        return np.ones(len(self.labels)) if self.base_rate is None else base_rate_weights(self.labels, self.base_rate)
+        if self.base_rate is None:
+            return np.ones(len(self.labels))
+        return base_rate_weights(self.labels, self.base_rate, self.triples[:, 1])
 
     def cross_fitted(self, scores: Scores) -> Probabilities:
         """Convert scores (n,) to probabilities (n,): an isotonic calibrator, fitted on one half, predicts the other."""
@@ -46,17 +50,18 @@ class HeldOut:
         return q
 
     def _sample(self, scores: Scores, rows: Bools) -> CalibrationSample:
-        scores, labels = scores[rows], self.labels[rows]
+        scores, labels, predicates = scores[rows], self.labels[rows], self.triples[rows, 1]
         if self.base_rate is None:
             return ground_truth_sample(scores, labels)
-        return synthetic_sample(scores[labels == 1], scores[labels == 0], self.base_rate)
+        both = (predicates[labels == 1], predicates[labels == 0])
+        return synthetic_sample(scores[labels == 1], scores[labels == 0], self.base_rate, predicates=both)
 
 
 def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng: np.random.Generator) -> HeldOut:
     """Split the labelled validation triples into two random halves.
 
     If the graph has no labelled negatives, corruptions of the positives are the negatives. A corruption is in the same
-    half as its positive.
+    half as its positive. Positives of a relation without corruptions are left out.
 
     config     settings and seed of the corruptions
     base_rate  share of positives among positives and corruptions, in (0, 1); not used if negatives are labelled
@@ -83,12 +88,10 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
     known = graph.known if config.calibration_filtered else None
     made = corrupt(positives, config.eta(len(positives)), strategy, corruption_rng, shares, known)
     second = halves(np.ones(len(positives)), rng)
-    return HeldOut(
-        np.concatenate([positives, made.triples]),
-        np.r_[np.ones(len(positives)), np.zeros(len(made.triples))],
-        np.r_[second, second[made.source]],
-        base_rate,
-    )
+    triples = np.concatenate([positives, made.triples])
+    labels = np.r_[np.ones(len(positives)), np.zeros(len(made.triples))]
+    used = both_labels(labels, triples[:, 1])
+    return HeldOut(triples[used], labels[used], np.r_[second, second[made.source]][used], base_rate)
 
 
 def halves(labels: Labels, rng: np.random.Generator) -> Bools:

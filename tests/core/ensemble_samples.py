@@ -26,6 +26,7 @@ def member_tables(
     split = np.r_[np.repeat("valid", half), np.repeat("test", n - half), np.repeat("valid", len(source))]
     origin = np.r_[np.repeat(LABELLED, n), np.repeat(CORRUPTION, len(source))]
     triples = np.arange(3 * len(scores)).reshape(-1, 3)
+    triples[:, 1] = 0
     every = np.r_[labels, np.zeros(len(source))]
     return [ScoreTable(triples, every, scores[:, j], split, origin, f"model {j}", "graph") for j in range(m)], source
 

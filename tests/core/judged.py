@@ -10,7 +10,7 @@ AUDITS = {  # the calibrators of a report
     "corruptions": dict.fromkeys(
         (
             *("corruptions", "dropped", "fallbacks", "true_in_train", "true_in_valid", "true_in_test"),
-            *("equal_to_source", "on_subject", "outside_range"),
+            *("redrawn", "alone", "equal_to_source", "on_subject", "outside_range"),
         ),
         0.0,
     )

@@ -58,16 +58,38 @@ def test_uniform_draws_every_other_entity_with_equal_probability(
             assert ((others - expected) ** 2 / expected).sum() < 80  # chi-square, 38 degrees of freedom: p = 1e-4
 
 
-def test_filtering_drops_only_known_facts(small_graph: KnowledgeGraph) -> None:
+def test_only_known_facts_are_drawn_again(small_graph: KnowledgeGraph) -> None:
     positives, uniform = small_graph.valid.positives, STRATEGIES.get("uniform")(small_graph)
     shares = subject_shares(small_graph, "both")
     free = corrupt(positives, 20, uniform, np.random.default_rng(1), shares)
     filtered = corrupt(positives, 20, uniform, np.random.default_rng(1), shares, small_graph.known)
     known = small_graph.known.contains(free.triples)
     assert known.any()
-    assert filtered.dropped == known.sum()
-    np.testing.assert_array_equal(filtered.triples, free.triples[~known])
-    np.testing.assert_array_equal(filtered.source, free.source[~known])
+    assert (filtered.redrawn, filtered.dropped) == (known.sum(), 0)
+    np.testing.assert_array_equal(filtered.triples[~known], free.triples[~known])
+    np.testing.assert_array_equal(filtered.source, free.source)
+    assert not small_graph.known.contains(filtered.triples).any()
+    assert ((filtered.triples != positives[filtered.source]).sum(axis=1) == 1).all()
+
+
+def test_corruptions_drawn_again_have_the_distribution_given_that_they_are_not_known() -> None:
+    """Of ten entities, subject 0 has objects 1 to 6 in training: 0, 7, 8 and 9 are equally likely."""
+    graph = graph_of([(0, 0, o) for o in range(1, 7)], 10)
+    uniform, shares = STRATEGIES.get("uniform")(graph), subject_shares(graph, "object")
+    made = corrupt(np.array([[0, 0, 1]]), 9000, uniform, np.random.default_rng(0), shares, graph.known)
+    counts = np.bincount(made.triples[:, 2], minlength=10)
+    allowed = [0, 7, 8, 9]
+    assert counts.sum() == counts[allowed].sum() == 9000 - made.dropped
+    assert (abs(counts[allowed] - counts.sum() / 4) < 5 * np.sqrt(counts.sum() / 4)).all()
+    assert made.redrawn == pytest.approx(9000 * 5 / 9, abs=250)
+    assert made.dropped == pytest.approx(9000 * (5 / 9) ** 11, abs=35)
+
+
+def test_batch_corruptions_are_not_drawn_again(small_graph: KnowledgeGraph) -> None:
+    """Their candidates are the triples of one draw: fewer triples have other candidates."""
+    positives, shares = small_graph.valid.positives, subject_shares(small_graph, "both")
+    made = corrupt(positives, 20, drawing("batch", small_graph), np.random.default_rng(1), shares, small_graph.known)
+    assert made.redrawn == 0 < made.dropped
 
 
 def test_validation_corruptions_are_never_filtered_by_test(small_graph: KnowledgeGraph) -> None:
@@ -228,7 +250,8 @@ def test_the_audit_of_filtered_typed_corruptions_finds_no_known_facts(small_grap
     typed = corrupt_held_out(small_graph, 5, drawing("typed", small_graph), np.random.default_rng(0), "both", True)
     filtered = audit(small_graph, "valid", typed["valid"])
     assert filtered["true_in_train"] == filtered["true_in_valid"] == filtered["outside_range"] == 0
-    assert filtered["dropped"] > 0
+    assert filtered["redrawn"] > 0
+    assert filtered["dropped"] == filtered["alone"] == 0
     assert filtered["on_subject"] == pytest.approx(0.5, abs=0.1)
 
 

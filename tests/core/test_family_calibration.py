@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.fit import fit_calibrators
-from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
 from kgcore.corruptions.base import corrupt, corrupt_held_out
 from kgcore.corruptions.sides import subject_shares

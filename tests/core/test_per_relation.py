@@ -7,9 +7,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.errors import InputError
 from kgcore.metrics.proper import brier, log_loss
@@ -74,7 +75,8 @@ def test_the_number_of_negatives_drawn_does_not_matter() -> None:
     for eta in (1, 5):
         rows = np.random.default_rng(eta).permutation(np.flatnonzero(~true))[: eta * 4000]
         some = np.flatnonzero(true)[:4000]
-        sample = synthetic_sample(scores[some], scores[rows], 0.2, predicates=(predicates[some], predicates[rows]))
+        both, y = np.r_[some, rows], np.r_[np.ones(len(some)), np.zeros(len(rows))]
+        sample = CalibrationSample(scores[both], y, base_rate_weights(y, 0.2), predicates[both])
         fitted = PerRelation().fit_sample(sample)
         assert fitted.calibrate_of(scores, predicates).mean() < 0.5
         offsets.append([b for _, b in fitted.relations_.values()])

@@ -69,7 +69,8 @@ def test_corruptions_are_read_as_they_were_written(corruptions: dict[str, Corrup
     for split, made in corruptions.items():
         np.testing.assert_array_equal(again[split].triples, made.triples)
         np.testing.assert_array_equal(again[split].source, made.source)
-        assert (again[split].dropped, again[split].fallbacks) == (made.dropped, made.fallbacks)
+        counts = [(c.dropped, c.fallbacks, c.redrawn) for c in (again[split], made)]
+        assert counts[0] == counts[1]
 
 
 def test_a_score_table_is_read_as_it_was_written(
@@ -105,7 +106,7 @@ def test_predictions_are_read_as_they_were_written(predictions: Predictions, tmp
 def test_the_metadata_of_predictions_is_json_with_these_keys(predictions: Predictions, tmp_path: Path) -> None:
     storage.write_predictions(tmp_path / "predictions.parquet", predictions)
     metadata = json.loads(pq.read_schema(tmp_path / "predictions.parquet").metadata[b"kgcal"])
-    assert list(metadata) == ["accuracies", "accuracy_per_relation", "relations", "synthetic_negatives"]
+    assert list(metadata) == ["accuracies", "accuracy_per_relation", "relations", "synthetic_negatives", "left_out"]
     relation = metadata["relations"][0]
     assert list(relation) == ["predicate", "triples", "learned", "median"]
     assert list(relation["learned"]) == list(relation["median"]) == ["threshold", "accuracy"]

@@ -1,0 +1,68 @@
+"""Weights that give positives and negatives a base rate, in all relations together and in each of them."""
+
+import numpy as np
+
+from kgcore.arrays import Bools, Ints, Labels, Weights, same_length
+from kgcore.calibration.shift import check_base_rate
+from kgcore.errors import FitError
+
+LARGEST_FACTOR = 10.0  # a negative weighs at most this many times what it weighs without regard to relations
+
+
+def base_rate_weights(labels: Labels, base_rate: float, predicates: Ints | None = None) -> Weights:
+    """Return weights (n,) for labels (n,) 0/1 with which the positives' share of the weight is the base rate alpha.
+
+    Without predicates: w+ = N / P and w- = 1 / alpha - 1, for P positives and N negatives.
+
+    With predicates (n,), each relation r has this share, whatever its numbers P_r of positives and N_r of negatives:
+
+        w+ = t_r N / P,    w- = t_r c_r (1 / alpha - 1),    c_r = (P_r / N_r) / (P / N),    t_r = min(1, 10 / c_r)
+
+    c_r is 1 if each relation has as many negatives per positive as all together; then the weights are equal to those
+    without predicates, to the last bit. It is larger where corruptions were dropped because they are known facts.
+    Without it, dropped corruptions would raise the base rate of a relation. t_r gives a relation with very few
+    negatives less weight, so that no negative weighs more than ten times w- of a relation with c_r = 1. It does not
+    change the relation's base rate.
+
+    The weights are scaled to mean 1. Raises InputError for a base rate outside (0, 1), FitError if all labels are
+    equal, in all rows or in the rows of one relation: see `both_labels`.
+    """
+    check_base_rate("base_rate", base_rate)
+    positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
+    if not positives or not negatives:
+        raise FitError(
+            f"there are {positives:,.0f} positives and {negatives:,.0f} negatives: weights for a base rate need both"
+        )
+    weights: Weights = np.where(labels == 1, negatives / positives, 1 / base_rate - 1)
+    if predicates is not None:
+        place, true, false = _counts(labels, predicates)
+        if not (true.all() and false.all()):
+            raise FitError("a relation has positives only, or negatives only: leave out its rows")
+        if (true * false.sum() != false * true.sum()).any():
+            factors = (true / false) / (positives / negatives)
+            trimmed = np.minimum(1, LARGEST_FACTOR / factors)
+            weights *= np.where(labels == 1, trimmed[place], (trimmed * factors)[place])
+    weights /= weights.mean()
+    return weights
+
+
+def both_labels(labels: Labels, predicates: Ints) -> Bools:
+    """Return the rows (n,) of the relations that have positives and negatives.
+
+    The rows of other relations say nothing about the share of true triples at a score: if all corruptions of a relation
+    are known facts, its positives have no counterpart.
+
+    labels, predicates  (n,) 0/1, and the position of each predicate
+    """
+    place, true, false = _counts(labels, predicates)
+    both: Bools = ((true > 0) & (false > 0))[place]
+    return both
+
+
+def _counts(labels: Labels, predicates: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the number of each row's relation (n,), and the positives and the negatives of each relation (R,)."""
+    same_length(labels=labels, predicates=predicates)
+    _, place = np.unique(predicates, return_inverse=True)
+    size = int(place.max()) + 1
+    true, false = (np.bincount(place[labels == label], minlength=size) for label in (1, 0))
+    return place, true, false
