@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints, Scores
+from kgcore.arrays import Bools, Floats, Ints, Scores
 from kgcore.calibration.band import CONFIDENCE, lower_limits
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
@@ -77,14 +77,15 @@ def evidence_of(sample: CalibrationSample, predicate: int, score: float, base_ra
     sample     the sample that the calibrator was fitted on, with predicates
     base_rate  base rate of the calibrator, in (0, 1)
 
-    The share of true triples among the rows of a sample depends on the number of corruptions for each positive. So it
-    is shifted from the unweighted share of positives in the sample to the base rate of the calibrator.
+    The share of true triples among the rows of a predicate depends on the number of corruptions for each positive. So
+    its odds are multiplied by the mean weight of the predicate's positives and divided by that of its negatives, and
+    then moved from the base rate of the sample to that of the calibrator.
     """
     if sample.predicates is None or not (own := sample.predicates == predicate).any():
         return None
     order = np.argsort(sample.scores[own], kind="stable")
     scores, labels = sample.scores[own][order], sample.labels[own][order]
-    rates = float(sample.labels.mean()), base_rate
+    rates = _unweighted(sample, own), base_rate
     true, false = scores[labels == 1], scores[labels == 0]
     near = _nearest(scores, score)
     bins = tuple(_share(scores[start:stop], labels[start:stop], *rates) for start, stop in _bins(scores, labels))
@@ -97,6 +98,18 @@ def central_range(true: Scores, false: Scores) -> tuple[float, float]:
     """Return the scores between which 98 % of the true and 98 % of the false triples lie. One array may be empty."""
     ends = np.concatenate([np.quantile(part, (0.01, 0.99)) for part in (true, false) if len(part)])
     return float(ends.min()), float(ends.max())
+
+
+def _unweighted(sample: CalibrationSample, own: Bools) -> float:
+    """Return the base rate that the rows `own` of a sample would show without their weights, if it is the base rate.
+
+    It is the r with odds(r) = odds(base rate) (mean weight of negatives) / (mean weight of positives). A label without
+    rows among `own` has the mean weight of all its rows.
+    """
+    true = sample.labels == 1
+    heavy = [sample.weights[rows & own if (rows & own).any() else rows].mean() for rows in (true, ~true)]
+    odds = sample.base_rate / (1 - sample.base_rate) * heavy[1] / heavy[0]
+    return float(odds / (1 + odds))
 
 
 def _histogram(true: Scores, false: Scores) -> Histogram:
@@ -130,7 +143,7 @@ def _bins(scores: Floats, labels: Floats) -> list[tuple[int, int]]:
 def _share(scores: Floats, labels: Floats, sample_rate: float, base_rate: float) -> Share:
     """Return the share of true triples among rows with these ascending scores (n,) and labels (n,).
 
-    sample_rate  unweighted share of positives in the whole sample
+    sample_rate  the base rate without weights: see `_unweighted`
     """
     n, positives = len(labels), int(labels.sum())
     counts, level = np.array([positives, n - positives]), (1 - CONFIDENCE) / 2

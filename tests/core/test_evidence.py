@@ -55,6 +55,20 @@ def test_the_share_is_that_of_the_weighted_sample() -> None:
     assert shift == pytest.approx(logit(0.01) - logit(0.2))
 
 
+def test_the_share_counts_the_dropped_corruptions_of_the_predicate() -> None:
+    """Two predicates with the same scores; predicate 1 has a fifth of the corruptions."""
+    rng = np.random.default_rng(4)
+    scores = rng.normal(1, 1, 4000), rng.normal(-1, 1, 24_000)
+    sample = synthetic_sample(*scores, 0.5, predicates=(np.repeat([0, 1], 2000), np.repeat([0, 1], [20_000, 4000])))
+    for predicate in (0, 1):
+        found = evidence_of(sample, predicate, 0.0, 0.5)
+        assert found is not None
+        assert found.similar.share == pytest.approx(0.5, abs=0.06)
+        rows = (sample.predicates == predicate) & (sample.scores >= found.similar.lowest)
+        rows &= sample.scores <= found.similar.highest
+        assert found.similar.share == pytest.approx(np.average(sample.labels[rows], weights=sample.weights[rows]))
+
+
 @given(st.integers(0, 10_000), st.floats(-3, 3))
 def test_the_order_of_the_sample_does_not_matter(seed: int, score: float) -> None:
     sample = sample_of(seed)

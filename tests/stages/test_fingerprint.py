@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kgcore.models
+from tasks.stages.table import STAGES
 from tasks.tracking.fingerprint import closure, code_fingerprint
 
 
@@ -25,6 +26,21 @@ def test_no_stage_after_the_scores_depends_on_training() -> None:
         "kgcore.report.page",
     ):
         assert not {name for name in closure([entry]) if name.startswith("kgcore.training")}
+
+
+@pytest.mark.parametrize(
+    ("module", "stages"),
+    [
+        ("kgcore.models.transe", {"train"}),
+        ("kgcore.models.hole", set()),  # a model that the settings do not name
+        ("kgcore.calibration.bbq", set()),  # a calibrator that the settings do not name
+        ("kgcore.calibration.beta", {"calibrate"}),
+        ("kgcore.calibration.sample", {"calibrate", "classify", "evaluate", "report"}),
+        ("kgcore.report.page", {"report"}),
+    ],
+)
+def test_a_module_is_part_of_the_stages_that_call_it(module: str, stages: set[str]) -> None:
+    assert {stage.name for stage in STAGES if module in closure(stage.code(stage.config()))} == stages
 
 
 def test_a_fingerprint_depends_on_the_modules_that_are_named() -> None:
