@@ -4,8 +4,7 @@ paper    the training of the paper: every positive draws its own uniform corrupt
          training has 1,000 epochs or more, and an epoch has as many batches as in the published code. It takes days on
          a laptop. It also has the calibrators of the paper
 default  the recommendation of this project. It takes minutes on a laptop and gives better proper scores than `paper`
-best     slower than `default`, with the best known proper scores on validation. It also calibrates each relation
-         separately
+best     slower than `default`, with the best known proper scores on validation
 none     no preset: a setting that is not given has its default
 
 A given value has priority over the preset, and the preset has priority over the default.
@@ -14,7 +13,7 @@ A given value has priority over the preset, and the preset has priority over the
 from dataclasses import dataclass, replace
 
 from kgcore.config import recipes
-from kgcore.config.given import CalibrateGiven, PipelineGiven, TrainGiven
+from kgcore.config.given import CorruptGiven, PipelineGiven, TrainGiven
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.recipes import LOSSES, MODELS
 from kgcore.config.stages import TrainConfig
@@ -53,7 +52,7 @@ def resolve(preset: str, given: PipelineGiven) -> Resolved:
 
     The preset can decide the loss only if neither the loss nor its options are given. If options are given without a
     loss, they are options of the default loss. If the preset `default` has no settings for the model or loss, it
-    decides nothing.
+    decides no setting of the training.
 
     Raises InputError if the preset is unknown, if settings contradict each other, or if `best` or `paper` has no
     settings for the model or loss.
@@ -80,7 +79,7 @@ def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGi
         train = train.over(_training(name, dataset, model, loss))
     if name == "paper":
         return PipelineGiven(train=train, corrupt=recipes.PAPER_CORRUPTIONS, calibrate=recipes.PAPER_CALIBRATORS)
-    return PipelineGiven(train=train, calibrate=recipes.BEST_CALIBRATORS if name == "best" else CalibrateGiven())
+    return PipelineGiven(train=train, corrupt=recipes.CORRUPTIONS.get(dataset, CorruptGiven()))
 
 
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:

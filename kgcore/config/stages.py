@@ -113,7 +113,7 @@ class CorruptConfig(Config):
     stage: ClassVar[str] = "corrupt"
 
     calibration_strategy: dict[str, float] = setting(
-        {"typed": 0.9, "uniform": 0.1},
+        {"typed": 0.5, "similar": 0.5},
         "corruption strategies in calibration and their shares",
         choices=STRATEGIES.without(TRAINING_ONLY),
         check=check_draws_without_training,
@@ -175,7 +175,9 @@ class CalibrateConfig(Config):
 
     stage: ClassVar[str] = "calibrate"
 
-    calibrators: tuple[str, ...] = setting(("smoothed_isotonic", "beta"), "calibrators to fit", choices=CALIBRATORS)
+    calibrators: tuple[str, ...] = setting(
+        ("per_relation", "smoothed_isotonic", "beta"), "calibrators to fit", choices=CALIBRATORS
+    )
     base_rate: float | None = setting(
         None,
         f"base rate alpha: share of true triples among your candidates. If you do not state it, {ASSUMED_BASE_RATE:g} "

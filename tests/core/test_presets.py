@@ -48,13 +48,15 @@ def test_no_preset_leaves_the_defaults() -> None:
 def test_default_and_best_decide_by_data_set_and_model() -> None:
     found = resolved("default", "fb13")
     assert (found.configs.train.training_strategy, found.configs.train.training_sides) == ({"typed": 1.0}, "bernoulli")
-    assert found.configs.corrupt == CorruptConfig()
+    assert found.configs.corrupt == CorruptConfig(calibration_strategy={"typed": 0.9, "uniform": 0.1})
+    assert "calibration_strategy" in found.filled
     assert resolved("default", "wn11").configs.train.loss_options == {"margin": 1.5}
     assert resolved("default", "family").configs == PipelineConfigs()
     best = resolved("best", "fb13").configs
     assert (best.train.k, best.train.epochs, best.train.training_eta) == (200, 120, 50)
     assert best.train.loss_options == {"margin": 4.0}
-    assert best.calibrate.calibrators == ("smoothed_isotonic", "beta", "per_relation")
+    assert best.corrupt == found.configs.corrupt
+    assert best.calibrate == CalibrateConfig()
 
 
 def test_paper_decides_corruptions_and_calibrators_too() -> None:
@@ -84,9 +86,9 @@ def test_a_given_default_wins_over_the_preset() -> None:
         "uniform": 1.0
     }
     given = PipelineGiven(
-        PrepareGiven(dataset="wn11"), calibrate=CalibrateGiven(calibrators=("smoothed_isotonic", "beta"))
+        PrepareGiven(dataset="wn11"), calibrate=CalibrateGiven(calibrators=CalibrateConfig().calibrators)
     )
-    assert resolve("best", given).configs.calibrate == CalibrateConfig()
+    assert resolve("paper", given).configs.calibrate == CalibrateConfig()
     for name, dataset in product(PRESETS, DATASETS):
         usual = TrainConfig(model="distmult", epochs=100, k=100)
         found = resolved(name, dataset, **vars(usual))
@@ -106,12 +108,20 @@ def test_options_of_the_loss_are_filled_one_by_one() -> None:
 
 def test_the_filled_settings_are_recorded() -> None:
     found = resolved("default", "wn11", model="distmult", epochs=2)
-    assert found.filled == ("loss", "training_eta", "learning_rate", "lp_weight", "lp_power")
+    assert found.filled == (
+        "loss",
+        "training_eta",
+        "learning_rate",
+        "lp_weight",
+        "lp_power",
+        "calibration_strategy",
+    )
     assert found.parameters == {
         "preset": "default",
-        "preset.filled": "loss,training_eta,learning_rate,lp_weight,lp_power",
+        "preset.filled": "loss,training_eta,learning_rate,lp_weight,lp_power,calibration_strategy",
     }
-    assert resolved("default", "wn11").filled == ("loss_options", "epochs", "cohort_weight", "cohort_temperature")
+    names = ("loss_options", "epochs", "cohort_weight", "cohort_temperature", "calibration_strategy")
+    assert resolved("default", "wn11").filled == names
     assert resolved("default", "wn11").configs.train.epochs == TrainConfig().epochs  # the preset's value
 
 
@@ -127,7 +137,7 @@ def test_presets_decide_what_they_may_decide_and_nothing_else() -> None:
 
 def test_a_model_or_loss_that_presets_do_not_know() -> None:
     rotate = resolved("default", "wn11", model="rotate")
-    assert (rotate.configs.train, rotate.filled) == (TrainConfig(model="rotate"), ())
+    assert (rotate.configs.train, rotate.filled) == (TrainConfig(model="rotate"), ("calibration_strategy",))
     with pytest.raises(InputError, match="the preset best has no settings for rotate with self_adversarial: it has"):
         resolved("best", "fb13", model="rotate")
 
