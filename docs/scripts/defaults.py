@@ -6,8 +6,9 @@
 A *case* is a table, a kind of labelled negatives and a base rate. In each case every calibrator is fitted to the
 labelled rows of valid, and to synthetic samples of several rules, and measured on test. With constructed negatives, and
 at the base rate .1, the relations have unequal base rates: their log-odds are normal around those of the case, with
-standard deviation 1. The *regret* of a choice in a case is its metric less the best one of all choices. Regrets are
-averaged over the cases of a data set first, then over data sets. A choice is made again for each data set, without it.
+standard deviation 1. The *regret* of a calibrator in a case is its metric less the best one of all calibrators; the
+regret of a rule is the metric with its corruptions less that with the labels. Regrets are averaged over the cases of a
+data set first, then over data sets. A choice is made again for each data set, without it.
 """
 
 import json
@@ -31,9 +32,9 @@ from kgcore.registries import CALIBRATORS
 
 KINDS = ("labelled", "random", "relational", "plausible", "hard")
 BASE_RATES, UNEQUAL = (0.5, 0.1), 1.0
-RULE = "typed=0.9,uniform=0.1"
+LABELS, FORMER = "labels", "typed=0.9,uniform=0.1"
 RULES = (
-    RULE,
+    FORMER,
     *("relational", "uniform", "typed", "similar", "nearest", "near_miss"),
     *(f"typed={0.9 - share:.1f},uniform=0.1,similar={share}" for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
     *(f"typed={1 - share:.1f},similar={share}" for share in (0.3, 0.5, 0.7)),
@@ -46,7 +47,7 @@ RULES = (
     "typed=0.4,uniform=0.2,similar=0.2,near_miss=0.2",
     "typed=0.6,uniform=0.1,nearest=0.3",
 )
-FULL = (RULE, "typed=0.5,similar=0.5")  # rules with which every calibrator is measured; the others with FEW of them
+FULL = (FORMER, "typed=0.5,similar=0.5")  # rules with which every calibrator is measured; the others with FEW of them
 FEW = ("smoothed_isotonic", "beta", "per_relation")
 MOST = 30_000  # corruptions of a synthetic sample
 
@@ -111,7 +112,7 @@ def measured(path: Path) -> list[dict[str, object]]:
     def measure(
         case: tuple[str, str, float], negatives: str, sample: CalibrationSample, tests: dict[str, Rows]
     ) -> None:
-        for calibrator in CALIBRATORS.names() if negatives in ("labels", *FULL) else FEW:
+        for calibrator in CALIBRATORS.names() if negatives in (LABELS, *FULL) else FEW:
             fitted = CALIBRATORS.get(calibrator)().fit_sample(sample)
             for kind, test in tests.items():
                 weights = base_rate_weights(test.labels, case[2])
@@ -129,7 +130,7 @@ def measured(path: Path) -> list[dict[str, object]]:
                 split = {own: unequal(rows, base_rate, seed) for own, rows in split.items()}
             tests[kind], valid = split["test"], split["valid"]
             sample = ground_truth_sample(valid.scores, valid.labels, valid.predicates, base_rate)
-            measure((name, model, base_rate), "labels", sample, {kind: tests[kind]})
+            measure((name, model, base_rate), LABELS, sample, {kind: tests[kind]})
         for rule in RULES:
             measure((name, model, base_rate), rule, synthetic(arrays, rule, base_rate), tests)
     return found
@@ -147,12 +148,14 @@ def regrets(found: pd.DataFrame, choice: str, metric: str = "brier") -> pd.DataF
     """Return mean regrets of the values of the column `choice`: a row for each data set, a column for each value."""
     case = ["table", "model", "base_rate", "kind"]
     wide = found.pivot(index=case, columns=choice, values=metric)
-    wide = wide.sub(wide.min(axis=1), axis=0)
+    wide = wide.sub(wide.min(axis=1) if LABELS not in wide else wide[LABELS], axis=0).drop(
+        columns=LABELS, errors="ignore"
+    )
     return wide.groupby(wide.index.get_level_values("table").str.replace(r"-\d+-\d+$", "", regex=True)).mean()
 
 
 def show(found: pd.DataFrame, choice: str, title: str) -> None:
-    """Print mean and largest regret of each choice, and the choices without each data set."""
+    """Print mean and largest regret of each choice, and the choices without each data set that need no model."""
     own = regrets(found, choice)
     table = own.T.assign(mean=own.mean(), largest=own.max(), log_loss=regrets(found, choice, "log_loss").mean())
     for name in ("error", "accuracy"):
@@ -161,8 +164,9 @@ def show(found: pd.DataFrame, choice: str, title: str) -> None:
     print("|---" * (len(table.columns) + 1) + "|")
     for name, row in table.sort_values("mean").iterrows():
         print(f"| `{name}` | {' | '.join(f'{value:.4f}' for value in row)} |")
+    free = own[[name for name in own if "near" not in str(name)]]
     for words, best in (("mean", pd.DataFrame.mean), ("largest", pd.DataFrame.max)):
-        left_out = {name: best(own.drop(name)).idxmin() for name in own.index}
+        left_out = {name: best(free.drop(name)).idxmin() for name in free.index}
         cells = "; ".join(f"{name}: `{chosen}`, {own.loc[name, chosen]:.4f}" for name, chosen in left_out.items())
         print(f"\nThe smallest {words} regret without each data set, and its regret on it: {cells}")
 
@@ -170,7 +174,7 @@ def show(found: pd.DataFrame, choice: str, title: str) -> None:
 def main(cache: Path) -> None:
     """Print all tables."""
     found = pd.DataFrame([row for path in sorted(cache.glob("*.json")) for row in json.loads(path.read_text())])
-    show(found[found.negatives == "labels"], "calibrator", "Calibrators, labelled negatives")
+    show(found[found.negatives == LABELS], "calibrator", "Calibrators, labelled negatives")
     for rule in FULL:
         show(found[found.negatives == rule], "calibrator", f"Calibrators, synthetic negatives, {rule}")
     for calibrator in FEW:
