@@ -12,6 +12,7 @@ from kgcore.corruptions.audit import audit
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares
+from kgcore.corruptions.similar import entity_vectors
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
@@ -210,6 +211,35 @@ def test_nearest_draws_close_entities(small_graph: KnowledgeGraph, rng: np.rando
     ranks = distances.argsort(1).argsort(1)  # 0 is the entity itself
     drawn = near.draw(triples, SUBJECT, 5, rng)
     assert ranks[triples[:, SUBJECT, None], drawn].mean() < 5  # the best of 20 draws from 39 entities
+
+
+def test_similar_draws_entities_with_the_same_neighbours_and_no_training_facts(rng: np.random.Generator) -> None:
+    # p0: 0 to 3 with objects 8 and 9, 4 to 7 with objects 10 and 11; 0 lacks the object 9, and 4 the object 11
+    rows = [(s, 0, o) for s in range(8) for o in ((8, 9) if s < 4 else (10, 11)) if (s, o) not in ((0, 9), (4, 11))]
+    graph = graph_of(rows, 12)
+    vectors = entity_vectors(graph)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1)
+    cosines = vectors @ vectors.T
+    assert cosines[1:4, 1:4].min() > 0.99  # the same neighbours
+    assert cosines[:4, :4].min() > cosines[:4, 4:8].max()
+    similar = STRATEGIES.get("similar")(graph)
+    assert not similar.by_model
+    subjects = similar.draw(np.tile([[1, 0, 11]], (50, 1)), SUBJECT, 4, rng)
+    assert set(np.unique(subjects)) == {2, 3}  # those like 1; 0 has fewer of its neighbours
+    known = graph.index(graph.train.triples)
+    drawn = similar.draw(np.tile([[1, 0, 8]], (50, 1)), SUBJECT, 4, rng).ravel()  # 0, 2 and 3 have this object in train
+    made = np.stack([drawn, np.zeros_like(drawn), np.full_like(drawn, 8)], axis=1)
+    assert not known.contains(made).any()
+
+
+def test_entity_vectors_of_a_large_graph_are_those_of_a_dense_decomposition(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.unique(np.c_[rng.integers(0, 80, 600), rng.integers(0, 3, 600), rng.integers(0, 80, 600)], axis=0)
+    graph = graph_of([tuple(row) for row in rows.tolist()], 80)
+    dense = entity_vectors(graph)
+    monkeypatch.setattr("kgcore.corruptions.similar.DENSE", 10)
+    np.testing.assert_allclose(entity_vectors(graph) @ entity_vectors(graph).T, dense @ dense.T, atol=1e-8)
 
 
 def test_a_strategy_that_draws_by_a_model_needs_one(small_graph: KnowledgeGraph, rng: np.random.Generator) -> None:

@@ -33,9 +33,9 @@ DEFAULTS = {
     "loss": "self_adversarial",
     "learning_rate": 0.005,
     "lp_weight": 0.0,
-    "calibrators": "smoothed_isotonic,beta",
+    "calibration_strategy": "typed=0.5,similar=0.5",
 }
-STAGES = {"dataset": "prepare", "calibrators": "calibrate"}
+STAGES = {"dataset": "prepare", "calibration_strategy": "corrupt"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,7 +75,8 @@ def deployment(given: dict[str, Any], preset: str) -> None:
     """Create a flow run as a form does, and run it as a worker does."""
     parameters: dict[str, Any] = {"preset": preset}
     for name, value in given.items():
-        value = value.split(",") if name == "calibrators" else value
+        if name == "calibration_strategy":
+            value = {key: float(share) for key, _, share in (part.partition("=") for part in value.split(","))}
         parameters.setdefault(STAGES.get(name, "train"), {})[name] = value
     made = pipeline.to_deployment("doors").apply()
     with get_client(sync_client=True) as client:
@@ -87,11 +88,11 @@ DOORS: list[Callable[[dict[str, Any], str], None]] = [command_line, mlproject, d
 
 
 def trained(door: Callable[[dict[str, Any], str], None], preset: str = "default", **given: Any) -> dict[str, Any]:
-    """The ids of the train and calibrate runs of a pipeline on WN11 with DistMult, the settings and the parameters."""
+    """The ids of the train, corrupt and calibrate runs of a pipeline on WN11 with DistMult, the settings and the parameters."""
     door({"dataset": "wn11", "model": "distmult", **SMALL, **given}, preset)
     store = open_store()
     newest = store.find(RunTags(stage="pipeline"))[0].run_id
-    runs = {stage: resolve(stage, newest).run_id for stage in ("train", "calibrate")}
+    runs = {stage: resolve(stage, newest).run_id for stage in ("train", "corrupt", "calibrate")}
     configs = [store.get(run_id).tags.config or {} for run_id in runs.values()]
     settings = {name: value for config in configs for name, value in config.items()}
     return {"runs": runs, "settings": settings, "params": store.client.get_run(newest).data.params}
@@ -110,7 +111,7 @@ def test_every_door_trains_what_is_given_even_if_it_is_the_default() -> None:
         found = trained(door, "best", **DEFAULTS)
         settings = found["settings"]
         assert (settings["loss"], settings["learning_rate"], settings["lp_weight"]) == ("self_adversarial", 0.005, 0.0)
-        assert settings["calibrators"] == ["smoothed_isotonic", "beta"]
+        assert settings["calibration_strategy"] == {"typed": 0.5, "similar": 0.5}
         assert settings["lp_power"] == 3.0  # the value of the preset
         params = found["params"]
         assert (params["loss"], params["learning_rate"], params["lp_power"]) == ("self_adversarial", "0.005", "3.0")

@@ -111,7 +111,7 @@ def test_a_measurement_has_the_settings_that_people_compare_by(logged: Logged) -
     ]
     wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "k": "16"}
     wanted |= {"calibrator": "smoothed_isotonic", "negatives": "synthetic", "training_strategy": "uniform"}
-    wanted |= {"calibration_strategy": "typed=0.9 uniform=0.1", "calibration_sides": "bernoulli"}
+    wanted |= {"calibration_strategy": "typed=0.5 similar=0.5", "calibration_sides": "bernoulli"}
     wanted |= {"calibration_filtered": "True"}
     found = dict(isotonic.data.params)
     assert float(found.pop("base_rate")) == pytest.approx(0.5)

@@ -88,7 +88,7 @@ def test_the_help_shows_defaults_and_where_they_apply() -> None:
     done = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "120", "TERMINAL_WIDTH": "120"})
     words = " ".join(done.output.split())
     assert "embedding size (at least 1) [default: 100]" in words
-    assert "[default: typed=0.9,uniform=0.1]" in words
+    assert "[default: typed=0.5,similar=0.5]" in words
     assert words.count("apply only where the preset sets no value") == 1
     assert "where the preset sets no value" not in CliRunner().invoke(app, ["train", "--help"]).output
 

@@ -33,7 +33,7 @@ def test_the_json_has_the_metrics_of_every_calibrator(first: tuple[Kgcal, dict])
     for values in (
         metrics["uncalibrated"],
         metrics["base_rate"],
-        *(metrics[n][c] for n in ("ground_truth", "synthetic") for c in ("smoothed_isotonic", "beta")),
+        *(metrics[n][c] for n in ("ground_truth", "synthetic") for c in ("per_relation", "smoothed_isotonic", "beta")),
     ):
         assert set(values) >= {"brier", "log_loss", "ece", "accuracy", "smooth_ece", "brier_miscalibration", "auroc"}
     assert set(results["accuracy_per_relation"]) == {"learned", "median"}
