@@ -88,7 +88,7 @@ DOORS: list[Callable[[dict[str, Any], str], None]] = [command_line, mlproject, d
 
 
 def trained(door: Callable[[dict[str, Any], str], None], preset: str = "default", **given: Any) -> dict[str, Any]:
-    """The ids of the train, corrupt and calibrate runs of a pipeline on WN11 with DistMult, the settings and the parameters."""
+    """The ids of the runs of three stages of a pipeline on WN11 with DistMult, the settings and the parameters."""
     door({"dataset": "wn11", "model": "distmult", **SMALL, **given}, preset)
     store = open_store()
     newest = store.find(RunTags(stage="pipeline"))[0].run_id
@@ -127,7 +127,7 @@ def test_every_door_lets_the_preset_decide_what_is_not_given() -> None:
         found = trained(door)
         assert found["settings"]["loss"] == "multiclass_nll"
         assert found["params"]["loss"] == "multiclass_nll"
-        assert found["params"]["preset.filled"] == "loss,learning_rate,lp_weight,lp_power"
+        assert found["params"]["preset.filled"] == "loss,learning_rate,lp_weight,lp_power,calibration_strategy"
         assert newest_flow_run().name == "wn11 distmult multiclass_nll"
         runs.append(found["runs"])
     assert runs[0] == runs[1] == runs[2]
