@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Ints
+from kgcore.arrays import Bools, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.draw import Draw, draw_splits
 from kgcore.datasets.read import Read, read_files
@@ -55,12 +55,7 @@ def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw
     """
     read, counts = read_files(spec, folder, columns), {}
     sizes = len(read.entities), len(read.predicates)
-    rows = _with_negatives(spec, folder, read, sizes)
-    if spec.drawn:
-        distinct = _distinct(rows["train"], sizes)
-        counts["drawn_from_rows"] = len(rows["train"])
-        counts["drawn_from_duplicates"] = len(rows["train"]) - len(distinct)
-        rows = draw_splits(distinct, draw)
+    rows = _drawn(read, sizes, draw, counts) if spec.drawn else _with_negatives(spec, folder, read, sizes)
     if literals := sum(places.literals for places in read.places.values()):
         counts["triples_with_literals"] = literals
     counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS}
@@ -70,7 +65,7 @@ def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
     _count_overlaps(distinct_rows, *sizes, counts)
 
-    entity_ids, predicate_ids = np.unique(rows["train"][:, [0, 2]]), np.unique(rows["train"][:, 1])
+    entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
     _check_counts(spec, counts)
     splits: dict[str, Split] = {}
@@ -83,6 +78,18 @@ def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw
     return Prepared(
         KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"]), counts, unknown
     )
+
+
+def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int]) -> dict[str, Ints]:
+    """Return split -> rows of a data set with only training triples. The function adds to `counts` and empties `read`.
+
+    A large graph is in memory once, not twice.
+    """
+    whole = read.rows.pop("train")
+    distinct = _distinct(whole, sizes)
+    counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
+    del whole
+    return draw_splits(distinct, draw)
 
 
 def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
@@ -115,7 +122,7 @@ def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
     if 2 * entities * predicates * entities >= 2**63:
         return np.unique(rows, axis=0)
     keys = ((rows[:, 0] * predicates + rows[:, 1]) * entities + rows[:, 2]) * 2 + rows[:, 3]
-    keys = np.unique(keys)
+    keys = sorted_distinct(keys)
     found = np.empty((len(keys), 4), dtype=np.int64)
     for column, size in ((3, 2), (2, entities), (1, predicates)):
         keys, found[:, column] = np.divmod(keys, size)
