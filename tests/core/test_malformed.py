@@ -133,18 +133,21 @@ MALFORMED = {
     "a missing name": (*table_of(s=["x", None], p=["p", "p"], o=["y", "z"]), r"mine\.parquet, row 2: subject is empty"),
     "N-Triples, no dot": (
         *written("mine.nt", NT + NT[:-3] + "\n" + NT),
-        r"mine\.nt, line 3: .*dot: it must be N-Triples",
+        r"mine\.nt, line 3: .*dot: it must be valid N-Triples",
     ),
     "a relative IRI": (
         *written("mine.nt", NT + "<a> <b> <c> .\n"),
-        r"mine\.nt, line 2: No scheme .*: it must be N-Trip",
+        r"mine\.nt, line 2: No scheme .*: it must be valid N",
     ),
-    "Turtle, no prefix": (*written("mine.ttl", "x:a x:p x:b .\n"), r"mine\.ttl, line 1: .*prefix.*: it must be Turtle"),
+    "Turtle, no prefix": (
+        *written("mine.ttl", "x:a x:p x:b .\n"),
+        r"mine\.ttl, line 1: .*prefix.*: it must be valid Turtle",
+    ),
     "only literals": (
         *written("mine.nt", '<http://x.org/a> <http://x.org/p> "b" .\n'),
         r"no triples but 1 with literals",
     ),
-    "too sparse": (*written("mine.tsv", "a\tp\tb\n"), r"has 1 true triples, and 0 of them can leave train.*at least 2"),
+    "too sparse": (*written("mine.tsv", "a\tp\tb\n"), r"only 0 of the 1 true triples can leave train.*at least 2"),
     "no split": (*folder_of({"a.nt": NT, "b.nt": NT}), r"has no train\.txt: a data set needs train, valid and test"),
     "no valid": (*folder_of({"train.nt": NT, "test.nt": NT}), r"has no valid\.txt or dev\.txt: a data set needs train"),
     "two endings": (both_endings, (), r"has train\.csv and train\.nt: keep one of them, or name the files to read"),

@@ -43,7 +43,7 @@ def read_rdf(source: Source, syntax: RdfFormat) -> Iterator[Block]:
                 number += len(table)
         except SyntaxError as error:
             what = str(error.msg).partition(": ")[2] or str(error.msg)
-            raise InputError(f"{source.path}, line {error.lineno}: {what}: it must be {syntax.name}") from error
+            raise InputError(f"{source.path}, line {error.lineno}: {what}: it must be valid {syntax.name}") from error
 
 
 def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
