@@ -53,7 +53,8 @@ def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw
     the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
     fifth of the negatives in a file are positives of its split too.
     """
-    read, counts = read_files(spec, folder, columns), {}
+    read = read_files(spec, folder, columns)
+    counts: dict[str, int] = {}
     sizes = len(read.entities), len(read.predicates)
     rows = _drawn(read, sizes, draw, counts) if spec.drawn else _with_negatives(spec, folder, read, sizes)
     if literals := sum(places.literals for places in read.places.values()):
