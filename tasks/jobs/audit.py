@@ -19,9 +19,9 @@ from kgcore.audit.share import Share
 from kgcore.calibration.shift import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
+from kgcore.datasets.blocks import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
 from tasks.jobs.audit_result import ESTIMATED, LABELLED, STATED, AuditResult, audit_result
 from tasks.jobs.pipeline import all_settings

@@ -10,6 +10,7 @@ from kgcore.config import BaseRateConfig, CorruptConfig
 from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares
+from kgcore.datasets.blocks import check_readable
 from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -19,7 +20,6 @@ from kgcore.mixture.relations import FEWEST, fit_relations
 from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import NO_LABELS, LabelledCandidates, MixtureData, ScoreSample
 from kgcore.models.scorer import Scorer
-from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import Judged, read_judged
 from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
 from tasks.jobs.request import Request, answering

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from kgcore.config import PredictConfig
+from kgcore.datasets.blocks import BLOCK_ROWS, check_readable
 from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
+from kgcore.prediction.candidates import Block, read_candidates
 from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.sink import sink
 from tasks.jobs.calibration_sample import calibration_sample
