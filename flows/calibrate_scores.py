@@ -10,7 +10,7 @@ from tasks.jobs.scores_result import ScoresResult
 
 @flow(name="calibrate-scores")
 def calibrate_scores(
-    scores: str = "",
+    file: str = "",
     apply: str = "",
     output: str = "",
     model: str = "",
@@ -25,7 +25,7 @@ def calibrate_scores(
     --model names the stored calibrator that gives them.
 
     Args:
-        scores: file of labelled scores with a header (.csv, .tsv, .txt, .parquet)
+        file: file of labelled scores with a header (.csv, .tsv, .txt, .parquet)
         apply: file of scores, with or without labels, whose rows get probabilities
         output: file for the rows of --apply with the columns probability, low and high (.parquet, .csv or .tsv)
         model: stored calibrator that answers instead of a fit: model URI, run id of calibrate-scores, or latest
@@ -33,6 +33,6 @@ def calibrate_scores(
         config: the columns, the calibrators and the folds
         evaluate: how the probabilities are measured
     """
-    found = run_calibration(ScoresRequest(scores, apply, output, model, calibrator), config, evaluate)
+    found = run_calibration(ScoresRequest(file, apply, output, model, calibrator), config, evaluate)
     publish_scores(found)
     return found

@@ -46,16 +46,19 @@ def check_readable(path: Path) -> None:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def read_blocks(path: Path, name_columns: NameColumns, required: Sequence[str]) -> Iterator[TableBlock]:
+def read_blocks(
+    path: Path, name_columns: NameColumns, required: Sequence[str], all_columns: bool = True
+) -> Iterator[TableBlock]:
     """Read a file block by block.
 
     .tsv, .txt  columns separated by tabs, without quotes; all values are text
     .csv        columns separated by commas, with quotes where they are needed; all values are text
     .parquet    typed columns
 
-    name_columns  function of the fields of the first line of a text file, or of the column names of a Parquet file. It
-                  returns the names of the columns, and whether the first line has them and is no row
+    name_columns  function of the fields of the first line of a text file. It returns the names of the columns, and
+                  whether the first line has them and is no row. It also checks the column names of a Parquet file
     required      columns that the file must have, for the message about an empty file
+    all_columns   if false, only the required columns of a Parquet file are read
 
     Raises InputError for a file that is missing, empty, not UTF-8 or of another kind, and for lines with another number
     of columns than the first. The message has the file and the line.
@@ -65,7 +68,7 @@ def read_blocks(path: Path, name_columns: NameColumns, required: Sequence[str]) 
     try:
         size = path.stat().st_size
         if ending == ".parquet":
-            yield from _read_parquet(path, name_columns)
+            yield from _read_parquet(path, name_columns, None if all_columns else list(dict.fromkeys(required)))
         elif size == 0:
             raise InputError(f"{path} is empty: it must have the columns {', '.join(required)}")
         else:
@@ -81,14 +84,15 @@ def check_twice(path: Path, names: Sequence[str]) -> None:
         raise InputError(f"{path} has the column {', '.join(twice)} twice: give every column its own name")
 
 
-def _read_parquet(path: Path, name_columns: NameColumns) -> Iterator[TableBlock]:
+def _read_parquet(path: Path, name_columns: NameColumns, columns: list[str] | None) -> Iterator[TableBlock]:
+    """Read blocks of the named columns, or of all columns."""
     try:
         with pa.parquet.ParquetFile(path) as file:
-            names, _ = name_columns(file.schema_arrow.names)
+            name_columns(file.schema_arrow.names)
             done, rows = 0, max(file.metadata.num_rows, 1)
-            for batch in file.iter_batches(BLOCK_ROWS):
+            for batch in file.iter_batches(BLOCK_ROWS, columns=columns):
                 first, done = done + 1, done + len(batch)
-                yield TableBlock(pa.table(batch).rename_columns(names), first, done / rows, "row")
+                yield TableBlock(pa.table(batch), first, done / rows, "row")
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
 

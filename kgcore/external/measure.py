@@ -14,7 +14,7 @@ from kgcore.external.fit import NEGATIVES, fit_plain
 from kgcore.external.rows import ScoreRows
 
 
-def test_predictions(test: ScoreRows, calibrators: Sequence[ScoreCalibrator], config: ScoresConfig) -> Predictions:
+def of_test_rows(test: ScoreRows, calibrators: Sequence[ScoreCalibrator], config: ScoresConfig) -> Predictions:
     """Return the probabilities of test rows, weighted to the base rate of the configuration if it states one."""
     found = {one.bound.label: one.predict(test.scores, test.predicates)[0] for one in calibrators}
     return _predictions(test, found, config)

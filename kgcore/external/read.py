@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from kgcore.arrays import Bools, Floats
 from kgcore.config import ScoresConfig
@@ -88,14 +89,15 @@ def read_column(columns: Columns, name: str, scale: str) -> Floats:
     return log_odds(scores)
 
 
-def score_blocks(path: Path, wanted: dict[str, str]) -> Iterator[TableBlock]:
+def score_blocks(path: Path, wanted: dict[str, str], all_columns: bool = True) -> Iterator[TableBlock]:
     """Read the blocks of a file with a header.
 
-    wanted  option -> name of the column that the file must have; '' if the option is not given
+    wanted       option -> name of the column that the file must have; '' if the option is not given
+    all_columns  if false, other columns of a Parquet file are not read
 
     Raises InputError as `read_blocks` does, for a missing column and for two columns of the same name.
     """
-    return read_blocks(path, partial(_header, path, wanted), [name for name in wanted.values() if name])
+    return read_blocks(path, partial(_header, path, wanted), [name for name in wanted.values() if name], all_columns)
 
 
 def _header(path: Path, wanted: dict[str, str], head: list[str]) -> tuple[list[str], bool]:
@@ -119,13 +121,14 @@ def read_scores(path: Path, config: ScoresConfig, on_block: Callable[[float], No
     """
     parts = _Parts()
     wanted = {f"--{name}": str(getattr(config, name)) for name in ("score", "label", "weight", "relation", "split")}
-    for block in score_blocks(path, wanted):
+    for block in score_blocks(path, wanted, all_columns=False):
         parts.add(Columns(path, block), config)
         on_block(block.done)
     if not sum(map(len, parts.scores)):
         raise InputError(f"{path} has no rows after its header: it must have a row for each score")
     rows, splits = parts.rows(), np.concatenate(parts.splits) if parts.splits else None
     del parts
+    pa.default_memory_pool().release_unused()  # millions of rows: the fits need the memory
     used = np.ones(len(rows), dtype=bool) if rows.weights is None else rows.weights > 0
     of_weight = len(rows) - int(used.sum())
     if splits is None:

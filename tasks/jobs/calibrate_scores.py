@@ -17,7 +17,7 @@ from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores
-from kgcore.external.measure import cross_fitted, folds_of, test_predictions
+from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
 from kgcore.external.read import read_scores
 from kgcore.external.rows import ScoreRows
 from kgcore.report.markdown import markdown
@@ -43,14 +43,14 @@ EXAMPLES = 3  # rows of the input example of a LoggedModel
 class ScoresRequest:
     """What to do with which files.
 
-    scores      file of labelled scores; '': none, a stored calibrator answers
+    file        file of labelled scores; '': none, a stored calibrator answers
     apply       file of scores without labels; '': none
     output      file for their probabilities
     model       stored calibrator that answers, if no labelled scores are given: see `find_score_model`
     calibrator  label of the calibrator that answers; '': the one with the best Brier score
     """
 
-    scores: str = ""
+    file: str = ""
     apply: str = ""
     output: str = ""
     model: str = ""
@@ -59,10 +59,10 @@ class ScoresRequest:
     def check(self) -> None:
         """Raise InputError for files that cannot be used, and for a question that has no answer."""
         check_places(self.apply, self.output)
-        if self.scores and self.model:
-            raise InputError(f"{self.scores} and --model {self.model} are given: fit to a file, or apply a model")
-        if self.scores:
-            check_readable(Path(self.scores))
+        if self.file and self.model:
+            raise InputError(f"{self.file} and --model {self.model} are given: fit to a file, or apply a model")
+        if self.file:
+            check_readable(Path(self.file))
         elif not (self.model and self.apply):
             raise InputError("give a file of labelled scores, or --model with --apply: there is nothing to do")
 
@@ -87,13 +87,13 @@ def calibrate_scores(request: ScoresRequest, config: ScoresConfig, evaluation: E
     """
     request.check()
     store = open_store()
-    if not request.scores:
+    if not request.file:
         return _apply_stored(store, request, config)
-    fitted = _fit(Path(request.scores), config, evaluation)
+    fitted = _fit(Path(request.file), config, evaluation)
     label = _best(fitted, request.calibrator)
-    with store.open_run(f"scores of {config.named}", RunTags(stage=CALIBRATE_SCORES)) as run_id:
+    with store.open_run(f"scores of {config.named}", RunTags(stage=CALIBRATE_SCORES, dataset=config.named)) as run_id:
         params = {**asdict(config), **asdict(evaluation), "base_rate": fitted.summary.base_rate}
-        store.log_params(run_id, {**params, "scores": Path(request.scores).name, "best": label})
+        store.log_params(run_id, {**params, "file": Path(request.file).name, "best": label})
         ids = _log(store, run_id, fitted)
         report = _log_report(
             store, run_id, fitted, {"calibrate-scores": asdict(config), "evaluate": asdict(evaluation)}
@@ -125,7 +125,7 @@ def _fit(path: Path, config: ScoresConfig, evaluation: EvaluateConfig) -> _Fitte
         with progress_bar("cross-fit", folds) as move:
             held_out = cross_fitted(file.fit, config, move)
     calibrators = fit_scores(file.fit, config)
-    predictions = held_out or test_predictions(file.test or file.fit, calibrators, config)
+    predictions = held_out or of_test_rows(file.test or file.fit, calibrators, config)
     with progress_bar("measure", evaluation.bootstrap_replicates) as move:
         measured = evaluate(predictions, evaluation, on_replicate=move)
     relations = reliability_by_relation(predictions) if file.has_relations else []
@@ -201,13 +201,12 @@ def _log_report(store: Store, run_id: str, fitted: _Fitted, settings: Mapping[st
 
 def _apply_stored(store: Store, request: ScoresRequest, config: ScoresConfig) -> ScoresResult:
     """Give the rows of a file the probabilities of a stored calibrator."""
-    found = find_score_model(store, request.model, request.calibrator)
+    found = find_score_model(store, request.model, config.named, request.calibrator)
     calibrator = found.calibrator
-    calibrator.check_scorer(config.named)
     if config.base_rate is not None:
         calibrator = calibrator.at(config.base_rate)
     config = replace(config, scale=calibrator.scale)
-    with store.open_run(f"apply scores of {config.named}", RunTags(stage=APPLY_SCORES)) as run_id:
+    with store.open_run(f"apply scores of {config.named}", RunTags(stage=APPLY_SCORES, dataset=config.named)) as run_id:
         asked = {"score": config.score, "relation": config.relation, "apply": Path(request.apply).name}
         store.log_params(run_id, {**asked, "model": found.uri, "base_rate": calibrator.bound.base_rate})
         applied = apply_scores(Path(request.apply), Path(request.output), calibrator, config)

@@ -26,13 +26,15 @@ def registered_scores(scorer: str) -> str:
     return f"scores-{model_name(scorer)}"
 
 
-def find_score_model(store: Store, text: str, calibrator: str) -> FoundScoreModel:
+def find_score_model(store: Store, text: str, scorer: str, calibrator: str) -> FoundScoreModel:
     """Return the calibrator of scores that `text` names.
 
     text        URI of a calibrator or of a version, id of a run of `calibrate-scores`, or latest: the newest such run
+                of the scorer
+    scorer      name of the scorer whose scores are to be calibrated
     calibrator  label of one of the calibrators of a run; '': the first one that was fitted
 
-    Raises InputError if there is no such calibrator.
+    Raises InputError if there is no such calibrator, MismatchError if it belongs to another scorer.
     """
     if text.startswith("models:/"):
         run = store.get(run_of_model(store, text))
@@ -42,17 +44,19 @@ def find_score_model(store: Store, text: str, calibrator: str) -> FoundScoreMode
             raise InputError(f"the model {text} already is a calibrator: leave out --calibrator {calibrator}")
         model_id, uri = model_of_uri(store, text), text
     else:
-        model_id = _of_run(store, _run_id(store, text), calibrator)
+        model_id = _of_run(store, _run_id(store, text, scorer), calibrator)
         uri = f"models:/{model_id}"
-    return FoundScoreModel(model_id, uri, store.load_model(model_id, SCORE_CALIBRATOR))
+    found = FoundScoreModel(model_id, uri, store.load_model(model_id, SCORE_CALIBRATOR))
+    found.calibrator.check_scorer(scorer)
+    return found
 
 
-def _run_id(store: Store, text: str) -> str:
+def _run_id(store: Store, text: str, scorer: str) -> str:
     if text != LATEST:
         return text
-    found = store.find(RunTags(stage=CALIBRATE_SCORES))
+    found = store.find(RunTags(stage=CALIBRATE_SCORES, dataset=scorer))
     if not found:
-        raise InputError("there is no finished run of calibrate-scores: give it a file of labelled scores first")
+        raise InputError(f"no calibrator of the scorer {scorer!r} was fitted: give a file of its labelled scores first")
     return found[0].run_id
 
 

@@ -181,3 +181,18 @@ def test_each_relation_is_measured_separately() -> None:
     assert (second.predicate, second.calibrators["synthetic.platt"].predicted) == (3, 1)
     assert second.observed == pytest.approx(2 / 3)
     assert second.high < 1  # the calibrator is too confident, and the interval shows it
+
+
+def test_groups_of_rows_vary_as_rows_do(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many rows, the bootstrap draws numbers of groups instead of rows."""
+    q, y = calibrated(rng, 20_000)
+    judged = predictions({"x": DISTORTIONS["overconfident"](q)}, y, pair_weights(y, 0.2))
+    config = EvaluateConfig(bootstrap_replicates=300)
+    [by_rows] = evaluate(judged, config).values()
+    monkeypatch.setattr(module, "MOST_RESAMPLED", 1000)
+    [by_groups] = evaluate(judged, config).values()
+    assert by_groups.metrics == by_rows.metrics
+    assert by_groups.intervals != by_rows.intervals
+    for name, (low, high) in by_rows.intervals.items():
+        found = by_groups.intervals[name]
+        assert found[1] - found[0] == pytest.approx(high - low, rel=0.25), name

@@ -36,7 +36,7 @@ PLAIN: Mapping[str, Any] = {
     "error_rate": Annotated[float | None, typer.Option()],
     "explain.triple": Annotated[list[str], typer.Argument(metavar="SUBJECT PREDICATE OBJECT")],
     "explain.output": Annotated[str, typer.Option("--output", "-o")],
-    "calibrate-scores.scores": Annotated[str, typer.Argument(metavar="[FILE]")],
+    "calibrate-scores.file": Annotated[str, typer.Argument(metavar="[FILE]")],
     "calibrate-scores.output": Annotated[str, typer.Option("--output", "-o")],
     "discover.output": Annotated[str, typer.Option("--output", "-o")],
 }
