@@ -15,6 +15,7 @@ def calibrate_scores(
     output: str = "",
     model: str = "",
     calibrator: str = "",
+    promote: bool = False,
     config: ScoresConfig = ScoresConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
 ) -> ScoresResult:
@@ -30,9 +31,10 @@ def calibrate_scores(
         output: file for the rows of --apply with the columns probability, low and high (.parquet, .csv or .tsv)
         model: stored calibrator that answers instead of a fit: model URI, run id of calibrate-scores, or latest
         calibrator: calibrator that answers, such as beta; if empty, the one with the best Brier score
+        promote: register the calibrator, and make it the champion of its scorer if it passes the gate of `promote`
         config: the columns, the calibrators and the folds
         evaluate: how the probabilities are measured
     """
-    found = run_calibration(ScoresRequest(file, apply, output, model, calibrator), config, evaluate)
+    found = run_calibration(ScoresRequest(file, apply, output, model, calibrator, promote), config, evaluate)
     publish_scores(found)
     return found

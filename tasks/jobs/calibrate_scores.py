@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from kgcore.config import EvaluateConfig, ScoresConfig
+from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig
 from kgcore.datasets.blocks import check_readable
 from kgcore.errors import InputError
 from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
+from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores
 from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
@@ -26,7 +27,8 @@ from kgcore.report.results import Results
 from kgcore.report.scores import Counts, ScoresSummary, name_relations, scores_page
 from kgcore.storage import write_json, write_measured
 from tasks.jobs.apply_scores import apply_scores, check_places
-from tasks.jobs.score_model import chosen, find_score_model
+from tasks.jobs.promote_scores import promote_scores
+from tasks.jobs.score_model import FoundScoreModel, chosen, find_score_model
 from tasks.jobs.scores_result import ScoresResult
 from tasks.tracking.artifacts import REPORT
 from tasks.tracking.labels import APPLY_SCORES, CALIBRATE_SCORES, labelled_metrics
@@ -47,6 +49,7 @@ class ScoresRequest:
     apply       file of scores without labels; '': none
     output      file for their probabilities
     model       stored calibrator that answers, if no labelled scores are given: see `find_score_model`
+    promote     whether the calibrator is registered, and made the champion of its scorer if it passes the gate
     calibrator  label of the calibrator that answers; '': the one with the best Brier score
     """
 
@@ -55,6 +58,7 @@ class ScoresRequest:
     output: str = ""
     model: str = ""
     calibrator: str = ""
+    promote: bool = False
 
     def check(self) -> None:
         """Raise InputError for files that cannot be used, and for a question that has no answer."""
@@ -63,6 +67,8 @@ class ScoresRequest:
             raise InputError(f"{self.file} and --model {self.model} are given: fit to a file, or apply a model")
         if self.file:
             check_readable(Path(self.file))
+        elif self.promote:
+            raise InputError("--promote needs a file of labelled scores: a calibrator is promoted when it is fitted")
         elif not (self.model and self.apply):
             raise InputError("give a file of labelled scores, or --model with --apply: there is nothing to do")
 
@@ -72,6 +78,7 @@ class _Fitted:
     """What was fitted and measured, before it is logged."""
 
     calibrators: list[ScoreCalibrator]
+    predictions: Predictions
     measured: dict[str, Measured]
     summary: ScoresSummary
     example: pd.DataFrame
@@ -98,19 +105,25 @@ def calibrate_scores(request: ScoresRequest, config: ScoresConfig, evaluation: E
         report = _log_report(
             store, run_id, fitted, {"calibrate-scores": asdict(config), "evaluate": asdict(evaluation)}
         )
-        applied = None
+        [best] = (one for one in fitted.calibrators if one.bound.label == label)
+        uri, said, applied = f"models:/{ids[label]}", "", None
+        if request.promote:
+            candidates, model = len(config.calibrators), FoundScoreModel(ids[label], uri, best)
+            promotion = promote_scores(store, model, fitted.predictions, candidates, GateConfig())
+            uri, said = promotion.uri, promotion.sentence
+            store.log_metrics(run_id, {"promoted": float(promotion.passed)}, model_id=ids[label])
         if request.apply:
-            [best] = (one for one in fitted.calibrators if one.bound.label == label)
             applied = apply_scores(Path(request.apply), Path(request.output), best, config)
             store.log_metrics(run_id, {"rows": float(applied.rows), "expected": applied.expected}, model_id=ids[label])
     return ScoresResult(
         scorer=config.named,
-        model=f"models:/{ids[label]}",
+        model=uri,
         label=label,
         base_rate=fitted.summary.base_rate,
         summary=fitted.summary,
         applied=applied,
         report=report,
+        promotion=said,
         run=run_id,
     )
 
@@ -145,7 +158,7 @@ def _fit(path: Path, config: ScoresConfig, evaluation: EvaluateConfig) -> _Fitte
         base_rate=calibrators[0].bound.base_rate,
         stated=config.base_rate is not None,
     )
-    return _Fitted(calibrators, measured, summary, _example(file.fit, config.scale))
+    return _Fitted(calibrators, predictions, measured, summary, _example(file.fit, config.scale))
 
 
 def _example(rows: ScoreRows, scale: str) -> pd.DataFrame:

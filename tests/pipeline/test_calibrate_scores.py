@@ -112,6 +112,21 @@ def test_a_split_column_gives_the_rows_to_measure(calibrated: Calibrated) -> Non
     assert "the share of true rows in the file" in shown
 
 
+def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: Calibrated) -> None:
+    promote = ("--scorer", "other", "--promote", "--bootstrap-replicates", "50")
+    fit = ("scores.csv", "--score", "f", "--label", "y", *promote)
+    assert "It is the new champion." in calibrated(*fit, "--calibrators", "platt")
+    assert "(ground_truth.platt) already is the champion" in calibrated(*fit, "--calibrators", "platt")
+    shown = calibrated(*fit, "--calibrators", "histogram", "--base-rate", "0.3")
+    assert "kgcal-scores-other/2 (ground_truth.histogram) against the champion, models:/kgcal-scores-other/1" in shown
+    assert "It is not promoted." in shown
+    uri = "models:/kgcal-scores-other@champion"
+    ask = ("--scorer", "other", "--score", "f", "--apply", "others.tsv", "-o", "by-champion.csv")
+    assert f"model: {uri} (ground_truth.platt)" in calibrated("--model", uri, *ask)
+    versions = client_of(calibrated.kgcal).search_model_versions("name = 'kgcal-scores-other'")
+    assert {version.version for version in versions} == {"1", "2"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
