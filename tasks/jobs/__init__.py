@@ -8,6 +8,9 @@ trials.py         logs the trials of a search
 calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
 base_rate_result.py  the base rate of candidates
+apply_scores.py   gives rows of scores their probabilities
+score_model.py    finds a stored calibrator of scores
+scores_result.py  the result of a calibration of scores
 command.py        writes settings as a command
 
 Single stages are in stages/, the order of stages in flows/, tables for the terminal in flows/cli/tables/.
