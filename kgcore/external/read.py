@@ -1,7 +1,7 @@
 """Reads a file of labelled scores, block by block."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -100,16 +100,7 @@ def read_scores(path: Path, config: ScoresConfig, on_block: Callable[[float], No
     Raises InputError, with file and line, as `read_table` does, for wrong values, and if there are not at least two
     true and two false rows to fit on.
     """
-    parts = _Parts()
-    wanted = {f"--{name}": str(getattr(config, name)) for name in ("score", "label", "weight", "relation", "split")}
-    for block in read_table(path, wanted, all_columns=False):
-        parts.add(Columns(path, block), config)
-        on_block(block.done)
-    if not sum(map(len, parts.scores)):
-        raise InputError(f"{path} has no rows after its header: it must have a row for each score")
-    rows, splits = parts.rows(), np.concatenate(parts.splits) if parts.splits else None
-    del parts
-    pa.default_memory_pool().release_unused()  # millions of rows: the fits need the memory
+    rows, splits = _read_all(path, config, on_block)
     used = np.ones(len(rows), dtype=bool) if rows.weights is None else rows.weights > 0
     of_weight = len(rows) - int(used.sum())
     if splits is None:
@@ -120,6 +111,34 @@ def read_scores(path: Path, config: ScoresConfig, on_block: Callable[[float], No
     tested = used & (splits == SPLITS["test"])
     test = _split(path, rows, tested, "test") if tested.any() else None
     return ScoreFile(fit, test, int((splits == SPLITS["train"]).sum()), of_weight)
+
+
+def read_new_rows(path: Path, config: ScoresConfig) -> ScoreRows:
+    """Read all rows of a file of newly labelled scores, without weights, in the order of `read_scores`.
+
+    Splits are ignored. Raises InputError for wrong values, with file and line, and for a column of weights.
+    """
+    if config.weight:
+        raise InputError(f"--weight {config.weight} is given: newly labelled rows are a random sample, without weights")
+    rows, _ = _read_all(path, replace(config, split=""), lambda done: None)
+    return rows.in_order()
+
+
+def _read_all(
+    path: Path, config: ScoresConfig, on_block: Callable[[float], None]
+) -> tuple[ScoreRows, npt.NDArray[np.int8] | None]:
+    """Return the rows of a file in its order, and the split of each row, if there is a column of splits."""
+    parts = _Parts()
+    wanted = {f"--{name}": str(getattr(config, name)) for name in ("score", "label", "weight", "relation", "split")}
+    for block in read_table(path, wanted, all_columns=False):
+        parts.add(Columns(path, block), config)
+        on_block(block.done)
+    if not sum(map(len, parts.scores)):
+        raise InputError(f"{path} has no rows after its header: it must have a row for each score")
+    rows, splits = parts.rows(), np.concatenate(parts.splits) if parts.splits else None
+    del parts
+    pa.default_memory_pool().release_unused()  # millions of rows: the fits need the memory
+    return rows, splits
 
 
 def _split(path: Path, rows: ScoreRows, own: Bools, name: str) -> ScoreRows:

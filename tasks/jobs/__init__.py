@@ -9,6 +9,9 @@ calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
 base_rate_result.py  the base rate of candidates
 apply_scores.py   gives rows of scores their probabilities
+fitted_scores.py  fits calibrators to scores and measures them
+promote_scores.py makes a calibrator of scores the champion of its scorer
+watch_scores.py   checks a calibrator of scores on newly labelled rows
 score_model.py    finds a stored calibrator of scores
 scores_result.py  the result of a calibration of scores
 command.py        writes settings as a command

@@ -6,39 +6,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-from scipy.special import expit
-
 from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.by_relation import reliability_by_relation
-from kgcore.evaluation.evaluate import Measured, evaluate
-from kgcore.evaluation.predictions import Predictions
-from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import fit_scores
-from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
-from kgcore.external.read import read_scores
-from kgcore.external.rows import ScoreRows
 from kgcore.external.tables import check_table
 from kgcore.report.markdown import markdown
 from kgcore.report.plots import reliability_figures
-from kgcore.report.results import Results
-from kgcore.report.scores import Counts, ScoresSummary, name_relations, scores_page
+from kgcore.report.scores import scores_page
 from kgcore.storage import write_json, write_measured
 from tasks.jobs.apply_scores import apply_scores, check_places
+from tasks.jobs.fitted_scores import FittedScores, fit_and_measure
 from tasks.jobs.promote_scores import promote_scores
 from tasks.jobs.score_model import FoundScoreModel, chosen, find_score_model
 from tasks.jobs.scores_result import ScoresResult
-from tasks.tracking.artifacts import REPORT
+from tasks.jobs.watch import WatchResult
+from tasks.jobs.watch_scores import watch_scores
+from tasks.tracking.artifacts import REPORT, SCORE_ROWS
+from tasks.tracking.handles import save
 from tasks.tracking.labels import APPLY_SCORES, CALIBRATE_SCORES, labelled_metrics
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.score_models import log_score_calibrator
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import progress_bar
 from tasks.workspace.settings import ensure_home
-
-EXAMPLES = 3  # rows of the input example of a LoggedModel
 
 
 @dataclass(frozen=True)
@@ -49,6 +37,7 @@ class ScoresRequest:
     apply       file of scores without labels; '': none
     output      file for their probabilities
     model       stored calibrator that answers, if no labelled scores are given: see `find_score_model`
+    watch       whether a stored calibrator is checked on the labelled scores, and none is fitted
     promote     whether the calibrator is registered, and made the champion of its scorer if it passes the gate
     calibrator  label of the calibrator that answers; '': the one with the best Brier score
     """
@@ -60,10 +49,14 @@ class ScoresRequest:
     calibrator: str = ""
     promote: bool = False
 
+    watch: bool = False
+
     def check(self) -> None:
         """Raise InputError for files that cannot be used, and for a question that has no answer."""
         check_places(self.apply, self.output)
-        if self.file and self.model:
+        if self.watch and (not self.file or self.apply or self.promote):
+            raise InputError("--watch needs a file of newly labelled scores, and neither --apply nor --promote")
+        if self.file and self.model and not self.watch:
             raise InputError(f"{self.file} and --model {self.model} are given: fit to a file, or apply a model")
         if self.file:
             check_table(Path(self.file))
@@ -73,30 +66,24 @@ class ScoresRequest:
             raise InputError("give a file of labelled scores, or --model with --apply: there is nothing to do")
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """What was fitted and measured, before it is logged."""
-
-    calibrators: list[ScoreCalibrator]
-    predictions: Predictions
-    measured: dict[str, Measured]
-    summary: ScoresSummary
-    example: pd.DataFrame
-
-
-def calibrate_scores(request: ScoresRequest, config: ScoresConfig, evaluation: EvaluateConfig) -> ScoresResult:
+def calibrate_scores(
+    request: ScoresRequest, config: ScoresConfig, evaluation: EvaluateConfig
+) -> ScoresResult | WatchResult:
     """Fit calibrators to labelled scores, measure and log them, and give other rows their probabilities.
 
-    Without labelled scores, a stored calibrator gives the probabilities; a base rate in `config` shifts it.
+    With `watch`, a stored calibrator is checked instead. Without labelled scores, a stored calibrator gives the
+    probabilities; a base rate in `config` shifts it.
 
     Raises InputError for wrong files, with file and line, FitError if a fit does not converge, and MismatchError if a
     stored calibrator belongs to another scorer.
     """
     request.check()
     store = open_store()
+    if request.watch:
+        return watch_scores(store, Path(request.file), request.model, request.calibrator, config)
     if not request.file:
         return _apply_stored(store, request, config)
-    fitted = _fit(Path(request.file), config, evaluation)
+    fitted = fit_and_measure(Path(request.file), config, evaluation)
     label = _best(fitted, request.calibrator)
     with store.open_run(f"scores of {config.named}", RunTags(stage=CALIBRATE_SCORES, dataset=config.named)) as run_id:
         params = {**asdict(config), **asdict(evaluation), "base_rate": fitted.summary.base_rate}
@@ -128,49 +115,7 @@ def calibrate_scores(request: ScoresRequest, config: ScoresConfig, evaluation: E
     )
 
 
-def _fit(path: Path, config: ScoresConfig, evaluation: EvaluateConfig) -> _Fitted:
-    """Read the labelled scores, fit the calibrators, and measure them."""
-    with progress_bar("read", 100) as move:
-        file = read_scores(path, config, lambda done: move(int(100 * done)))
-    folds, held_out = 0, None
-    if file.test is None:
-        _, folds = folds_of(file.fit, config)
-        with progress_bar("cross-fit", folds) as move:
-            held_out = cross_fitted(file.fit, config, move)
-    calibrators = fit_scores(file.fit, config)
-    predictions = held_out or of_test_rows(file.test or file.fit, calibrators, config)
-    with progress_bar("measure", evaluation.bootstrap_replicates) as move:
-        measured = evaluate(predictions, evaluation, on_replicate=move)
-    relations = reliability_by_relation(predictions) if file.has_relations else []
-    counts = Counts(
-        true=file.fit.positives,
-        false=len(file.fit) - file.fit.positives,
-        measured=len(predictions.labels),
-        folds=folds,
-        of_train=file.of_train,
-        of_weight=file.of_weight,
-    )
-    summary = ScoresSummary(
-        scorer=config.named,
-        results=Results.of(measured),
-        relations=name_relations(file.fit.names, relations),
-        counts=counts,
-        base_rate=calibrators[0].bound.base_rate,
-        stated=config.base_rate is not None,
-    )
-    return _Fitted(calibrators, predictions, measured, summary, _example(file.fit, config.scale))
-
-
-def _example(rows: ScoreRows, scale: str) -> pd.DataFrame:
-    """Return a few rows that show how to ask a calibrator."""
-    few = rows.part(np.linspace(0, len(rows) - 1, EXAMPLES).astype(np.int64))
-    scores = expit(few.scores) if scale == "probability" else few.scores
-    if few.relations is None:
-        return pd.DataFrame({"score": scores})
-    return pd.DataFrame({"score": scores, "relation": [few.names[number] for number in few.relations]})
-
-
-def _best(fitted: _Fitted, name: str) -> str:
+def _best(fitted: FittedScores, name: str) -> str:
     """Return the label of the calibrator that answers: the named one, or the one with the best Brier score."""
     if name:
         return chosen(name, [one.bound.label for one in fitted.calibrators])
@@ -179,7 +124,7 @@ def _best(fitted: _Fitted, name: str) -> str:
     return best.label
 
 
-def _log(store: Store, run_id: str, fitted: _Fitted) -> dict[str, str]:
+def _log(store: Store, run_id: str, fitted: FittedScores) -> dict[str, str]:
     """Log every calibrator as a LoggedModel with its metrics. Return label -> id of the LoggedModel."""
     ids = {}
     dataset = DatasetId(fitted.summary.scorer, fitted.calibrators[0].bound.dataset)
@@ -192,7 +137,7 @@ def _log(store: Store, run_id: str, fitted: _Fitted) -> dict[str, str]:
     return ids
 
 
-def _log_report(store: Store, run_id: str, fitted: _Fitted, settings: Mapping[str, Mapping[str, object]]) -> str:
+def _log_report(store: Store, run_id: str, fitted: FittedScores, settings: Mapping[str, Mapping[str, object]]) -> str:
     """Log the summary, the measurements, the diagrams and the page, also to the home. Return the page's path."""
     figures, summary = reliability_figures(fitted.measured), fitted.summary
     with tempfile.TemporaryDirectory() as name:
@@ -200,6 +145,7 @@ def _log_report(store: Store, run_id: str, fitted: _Fitted, settings: Mapping[st
         (folder / "figures").mkdir()
         write_json(folder / "summary.json", summary.to_json())
         write_measured(folder / "measured.json", fitted.measured)
+        save(folder, SCORE_ROWS, fitted.rows)
         page = scores_page(summary, figures, settings, {CALIBRATE_SCORES: run_id})
         (folder / REPORT.path).write_text(page, encoding="utf-8")
         for title, figure in figures.items():

@@ -16,6 +16,7 @@ from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
+from kgcore.external.rows import ScoreRows
 from kgcore.graph import KnowledgeGraph
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
@@ -96,6 +97,9 @@ REPORT: Artifact[str] = Artifact("report", "report.html", _read_text, _write_tex
 
 SCORE_CALIBRATOR: ModelFiles[ScoreCalibrator] = ModelFiles(
     CALIBRATE_SCORES, storage.read_score_calibrator, storage.write_score_calibrator, storage.SCORE_CALIBRATOR_FILE
+)
+SCORE_ROWS: Artifact[ScoreRows] = Artifact(
+    CALIBRATE_SCORES, "rows.parquet", storage.read_score_rows, storage.write_score_rows
 )
 ENSEMBLE: ModelFiles[tuple[list[str], Ensemble]] = ModelFiles(
     "ensemble", storage.read_ensemble, _write_ensemble, storage.ENSEMBLE_FILE

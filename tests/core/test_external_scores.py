@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kgcore import storage
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.ensembles import folds
@@ -157,6 +158,20 @@ def test_answers_keep_the_columns_and_do_not_depend_on_blocks(
     assert answers.table(unknown, block)["probability"].to_numpy() == pytest.approx(shared)
     with pytest.raises(InputError, match="has a map for each relation: name their column with --relation"):
         ScoreAnswers(answers.calibrator, "f", "").columns()
+
+
+def test_stored_rows_represent_all_rows(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = read(tmp_path, table_of_scores(rng), weight="w", relation="r").fit
+    storage.write_score_rows(tmp_path / "rows.parquet", rows)
+    assert storage.read_score_rows(tmp_path / "rows.parquet").fingerprint() == rows.fingerprint()
+    monkeypatch.setattr("kgcore.storage.external.MOST_ROWS", 100)
+    storage.write_score_rows(tmp_path / "few.parquet", rows)
+    few = storage.read_score_rows(tmp_path / "few.parquet")
+    assert len(few) == 100
+    levels = np.linspace(0, 1, 20)
+    assert np.quantile(few.scores, levels) == pytest.approx(np.quantile(rows.scores, levels), abs=0.2)
 
 
 def test_two_scorers_cannot_be_mixed(tmp_path: Path, rng: np.random.Generator) -> None:

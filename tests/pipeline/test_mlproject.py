@@ -64,8 +64,7 @@ PLAIN = {
     "device": "",
     "labels": "",
     "instead": False,
-    "refit": False,
-    "promote": False,
+    **dict.fromkeys(("refit", "promote", "watch"), False),
     "preset": "default",
 }
 
@@ -121,7 +120,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
     assert set(POINTS["base-rate"]) == names(config.BaseRateConfig) | WITHOUT_DEFAULT["base-rate"]
     scores = names(config.ScoresConfig, config.EvaluateConfig)
-    assert set(POINTS["calibrate-scores"]) == scores | {"promote"} | WITHOUT_DEFAULT["calibrate-scores"]
+    assert set(POINTS["calibrate-scores"]) == scores | {"promote", "watch"} | WITHOUT_DEFAULT["calibrate-scores"]
     assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}
 
 

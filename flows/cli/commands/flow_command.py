@@ -39,6 +39,7 @@ PLAIN: Mapping[str, Any] = {
     "calibrate-scores.file": Annotated[str, typer.Argument(metavar="[FILE]")],
     "calibrate-scores.output": Annotated[str, typer.Option("--output", "-o")],
     "calibrate-scores.promote": Annotated[bool, typer.Option("--promote")],
+    "calibrate-scores.watch": Annotated[bool, typer.Option("--watch")],
     "discover.output": Annotated[str, typer.Option("--output", "-o")],
 }
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."

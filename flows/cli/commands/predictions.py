@@ -16,6 +16,7 @@ from flows.cli.tables.discovery import show_discovery
 from flows.cli.tables.explanation import show_explanation
 from flows.cli.tables.prediction import show_prediction
 from flows.cli.tables.scores import show_scores
+from flows.cli.tables.watch import show_check
 from flows.cli.terminal import check_target, console
 from flows.discover import discover
 from flows.explain import explain
@@ -54,7 +55,8 @@ def run_audit(**arguments: Any) -> None:
 def run_calibrate_scores(**arguments: Any) -> None:
     """Calibrate scores, and print how good the probabilities are."""
     _check_output(arguments)
-    show_scores(console, start(calibrate_scores, **arguments))
+    found = start(calibrate_scores, **arguments)
+    show_check(console, found) if arguments["watch"] else show_scores(console, found)
 
 
 def _check_output(arguments: Mapping[str, Any]) -> None:
