@@ -5,8 +5,8 @@ docs/decisions/0001-paper-and-code.md and 0005-presets.md give the sources and t
 
 from typing import Any
 
+from kgcore.config.calibrate import CalibrateConfig
 from kgcore.config.given import CalibrateGiven, CorruptGiven, TrainGiven
-from kgcore.config.stages import CalibrateConfig
 
 MODELS = ("transe", "distmult", "complex", "hole")
 

@@ -19,11 +19,11 @@ FURTHER_METRICS = tuple(name for name in ranked() if name not in HEADLINE_METRIC
 UNRANKED_METRICS = tuple(name for name in metric_names("sharpness") if name not in FURTHER_METRICS)  # no best value
 SORTABLE_METRICS = (*HEADLINE_METRICS, "mrr", *FURTHER_METRICS)
 HIGHEST_FIRST = ("mrr", *highest_best())
-NEGATIVES = ("ground_truth", "synthetic")
+NEGATIVES = ("ground_truth", "candidates", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows with the same values were measured on the same triples
 LABELLED = "labelled"  # value of the column `test` if the test split has labelled negatives
 _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
-_STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate", ENSEMBLE_NAME)
+_STAGES = ("prepare", "train", "match", "corrupt", "calibrate", "classify", "evaluate", ENSEMBLE_NAME)
 _NOT_SHOWN = {  # settings without a column STAGE.SETTING: another column shows them, or no metric depends on them
     "prepare.dataset",
     "train.model",
@@ -62,7 +62,8 @@ def comparison(
 
     metric     one of SORTABLE_METRICS
     dataset    only this data set: its name, or the folder of the user's files; None: all
-    negatives  only calibrators fitted on these negatives, `ground_truth` or `synthetic`; None: both, and the baselines
+    negatives  only calibrators fitted on these negatives, `ground_truth`, `candidates` or `synthetic`; None: all,
+               and the baselines
     base_rate  only runs with this base rate, in (0, 1), ground-truth calibrators included; None: all
 
     Columns:
@@ -168,7 +169,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
     inputs  stage -> upstream run, without the runs that were deleted
     """
     settings = {
-        f"{stage}.{name}": ASSUMED_BASE_RATE if value is None else value  # only the base rate can be None
+        f"{stage}.{name}": ASSUMED_BASE_RATE if value is None and name == "base_rate" else value
         for stage in _STAGES
         if stage in inputs
         for name, value in (inputs[stage].tags.config or {}).items()
@@ -220,10 +221,14 @@ def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
     settings = setting_columns(frame)
     frame = frame[[*COLUMNS, *settings]].astype({"k": "Int64"})
     frame[settings] = frame[settings].astype(object)
-    independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # rows without corruptions
-    synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
-    frame.loc[independent, synthetic] = None
+    by_labels = frame["test"] == LABELLED
+    independent = by_labels & (frame["negatives"] != "synthetic")  # rows without corruptions
+    drawn = [name for name in settings if name.startswith("corrupt.")]
+    frame.loc[independent, drawn] = None
     frame.loc[independent, "calibration_strategy"] = ""
+    to_candidates = frame["negatives"] == "candidates"
+    frame.loc[independent & ~to_candidates, [name for name in settings if name.startswith("calibrate.")]] = None
+    frame.loc[~to_candidates, [name for name in settings if name.startswith("match.")]] = None
     result = (
         *FURTHER_METRICS,
         *UNRANKED_METRICS,

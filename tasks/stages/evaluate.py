@@ -18,6 +18,7 @@ from tasks.tracking.artifacts import (
     CALIBRATOR,
     CORRUPTIONS,
     COUNTS,
+    MATCHED,
     MEASURED,
     PREDICATES,
     PREDICTIONS,
@@ -43,7 +44,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=(*notes, *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)),
+        notes=(*notes, *_candidates(run), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
     )
@@ -51,6 +52,11 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
+
+
+def _candidates(run: StageRun) -> list[str]:
+    """Return what the probabilities of calibrators fitted to candidates are about; nothing without candidates."""
+    return run.load(MATCHED).sentences() if "match" in run.inputs else []
 
 
 def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau: float) -> dict[str, Measured]:
@@ -71,7 +77,7 @@ def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
         metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
         run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, metrics, model_id, f"{bound.base_rate:g}, {bound.base_rate_is}")
+        run.log_measurement(name, params, metrics, model_id, bound.base_rate_text)
 
 
 EVALUATE = Stage(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter `model` in its measurements
-_SHORT = {"ground_truth": "gt", "synthetic": "syn"}
+_SHORT = {"ground_truth": "gt", "synthetic": "syn", "candidates": "cand"}
 
 
 def short_label(label: str) -> str:

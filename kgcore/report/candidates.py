@@ -1,0 +1,42 @@
+"""The picture of the candidates' scores and of the parts of their mixture."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgcore.calibration.matched import Matched
+from kgcore.mixture.fit import POSITIVES
+from kgcore.report.plots import COLOURS, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SMALLEST_SHOWN = 0.005  # a part with a smaller share of the candidates is left out
+
+
+def candidates_figure(matched: Matched) -> "Figure":
+    """Draw the share of the candidates in each bin of scores, above the parts that the mixture has there.
+
+    The bins have different widths; each has the same width in the picture.
+    """
+    shape, fit = matched.fit.shape, matched.fit
+    figure = new_figure(6.4, 4.4)
+    axes = figure.subplots()
+    places, below = np.arange(len(shape.candidates)), np.zeros(len(shape.candidates))
+    parts = {name: np.array(own) for name, own in shape.parts.items() if sum(own) >= SMALLEST_SHOWN}
+    for number, (name, own) in enumerate(parts.items()):
+        label = f"{_title(name)}: {own.sum():.1%}"
+        axes.bar(places, own, 1.0, bottom=below, color=COLOURS[number % len(COLOURS)], label=label, linewidth=0)
+        below += own
+    axes.step(places, shape.candidates, where="mid", color="black", linewidth=1.2, label="candidates")
+    ticks = np.unique(np.linspace(0, len(shape.edges) - 1, 7).round().astype(int))
+    axes.set_xticks(ticks + 0.5, [f"{shape.edges[tick]:.3g}" for tick in ticks])
+    total = fit.candidates
+    axes.set(xlabel="score", ylabel="share in a bin of scores", title=f"{total:,} candidates of {matched.source}")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
+def _title(part: str) -> str:
+    return "true triples" if part == POSITIVES else f"mistakes like {part}"
