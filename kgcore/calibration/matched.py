@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
+from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
@@ -153,11 +154,10 @@ def fit_matched(
     names       registered names of the calibrators
     replicates  bootstrap replicates, at least 20
 
-    A calibrator with a map for each predicate is fitted with the base rate and the mistakes of each relation. The
-    limits are those of smoothed isotonic regression for every calibrator, as it makes no assumption about the curve.
+    A calibrator with a map for each predicate is fitted with the base rate and the mistakes of each relation. All
+    others share the limits of `candidate_band`.
     """
-    _, band = fit_to_candidates(data, matched.fit, SmoothedIsotonic, replicates, rng)
-    found = {}
+    band, found = candidate_band(data, matched, replicates, rng), {}
     for name in names:
         made = CALIBRATORS.get(name)()
         sample = candidate_sample(data, matched, made.by_predicate)
@@ -165,6 +165,28 @@ def fit_matched(
         bands = {one.predicate: _relation_band(one, sample, rng) for one in relations}
         found[name] = (made.fit_sample(sample), Support(band, bands, rows_of(sample)))
     return found
+
+
+def candidate_band(data: MixtureData, matched: Matched, replicates: int, rng: np.random.Generator) -> Band:
+    """Return confidence limits of the share of true candidates at a score.
+
+    Two errors count, and their sizes in log-odds are added as squares. The error of the finite sample at known weights
+    is that of `Band.fit`. The error of the weights, and of an estimated base rate, is that of the bootstrap of
+    `fit_to_candidates` with Platt scaling: it is smooth in the score, where a bootstrap of isotonic regression would
+    be too narrow.
+    """
+    sample = candidate_sample(data, matched)
+    own = _equal_weights(sample, rng)
+    band = Band.fit(own)
+    at = SmoothedIsotonic().fit_sample(sample).calibrate(band.scores)
+    line, smooth = fit_to_candidates(data, matched.fit, Platt, replicates, rng)
+    of_line, (low, high) = line.calibrate(band.scores), smooth.limits(band.scores)
+    rate = sample.base_rate
+    with np.errstate(divide="ignore"):
+        below = np.maximum(logit(at) - logit(shift(band.low, own.base_rate, rate)), 0)
+        above = np.maximum(logit(shift(band.high, own.base_rate, rate)) - logit(at), 0)
+        down, up = np.maximum(logit(of_line) - logit(low), 0), np.maximum(logit(high) - logit(of_line), 0)
+        return Band(band.scores, expit(logit(at) - np.hypot(below, down)), expit(logit(at) + np.hypot(above, up)))
 
 
 def rows_of(sample: CalibrationSample) -> dict[int, tuple[int, int]]:
@@ -181,18 +203,22 @@ def rows_of(sample: CalibrationSample) -> dict[int, tuple[int, int]]:
 def _relation_band(relation: RelationRate, sample: CalibrationSample, rng: np.random.Generator) -> Band:
     """Return confidence limits of one relation. They hold for every base rate in the interval of the relation.
 
-    `Band.fit` needs equal weights within a label. So negatives are drawn with a probability in proportion to their
-    weight. The uncertainty of the relation's shares is not counted.
+    The uncertainty of the relation's shares is not counted.
     """
     own = sample.part(sample.predicates == relation.predicate)  # type: ignore[arg-type]
-    negative = own.labels == 0
-    drawn = ~negative | (rng.random(len(negative)) < own.weights / own.weights[negative].max())
-    rows = CalibrationSample(own.scores[drawn], own.labels[drawn], np.ones(int(drawn.sum())))
+    rows = _equal_weights(own, rng)
     band = Band.fit(rows, most_points=MOST_POINTS_OF_A_RELATION)
     moved = logit(own.base_rate) - logit(_inside(relation.shrunk))  # if the base rate of all relations was stated
     ends = [_inside(float(expit(logit(_inside(end)) + moved))) for end in (relation.own.low, relation.own.high)]
     low, high = min(*ends, own.base_rate), max(*ends, own.base_rate)
     return Band(band.scores, shift(band.low, rows.base_rate, low), shift(band.high, rows.base_rate, high))
+
+
+def _equal_weights(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
+    """Draw negatives with a probability in proportion to their weight. Then all weights are 1, as `Band.fit` needs."""
+    negative = sample.labels == 0
+    drawn = ~negative | (rng.random(len(negative)) < sample.weights / sample.weights[negative].max())
+    return CalibrationSample(sample.scores[drawn], sample.labels[drawn], np.ones(int(drawn.sum())))
 
 
 def _inside(rate: float) -> float:

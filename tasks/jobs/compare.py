@@ -32,7 +32,8 @@ _NOT_SHOWN = {  # settings without a column STAGE.SETTING: another column shows 
     "train.training_strategy",
     "corrupt.calibration_strategy",
 }
-_NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools"}
+_NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools", "match.match_base_rate"}
+_NOT_SHOWN |= {f"calibrate.base_rate_{name}" for name in ("low", "high", "from")}
 _NOT_SHOWN |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
 COLUMNS = [
     *(
@@ -62,8 +63,7 @@ def comparison(
 
     metric     one of SORTABLE_METRICS
     dataset    only this data set: its name, or the folder of the user's files; None: all
-    negatives  only calibrators fitted on these negatives, `ground_truth`, `candidates` or `synthetic`; None: all,
-               and the baselines
+    negatives  only calibrators fitted on these, one of NEGATIVES; None: all, and the baselines
     base_rate  only runs with this base rate, in (0, 1), ground-truth calibrators included; None: all
 
     Columns:
@@ -221,27 +221,23 @@ def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
     settings = setting_columns(frame)
     frame = frame[[*COLUMNS, *settings]].astype({"k": "Int64"})
     frame[settings] = frame[settings].astype(object)
-    by_labels = frame["test"] == LABELLED
-    independent = by_labels & (frame["negatives"] != "synthetic")  # rows without corruptions
-    drawn = [name for name in settings if name.startswith("corrupt.")]
-    frame.loc[independent, drawn] = None
+    stages = {stage: [name for name in settings if name.startswith(f"{stage}.")] for stage in _STAGES}
+    independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # rows without corruptions
+    frame.loc[independent, stages["corrupt"]] = None
     frame.loc[independent, "calibration_strategy"] = ""
     to_candidates = frame["negatives"] == "candidates"
-    frame.loc[independent & ~to_candidates, [name for name in settings if name.startswith("calibrate.")]] = None
-    frame.loc[~to_candidates, [name for name in settings if name.startswith("match.")]] = None
-    result = (
-        *FURTHER_METRICS,
-        *UNRANKED_METRICS,
-        "when",
-        "run",
-        "evaluate",
-    )  # further metrics need no comparison: they are computed from the same predictions
+    frame.loc[independent & ~to_candidates, stages["calibrate"]] = None
+    frame.loc[~to_candidates, stages["match"]] = None
+    # further metrics need no comparison: they are computed from the same predictions
+    result = (*FURTHER_METRICS, *UNRANKED_METRICS, "when", "run", "evaluate")
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 
 
 def _text(value: object) -> object:
-    """Return a setting for a cell of the table: a mapping as `norm=2 log_odds=true`, other values unchanged."""
+    """Return a setting for a cell: a mapping as `norm=2 log_odds=true`, a list as `a b`, other values unchanged."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
     if not isinstance(value, dict):
         return value
     texts = {name: str(item).lower() if isinstance(item, bool) else f"{item:g}" for name, item in value.items()}
