@@ -6,6 +6,7 @@ from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
 from flows.pipeline import after_training
+from kgcore.config.calibrate import read_base_rate
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
@@ -23,7 +24,7 @@ def recalibrate(
     labels: str = "",
     candidates: str = "",
     instead: bool = False,
-    base_rate: float | None = None,
+    base_rate: float | str | None = None,
     refit: bool = False,
     force: bool = False,
     device: Device = "auto",
@@ -39,13 +40,15 @@ def recalibrate(
         candidates: file of the triples that you want probabilities for, or valid or test (a held-out split with its
             labels hidden). Calibrators are then fitted to these triples, too
         instead: replace the validation split by these labelled triples, instead of adding them
-        base_rate: stated base rate; if empty, the base rate of the named run
+        base_rate: stated base rate, or an interval LOW:HIGH of it, such as 0.01:0.05; if empty, the base rate of the
+            named run
         refit: fit the calibrators again for a new base rate, instead of shifting their probabilities
         force: run every stage but training even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    trained, configs = model_and_settings(model, base_rate, candidates)
-    fitted = None if refit or labels or candidates or base_rate is None else resolve("calibrate", model)
+    stated, limits = read_base_rate(base_rate)
+    trained, configs = model_and_settings(model, stated, candidates, limits)
+    fitted = None if refit or labels or candidates or stated is None else resolve("calibrate", model)
     file, flow_run = Path(labels) if labels else None, current_flow_run()
     with recalibration_run(trained, configs, file, instead, device, flow_run.id if flow_run else None) as run_id:
         context = Context(parent=run_id, force=force, device=device)

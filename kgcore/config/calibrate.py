@@ -71,6 +71,7 @@ class CalibrateConfig(Config):
         f"the candidates that you give; without candidates, {ASSUMED_BASE_RATE:g} is assumed",
         gt=0,
         lt=1,
+        ends=("base_rate_low", "base_rate_high"),
     )
     base_rate_low: float | None = setting(
         None, "lower end of an interval of the base rate; the upper end is then needed, too", gt=0, lt=1
@@ -128,6 +129,25 @@ class CalibrateConfig(Config):
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
         return super().parameters() | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
+
+
+def read_base_rate(value: float | str | None) -> tuple[float | None, tuple[float, float] | None]:
+    """Read a base rate, or an interval LOW:HIGH of it. Return the base rate, in (0, 1), and the ends of the interval.
+
+    The base rate of an interval is its middle, in log-odds. None and '' are no base rate. Raises InputError for any
+    other value.
+    """
+    if value is None or value == "":
+        return None, None
+    try:
+        ends = [float(text) for text in str(value).split(":")]
+    except ValueError:
+        ends = []
+    if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
+        raise InputError(
+            f"base_rate is {value!r}: it must be a number above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
+        )
+    return (ends[0], None) if len(ends) == 1 else (middle(*ends), (ends[0], ends[1]))
 
 
 def middle(low: float, high: float) -> float:

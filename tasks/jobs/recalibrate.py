@@ -32,13 +32,16 @@ from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import find_device
 
 
-def model_and_settings(text: str, base_rate: float | None, candidates: str = "") -> tuple[StageRef, PipelineConfigs]:
+def model_and_settings(
+    text: str, base_rate: float | None, candidates: str = "", limits: tuple[float, float] | None = None
+) -> tuple[StageRef, PipelineConfigs]:
     """Return the train run that `text` names, and the settings for the stages after it.
 
     text       a run, a model's URI or `latest`: see `resolve`
     base_rate  base rate to use instead of the earlier one, in (0, 1); None: the earlier one
     candidates file of candidates, or held-out split; '': none. An earlier base rate that was estimated is estimated
                again for them
+    limits     the ends of the interval of the base rate; None: it has none
 
     The settings come from the newest evaluation of the calibrators that `text` names. If `text` names no calibrators,
     or they were never evaluated, the settings come from the newest evaluation of the model. If the model was never
@@ -53,7 +56,7 @@ def model_and_settings(text: str, base_rate: float | None, candidates: str = "")
     found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
     settings = _settings(store, found) if found else PipelineConfigs()
     if base_rate is not None or (candidates and settings.calibrate.base_rate_is == ESTIMATED):
-        settings = replace(settings, calibrate=settings.calibrate.at(base_rate))
+        settings = replace(settings, calibrate=settings.calibrate.at(base_rate, limits))
     if candidates:
         settings = replace(settings, match=replace(settings.match, candidates=candidates))
     return trained, settings

@@ -130,6 +130,22 @@ def test_candidates_answer_questions(made: Made) -> None:
         assert "candidates.beta" in done.stdout.replace(", ", ".").replace("candidates beta", "candidates.beta")
 
 
+def test_an_interval_of_the_base_rate_reaches_the_probabilities(made: Made) -> None:
+    results = made.again(made.results["pipeline"], "--base-rate", "0.01:0.05")
+    bound = made.calibrators(results["runs"]["calibrate"])["candidates.smoothed_isotonic"]
+    assert bound.base_rate_text == "0.0225 [0.01, 0.05], stated"
+    assert tags_of_run(made.kgcal, results["runs"]["evaluate"]).base_rate == bound.base_rate_text
+    assert results["base_rate"] == bound.base_rate
+    done = made.kgcal("calibrate", "--base-rate", "0.01:0.05", "--calibrators", "platt")
+    assert done.returncode == 0, done.stderr
+    config = tags_of_run(made.kgcal, done.stdout.strip()).config
+    assert config is not None
+    assert (config["base_rate_low"], config["base_rate_high"]) == (0.01, 0.05)
+    wrong = made.kgcal("recalibrate", "--base-rate", "0.5:0.1")
+    assert wrong.returncode == 2
+    assert "LOW:HIGH, such as 0.01:0.05" in wrong.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
