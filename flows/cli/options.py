@@ -30,7 +30,7 @@ def command(
         arguments = {parameter.name: values[parameter.name] for parameter in others}
         for name, kind in settings.items():
             given = {item.name: values[item.name] for item in items[name] if values[item.name] is not None}
-            read: dict[str, Any] = {}
+            read: dict[str, object] = {}
             for item in (item for item in items[name] if item.name in given):
                 read |= _values(item, given[item.name])
             arguments[name] = kind(**read)
@@ -102,12 +102,14 @@ def _option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _values(item: "Field[Any]", value: Any) -> dict[str, Any]:
+def _values(item: "Field[Any]", value: Any) -> dict[str, object]:
     """Return setting -> value of an option. Only LOW:HIGH sets other settings than its own: the ends of an interval."""
     if "ends" not in item.metadata:
         return {item.name: _value(item, value)}
     rate, limits = read_base_rate(value)
-    return {item.name: rate} | dict(zip(item.metadata["ends"], limits or (), strict=False))
+    found: dict[str, object] = {item.name: rate}
+    found.update(zip(item.metadata["ends"], limits or (), strict=False))
+    return found
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:
