@@ -4,6 +4,7 @@ Only a recalibration uses `add_labels` in stages/prepare.py, `adopt_model` in st
 stages/calibrate.py.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -30,6 +31,8 @@ from tasks.stages.running import config_of
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import find_device
+
+log = logging.getLogger("kgcal")
 
 
 def model_and_settings(
@@ -60,6 +63,17 @@ def model_and_settings(
     if candidates:
         settings = replace(settings, match=replace(settings.match, candidates=candidates))
     return trained, settings
+
+
+def note_candidates(text: str) -> None:
+    """Log that the run that `text` names was calibrated to candidates, and that new fits are not; else do nothing."""
+    with suppress(InputError):
+        matched = open_store().get(resolve("match", text).run_id)
+        log.info(
+            "run %s was calibrated to the candidates of %s: to calibrate to them again, add --candidates FILE",
+            text,
+            matched.tags.candidates,
+        )
 
 
 def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:

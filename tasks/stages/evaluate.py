@@ -39,12 +39,18 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     names, counts = run.load(PREDICATES), run.load(COUNTS)
     calibrate = run.config(CalibrateConfig)
     notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
+    about_scores = [*_candidates(run, predictions), *score_notes(run.config(TrainConfig).cohort_weight)]
     summary = Summary(
         results=Results.of(measured),
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=(*notes, *_candidates(run), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)),
+        notes=(
+            *notes,
+            *_candidates(run, predictions),
+            *score_notes(run.config(TrainConfig).cohort_weight),
+            *data_notes(counts),
+        ),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
     )
@@ -54,9 +60,17 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     _log_by_calibrator(run, measured)
 
 
-def _candidates(run: StageRun) -> list[str]:
+def _candidates(run: StageRun, predictions: Predictions) -> list[str]:
     """Return what the probabilities of calibrators fitted to candidates are about; nothing without candidates."""
-    return run.load(MATCHED).sentences() if "match" in run.inputs else []
+    if "match" not in run.inputs:
+        return []
+    said = run.load(MATCHED).sentences()
+    if predictions.synthetic_negatives:
+        said.append(
+            "The rows `candidates` are not comparable with the others here: the test negatives are corruptions, and "
+            "these calibrators are for the mistakes of the candidates."
+        )
+    return said
 
 
 def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau: float) -> dict[str, Measured]:
