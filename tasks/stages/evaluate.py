@@ -45,12 +45,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=(
-            *notes,
-            *_candidates(run, predictions),
-            *score_notes(run.config(TrainConfig).cohort_weight),
-            *data_notes(counts),
-        ),
+        notes=(*notes, *about_scores, *data_notes(counts)),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
     )
