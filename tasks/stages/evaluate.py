@@ -48,6 +48,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         notes=(*notes, *about_scores, *data_notes(counts)),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
+        base_rate_limits=calibrate.limits,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}

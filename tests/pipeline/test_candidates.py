@@ -135,7 +135,8 @@ def test_an_interval_of_the_base_rate_reaches_the_probabilities(made: Made) -> N
     bound = made.calibrators(results["runs"]["calibrate"])["candidates.smoothed_isotonic"]
     assert bound.base_rate_text == "0.0225 [0.01, 0.05], stated"
     assert tags_of_run(made.kgcal, results["runs"]["evaluate"]).base_rate == bound.base_rate_text
-    assert results["base_rate"] == bound.base_rate
+    assert (results["base_rate"], results["base_rate_low"], results["base_rate_high"]) == (bound.base_rate, 0.01, 0.05)
+    assert "Base rate: 0.0225 [0.01, 0.05], stated." in Path(results["report"]).read_text()
     done = made.kgcal("calibrate", "--base-rate", "0.01:0.05", "--calibrators", "platt")
     assert done.returncode == 0, done.stderr
     config = tags_of_run(made.kgcal, done.stdout.strip()).config
