@@ -5,15 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.config import MatchConfig, PrepareConfig, TrainConfig
+from kgcore.config import CalibrateConfig, MatchConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from tasks.jobs.calibrated_model import Ask, locate
 from tasks.stages.calibrate import settle
 from tasks.stages.match import MATCH, check_candidates, check_file
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import GRAPH, MATCHED, MIXTURE
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 QUICK = {"match_eta": 5, "match_replicates": 20}
@@ -68,8 +70,6 @@ def test_a_stated_base_rate_adds_the_hard_strategies(trained: tuple[StageRef, St
 
 
 def test_a_run_that_does_not_determine_the_base_rate_is_kept(trained: tuple[StageRef, StageRef]) -> None:
-    from kgcore.config import CalibrateConfig
-
     found = MATCH(*trained, config=MatchConfig(candidates="test", match_width=0.001, **QUICK))
     with pytest.raises(InputError, match="these candidates do not determine the base rate"):
         settle(CalibrateConfig(), [found])
@@ -88,3 +88,21 @@ def test_a_mistake_is_found_before_training(trained: tuple[StageRef, StageRef], 
         check_file(MatchConfig())
     with pytest.raises(InputError, match="is of an unknown kind"):
         check_file(MatchConfig(candidates="train"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [
+        (["base_rate", "synthetic.platt", "candidates.platt", "ground_truth.platt"], "ground_truth.platt"),
+        (["base_rate", "candidates.platt", "candidates.beta", "synthetic.platt"], "candidates.platt"),
+        (["base_rate", "synthetic.platt"], "synthetic.platt"),
+    ],
+)
+def test_calibrators_of_labels_answer_then_those_of_candidates(home: Path, labels: list[str], chosen: str) -> None:
+    store = open_store()
+    with store.open_run("calibrate", RunTags(stage="calibrate")) as run_id:
+        ids = {
+            label: store.log_model(run_id, number, label, {"dataset": "zoo"}, {"label": label}, lambda folder: None)
+            for number, label in enumerate(labels)
+        }
+    assert locate(Ask(run_id)).model_id == ids[chosen]
