@@ -24,6 +24,7 @@ from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
+SMALLEST_SHOWN = 0.005  # a strategy with a smaller share of the mistakes is not named
 LEAST_RATE = 1e-6  # an estimated base rate, and each end of its interval, is at least this far from 0 and from 1
 
 
@@ -84,6 +85,12 @@ class Matched:
             f"{fit.labels_needed:,} of them, drawn at random, for `kgcal base-rate`"
         )
 
+    @property
+    def mistakes(self) -> str:
+        """Which corruptions the mistakes resemble, such as `61 % near_miss, 39 % typed`."""
+        shares = sorted(self.fit.weights.items(), key=lambda share: -share[1])
+        return ", ".join(f"{100 * share:.0f} % {name}" for name, share in shares if share >= SMALLEST_SHOWN)
+
     def sentences(self) -> list[str]:
         """Return what the probabilities of calibrators fitted to these candidates are about, in sentences."""
         fit, rate = self.fit, self.fit.estimated
@@ -92,12 +99,10 @@ class Matched:
         if not fit.stated:
             own = f"{fit.base_rate:.3g}, estimated, 95 % interval {limits}"
         labels = f", {fit.labels:,} of them labelled" if fit.labels else ""
-        shares = sorted(fit.weights.items(), key=lambda share: -share[1])
-        mistakes = ", ".join(f"{100 * share:.0f} % {name}" for name, share in shares if share >= 0.005)
         said = [
             f"The rows `candidates` are probabilities for triples like the {fit.candidates + fit.labels:,} candidates "
-            f"in {self.source}{labels}. Their base rate is {own}. Their mistakes resemble corruptions: {mistakes}. "
-            f"Test of fit: p = {fit.fit.p_value:.2g}."
+            f"in {self.source}{labels}. Their base rate is {own}. Their mistakes resemble corruptions: "
+            f"{self.mistakes}. Test of fit: p = {fit.fit.p_value:.2g}."
         ]
         return said + [f"{text[0].upper()}{text[1:]}." for text in (*fit.findings(), *self.notes)]
 

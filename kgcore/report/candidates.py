@@ -4,14 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.calibration.matched import Matched
+from kgcore.calibration.matched import SMALLEST_SHOWN, Matched
 from kgcore.mixture.fit import POSITIVES
 from kgcore.report.plots import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SMALLEST_SHOWN = 0.005  # a part with a smaller share of the candidates is left out
 
 
 def candidates_figure(matched: Matched) -> "Figure":

@@ -103,7 +103,12 @@ class ModelCard:
     def _calibration(self) -> str:
         bound = self.calibrator
         if bound.mixture is not None:
-            return " ".join([f"{bound.name}, fitted to candidates.", *bound.mixture.sentences()])
+            own = bound.mixture
+            size = own.fit.candidates + own.fit.labels
+            return (
+                f"{bound.name}, fitted to {size:,} candidates of {own.source}. Their mistakes resemble corruptions: "
+                f"{own.mistakes}. Test of fit: p = {own.fit.fit.p_value:.2g}."
+            )
         if bound.negatives == "synthetic":
             against, drawn = "corruptions of them", self._drawn()
         else:
