@@ -12,6 +12,7 @@ from kgcore.config import (
     ClassifyGiven,
     CorruptGiven,
     EvaluateGiven,
+    MatchGiven,
     PipelineConfigs,
     PipelineGiven,
     PrepareGiven,
@@ -20,10 +21,11 @@ from kgcore.config import (
 )
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.pipeline import finish_pipeline, pipeline_run
-from tasks.stages.calibrate import CALIBRATE, move_calibrators, upstream_of
+from tasks.stages.calibrate import CALIBRATE, move_calibrators, settle, upstream_of
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
+from tasks.stages.match import MATCH, check_candidates
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
 from tasks.stages.reference import Context, StageRef
@@ -41,6 +43,7 @@ def pipeline(
     calibrate: CalibrateGiven = CalibrateGiven(),
     classify: ClassifyGiven = ClassifyGiven(),
     evaluate: EvaluateGiven = EvaluateGiven(),
+    match: MatchGiven = MatchGiven(),
     preset: PresetOrNone = "default",
     force: bool = False,
     device: Device = "auto",
@@ -54,12 +57,13 @@ def pipeline(
         calibrate: how to turn scores into probabilities
         classify: how to turn probabilities into decisions
         evaluate: how to measure calibration
+        match: the candidates to calibrate to; without candidates, their mistakes are not known
         preset: fills in the settings of train, corrupt and calibrate that you leave out. default: good and fast; best:
             better proper scores, slower; paper: the protocol of the paper; none: no preset
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate)
+    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match)
     resolved = presets.resolve(preset, given)
     context = Context(force=force, device=device)
     summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
@@ -82,6 +86,8 @@ def run_pipeline(
     with pipeline_run(configs, context.device, flow_run.id if flow_run else None, context.parent, preset) as run_id:
         context = replace(context, parent=run_id)
         data = PREPARE(config=configs.prepare, context=context)
+        if configs.match.candidates:
+            check_candidates(data, configs.match)
         model = TRAIN(data, config=configs.train, context=context)
         return finish_pipeline(run_id, after_training(data, model, configs, context))
 
@@ -94,15 +100,19 @@ def after_training(
     fitted  calibrators to shift to the new base rate; None = fit new calibrators
     """
     if fitted is None:
+        matched = MATCH(data, model, config=configs.match, context=context) if configs.match.candidates else None
+        if matched:  # the corruptions are drawn for the base rate of the candidates
+            configs = replace(configs, calibrate=settle(configs.calibrate, [matched]))
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
         scores = SCORE(model, corruptions, context=context)
-        calibrators = CALIBRATE(scores, config=configs.calibrate, context=context)
+        calibrators = CALIBRATE(scores, matched, config=configs.calibrate, context=context)
+        made = [*([matched] if matched else []), corruptions, scores]
     else:
-        corruptions, scores = upstream_of(fitted)
-        calibrators = move_calibrators(fitted, configs.calibrate.alpha, context)
+        made = list(upstream_of(fitted).values())
+        calibrators = move_calibrators(fitted, configs.calibrate, context)
     predictions = CLASSIFY(calibrators, config=configs.classify, context=context)
     ranks = RANK(model, context=context)
     evaluation = EVALUATE(predictions, ranks, config=configs.evaluate, context=context)
     report = REPORT(evaluation, context=context)
-    stages = (data, model, corruptions, scores, calibrators, predictions, ranks, evaluation, report)
+    stages = (data, model, *made, calibrators, predictions, ranks, evaluation, report)
     return {ref.stage: ref for ref in stages}

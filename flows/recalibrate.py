@@ -6,10 +6,12 @@ from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
 from flows.pipeline import after_training
+from kgcore.config.calibrate import read_base_rate
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
-from tasks.jobs.recalibrate import model_and_settings, recalibration_run
+from tasks.jobs.recalibrate import model_and_settings, note_candidates, recalibration_run
+from tasks.stages.match import check_candidates
 from tasks.stages.prepare import add_labels
 from tasks.stages.reference import Context
 from tasks.stages.train import adopt_model
@@ -20,8 +22,9 @@ from tasks.workspace.flow_run import current_flow_run
 def recalibrate(
     model: RunId = LATEST,
     labels: str = "",
+    candidates: str = "",
     instead: bool = False,
-    base_rate: float | None = None,
+    base_rate: float | str | None = None,
     refit: bool = False,
     force: bool = False,
     device: Device = "auto",
@@ -34,20 +37,28 @@ def recalibrate(
         model: run id of a train run or of a run that came from it, URI of a model or calibrator, or latest (the newest
             finished pipeline)
         labels: file of newly labelled triples (subject, predicate, object, 1 or -1) to add to the validation split
+        candidates: file of the triples that you want probabilities for, or valid or test (a held-out split with its
+            labels hidden). Calibrators are then fitted to these triples, too
         instead: replace the validation split by these labelled triples, instead of adding them
-        base_rate: stated base rate; if empty, the base rate of the named run
+        base_rate: stated base rate, or an interval LOW:HIGH of it, such as 0.01:0.05; if empty, the base rate of the
+            named run
         refit: fit the calibrators again for a new base rate, instead of shifting their probabilities
         force: run every stage but training even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    trained, configs = model_and_settings(model, base_rate)
-    fitted = None if refit or labels or base_rate is None else resolve("calibrate", model)
+    stated, limits = read_base_rate(base_rate)
+    trained, configs = model_and_settings(model, stated, candidates, limits)
+    fitted = None if refit or labels or candidates or stated is None else resolve("calibrate", model)
+    if fitted is None and not candidates:
+        note_candidates(model)
     file, flow_run = Path(labels) if labels else None, current_flow_run()
     with recalibration_run(trained, configs, file, instead, device, flow_run.id if flow_run else None) as run_id:
         context = Context(parent=run_id, force=force, device=device)
         data = resolve("prepare", trained.run_id)
         if file is not None:
             data = add_labels(data, file, instead, context)
+        if candidates:
+            check_candidates(data, configs.match)
         stages = after_training(data, adopt_model(trained, data, context), configs, context, fitted)
         summary = finish_pipeline(run_id, stages)
     publish(summary)

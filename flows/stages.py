@@ -11,9 +11,11 @@ from typing import Any
 from flows.deployment.flow import HeartbeatFlow, flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
-from tasks.jobs.manifest import LATEST, resolve
+from kgcore.config import MatchConfig
+from tasks.jobs.manifest import LATEST, is_run, resolve
 from tasks.stages.base import Stage
-from tasks.stages.reference import Context
+from tasks.stages.match import MATCH
+from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES
 
 FORCE = "run even if a finished run could be re-used"
@@ -30,10 +32,13 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
         given = bound.arguments
         config = given.get("config") or stage.config()
         used = stage.needed(config)
-        upstream = [
-            resolve(source.name, given[name]) if name in used else None for name, source in stage.inputs.items()
-        ]
         context = Context(force=given["force"], device=given.get("device", "auto"))
+        upstream: list[StageRef | None] = []
+        for name, source in stage.inputs.items():
+            if source is MATCH and given[name] and not is_run(given[name]):
+                upstream.append(_match(given[name], upstream[0], config, context))
+            else:
+                upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
         ref = stage(*upstream, config=config, context=context)
         publish_stage(ref)
         return ref.run_id
@@ -46,8 +51,19 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
     return flow(name=stage.name, flow_run_name=stage.title)(run)
 
 
+def _match(candidates: str, scores: StageRef | None, config: Any, context: Context) -> StageRef:
+    """Run match with its default settings, on the graph and the model of a score run."""
+    assert scores is not None
+    model = resolve("train", scores.run_id)
+    settings = MatchConfig(candidates=candidates, match_base_rate=config.base_rate)
+    return MATCH(resolve("prepare", model.run_id), model, config=settings, context=context)
+
+
 def _parameters(stage: Stage[Any]) -> list[inspect.Parameter]:
-    parameters = [_parameter(name, RunId, LATEST) for name in stage.inputs]
+    parameters = [
+        _parameter(name, str, "") if name in stage.optional else _parameter(name, RunId, LATEST)
+        for name in stage.inputs
+    ]
     parameters += [_parameter("config", stage.config, stage.config())] if _settings(stage) else []
     parameters.append(_parameter("force", bool, False))
     return parameters + ([_parameter("device", Device, "auto")] if stage.on_device else [])
@@ -71,6 +87,12 @@ def _docstring(stage: Stage[Any]) -> str:
     latest = f"{LATEST} (the newest finished pipeline)"
     for name, source in stage.inputs.items():
         used = "; used only by strategies that draw with a model" if name in stage.needs else ""
+        if name in stage.optional:
+            lines.append(
+                f"    {name}: file of triples, or valid or test (a held-out split with its labels hidden), that "
+                f"calibrators are also fitted to; or the run id of a {source.name} run"
+            )
+            continue
         lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")

@@ -16,6 +16,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
     "Stages": (
         ("prepare", config.PrepareConfig),
         ("train", config.TrainConfig),
+        ("match", config.MatchConfig),
         ("corrupt", config.CorruptConfig),
         ("calibrate", config.CalibrateConfig),
         ("classify", config.ClassifyConfig),

@@ -9,8 +9,10 @@ import typer
 
 from kgcore.config import Config, Given, describe
 from kgcore.config.base import default_of, default_text
+from kgcore.config.calibrate import read_base_rate
 from kgcore.errors import InputError
 
+INTERVAL = "RATE|LOW:HIGH"  # how a number with an interval is written
 Settings = type[Config] | type[Given[Any]]
 
 
@@ -28,7 +30,9 @@ def command(
         arguments = {parameter.name: values[parameter.name] for parameter in others}
         for name, kind in settings.items():
             given = {item.name: values[item.name] for item in items[name] if values[item.name] is not None}
-            read = {item.name: _value(item, given[item.name]) for item in items[name] if item.name in given}
+            read: dict[str, object] = {}
+            for item in (item for item in items[name] if item.name in given):
+                read |= _values(item, given[item.name])
             arguments[name] = kind(**read)
         run(**arguments)
 
@@ -82,6 +86,8 @@ def _annotation(config: type[Config], item: "Field[Any]") -> Any:
         help_text += "; see the list below"
     name = _option_name(item.name)
     names = [f"{name}/--no-{name[2:]}"] if kind is bool else [name]
+    if "ends" in item.metadata:
+        kind, metavar = str, INTERVAL
     help_text += f"  [default: {default_text(item)}]"
     return Annotated[kind | None, typer.Option(*names, help=help_text, metavar=metavar, show_default=False), item]
 
@@ -94,6 +100,16 @@ def _metavar(item: "Field[Any]") -> str:
 
 def _option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _values(item: "Field[Any]", value: Any) -> dict[str, object]:
+    """Return setting -> value of an option. Only LOW:HIGH sets other settings than its own: the ends of an interval."""
+    if "ends" not in item.metadata:
+        return {item.name: _value(item, value)}
+    rate, limits = read_base_rate(value)
+    found: dict[str, object] = {item.name: rate}
+    found.update(zip(item.metadata["ends"], limits or (), strict=False))
+    return found
 
 
 def _value(item: "Field[Any]", value: Any) -> Any:

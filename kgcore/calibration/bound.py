@@ -7,15 +7,20 @@ import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
+from kgcore.calibration.matched import Matched
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
-from kgcore.config import STATED
+from kgcore.config import ESTIMATED, STATED
+from kgcore.config.calibrate import rate_text
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
-FORMAT = 4  # format 1 lacks the key fitted_at, formats 1 and 2 lack corruptions, formats 1 to 3 lack support
+# format 1 lacks the key fitted_at, formats 1 and 2 lack corruptions, formats 1 to 3 lack support, and formats 1 to 4
+# lack mixture, base_rate_low and base_rate_high
+FORMAT = 5
 LARGEST_SCORE = 1e30  # no model has a larger score
 WITHOUT_SUPPORT = 3  # the format of a calibrator without support
+WITHOUT_MIXTURE = 4  # the format of a calibrator without mixture, and without an interval of the base rate
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class BoundCalibrator:
     """A fitted calibrator, stored with its model, its graph and its base rate, so that a wrong use is an error.
 
     name         registered name of the calibrator or the baseline
-    negatives    kind of negatives that it was fitted on: ground_truth or synthetic; none for a baseline
+    negatives    kind of negatives that it was fitted on: ground_truth, candidates or synthetic; none for a baseline
     base_rate    the share of true triples that its probabilities assume, in (0, 1)
     model        fingerprint of the model whose scores it maps to probabilities
     dataset      fingerprint of the graph that it was fitted on
@@ -46,6 +51,8 @@ class BoundCalibrator:
     corruptions  how its synthetic negatives were drawn. Its probabilities are valid for false triples of this kind.
                  None if its negatives are not synthetic.
     base_rate_is where the base rate comes from: assumed, stated or estimated; '' if it was stored by an earlier version
+    limits       the ends of an interval of the base rate; None: it has no interval
+    mixture      the candidates that it was fitted to; None if its negatives are not `candidates`
     support      confidence limits and counts from the sample that it was fitted on; None for a baseline, and for a
                  calibrator of format 1 to 3
     """
@@ -60,11 +67,18 @@ class BoundCalibrator:
     corruptions: CorruptionSettings | None = None
     base_rate_is: str = field(default="", compare=False)
     support: Support | None = field(default=None, compare=False)
+    limits: tuple[float, float] | None = None
+    mixture: Matched | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
         """Return its name in tables and metrics, such as `ground_truth.platt`, or `uncalibrated` for a baseline."""
         return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
+
+    @property
+    def base_rate_text(self) -> str:
+        """Return the base rate and where it comes from, such as `0.0224 [0.01, 0.05], stated`."""
+        return f"{rate_text(self.base_rate, self.limits)}, {self.base_rate_is}"
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].
@@ -93,11 +107,14 @@ class BoundCalibrator:
 
         The interval says where the share of true triples with this score lies, given that the calibration sample is
         finite: kgcore/calibration/band.py. If the probability is outside these limits, the interval is widened to
-        contain it. Without `support` both ends are NaN.
+        contain it. If the base rate has an interval, the lower end is for its lower end, and the upper end for its
+        upper end. Without `support` both ends are NaN.
         """
         if self.support is None:
             return np.full(len(scores), np.nan), np.full(len(scores), np.nan)
         low, high = (self._shifted(limits) for limits in self.support.limits(scores, predicates))
+        if self.limits is not None and not self._counted:
+            low, high = (shift(own, self.base_rate, end) for own, end in zip((low, high), self.limits, strict=True))
         return np.minimum(low, probabilities), np.maximum(high, probabilities)
 
     def lowest_score(self, above: float, predicate: int) -> float:
@@ -122,28 +139,40 @@ class BoundCalibrator:
             low, high = (low, middle) if is_above(middle) else (middle, high)
         return high
 
+    @property
+    def _counted(self) -> bool:
+        """Whether `support` counts the uncertainty of the base rate: it was estimated in each bootstrap replicate."""
+        return self.mixture is not None and self.base_rate_is == ESTIMATED
+
     def _shifted(self, probabilities: Probabilities) -> Probabilities:
         if self.fitted_at is None:
             return probabilities
         return shift(probabilities, self.fitted_at, self.base_rate)
 
-    def at(self, base_rate: float) -> Self:
+    def at(self, base_rate: float, limits: tuple[float, float] | None = None) -> Self:
         """Return the same calibrator for another base rate in (0, 1), without a new fit.
+
+        limits  the ends of the interval of the new base rate, in (0, 1); None: it has none
 
         `predict` then applies `shift`, which adds a constant to the log-odds. The shift always starts from the base
         rate of the fit, so going to another base rate and back restores the calibrator exactly. A baseline is shifted
         in the same way. The new base rate counts as stated. Raises InputError for a base rate out of range.
         """
-        check_base_rate("base_rate", base_rate)
+        for rate in (base_rate, *(limits or ())):
+            check_base_rate("base_rate", rate)
         fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
         moved = None if base_rate == fitted_at else fitted_at
-        return replace(self, base_rate=base_rate, fitted_at=moved, base_rate_is=STATED)
+        return replace(self, base_rate=base_rate, fitted_at=moved, base_rate_is=STATED, limits=limits)
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
         support = {} if self.support is None else {"support": self.support.to_json()}
+        names = ("base_rate_low", "base_rate_high")
+        added: dict[str, Any] = dict(zip(names, self.limits or (), strict=False))
+        added |= {} if self.mixture is None else {"mixture": self.mixture.to_json()}
+        former = WITHOUT_MIXTURE if support else WITHOUT_SUPPORT
         return {
-            "format": FORMAT if support else WITHOUT_SUPPORT,
+            "format": FORMAT if added else former,
             "calibrator": self.name,
             "negatives": self.negatives,
             "base_rate": self.base_rate,
@@ -153,6 +182,7 @@ class BoundCalibrator:
             "dataset": self.dataset,
             "parameters": self.calibrator.parameters(),
             **({"base_rate_is": self.base_rate_is} if self.base_rate_is else {}),
+            **added,
             **support,
         }
 
@@ -176,6 +206,8 @@ class BoundCalibrator:
             corruptions=None if corruptions is None else CorruptionSettings(**corruptions),
             base_rate_is=data.get("base_rate_is", ""),
             support=Support.from_json(data["support"]) if "support" in data else None,
+            limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
+            mixture=Matched.from_json(data["mixture"]) if "mixture" in data else None,
         )
 
 

@@ -1,14 +1,23 @@
-"""Fit the configured calibrators to a score table, on labelled and on synthetic negatives."""
+"""Fit the configured calibrators to a score table, on labelled and on synthetic negatives, and to candidates."""
+
+from dataclasses import dataclass
+
+import numpy as np
 
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.baselines.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.matched import Matched, fit_matched
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
+from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+
+GROUND_TRUTH, SYNTHETIC = "ground_truth", "synthetic"
+CANDIDATES = "candidates"  # the kind of negatives of a calibrator that is fitted to candidates
 
 
 def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str, CalibrationSample]:
@@ -31,11 +40,30 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     return samples
 
 
-def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig) -> list[BoundCalibrator]:
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates to calibrate to.
+
+    data        their scores, and those of positives and corruptions
+    matched     the fit of their mixture. Its base rate is that of the calibration
+    replicates  bootstrap replicates for the limits of the probabilities, at least 20
+    seed        seed of the bootstrap
+    """
+
+    data: MixtureData
+    matched: Matched
+    replicates: int
+    seed: int
+
+
+def fit_calibrators(
+    table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig, candidates: Candidates | None = None
+) -> list[BoundCalibrator]:
     """Fit the two baselines, then every calibrator of the configuration on each kind of negatives.
 
-    corrupt  the settings with which the table's corruptions were drawn. A calibrator on synthetic negatives stores
-             them.
+    corrupt     the settings with which the table's corruptions were drawn. A calibrator on synthetic negatives stores
+                them.
+    candidates  the candidates that every calibrator is fitted to, too; None: there are none
 
     The base_rate baseline predicts the base rate of the configuration. Raises FitError if a fit does not converge.
     """
@@ -43,11 +71,19 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
     def bind(
         name: str, negatives: str, base_rate: float, fitted: Calibrator, support: Support | None = None
     ) -> BoundCalibrator:
-        corruptions = corruption_settings(corrupt, negatives)
-        belongs_to = (base_rate, table.model, table.dataset)
-        origin = ESTIMATED if negatives == "ground_truth" else config.base_rate_is
+        labelled = negatives == "ground_truth"
         return BoundCalibrator(
-            name, negatives, *belongs_to, fitted, corruptions=corruptions, base_rate_is=origin, support=support
+            name=name,
+            negatives=negatives,
+            base_rate=base_rate,
+            model=table.model,
+            dataset=table.dataset,
+            calibrator=fitted,
+            corruptions=corruption_settings(corrupt, negatives),
+            base_rate_is=ESTIMATED if labelled else config.base_rate_is,
+            support=support,
+            limits=None if labelled else config.limits,
+            mixture=candidates.matched if candidates and negatives == CANDIDATES else None,
         )
 
     alpha = config.alpha
@@ -55,6 +91,10 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, corrupt: Corrupt
         bind("uncalibrated", "none", alpha, Uncalibrated().set_fitted()),
         bind("base_rate", "none", alpha, BaseRate().set_fitted(alpha=alpha)),
     ]
+    if candidates is not None:
+        rng = np.random.default_rng(candidates.seed)
+        made = fit_matched(candidates.data, candidates.matched, config.calibrators, candidates.replicates, rng)
+        bound += [bind(name, CANDIDATES, alpha, one, limits) for name, (one, limits) in made.items()]
     for negatives, sample in sorted(calibration_samples(table, config).items()):
         fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.calibrators}
         support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}

@@ -1,26 +1,37 @@
 """The settings with their defaults, as frozen dataclasses, and the presets for settings that the user does not give.
 
-base.py     the base class of all settings, and the checks of their values
-choices.py  the allowed names of settings that no registry lists
-stages.py   the settings of each stage
-pipeline.py the settings of a whole pipeline
-jobs.py     the settings of promote, watch, predict, base-rate, explain, tune and ensemble
-scores.py   the settings of calibrate-scores
-given.py    the settings that the user gives; the others are None
-recipes.py  the values of the presets
-presets.py  the decision of every setting from the given values, a preset and the defaults
-schema.py   the allowed values in JSON schemas, for the forms of Prefect
+base.py      the base class of all settings, and the checks of their values
+choices.py   the allowed names of settings that no registry lists
+prepare.py   the settings of the graph
+calibrate.py the settings of calibration: the base rate, and the candidates
+stages.py    the settings of the other stages
+pipeline.py  the settings of a whole pipeline
+jobs.py      the settings of promote, watch, predict, base-rate, explain, tune and ensemble
+scores.py    the settings of calibrate-scores
+given.py     the settings that the user gives; the others are None
+recipes.py   the values of the presets
+presets.py   the decision of every setting from the given values, a preset and the defaults
+schema.py    the allowed values in JSON schemas, for the forms of Prefect
 
 A default stands in one place only. This folder contains no mathematics.
 """
 
 from kgcore.config.base import LIMITS, Config, describe
+from kgcore.config.calibrate import (
+    ASSUMED,
+    ASSUMED_BASE_RATE,
+    ESTIMATED,
+    STATED,
+    CalibrateConfig,
+    MatchConfig,
+)
 from kgcore.config.given import (
     CalibrateGiven,
     ClassifyGiven,
     CorruptGiven,
     EvaluateGiven,
     Given,
+    MatchGiven,
     PipelineGiven,
     PrepareGiven,
     TrainGiven,
@@ -41,11 +52,6 @@ from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.prepare import PrepareConfig
 from kgcore.config.scores import ScoresConfig
 from kgcore.config.stages import (
-    ASSUMED,
-    ASSUMED_BASE_RATE,
-    ESTIMATED,
-    STATED,
-    CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
@@ -77,6 +83,8 @@ __all__ = [
     "ExplainConfig",
     "GateConfig",
     "Given",
+    "MatchConfig",
+    "MatchGiven",
     "PairsConfig",
     "PipelineConfigs",
     "PipelineGiven",

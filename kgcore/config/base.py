@@ -35,6 +35,7 @@ def setting(
     options_of: Registry[Any] | None = None,
     spelling: Spelling | None = None,
     check: Callable[[str, Any], None] | None = None,
+    ends: tuple[str, str] | None = None,
 ) -> Any:
     """Make a dataclass field for a setting, with its description and its allowed values.
 
@@ -44,6 +45,8 @@ def setting(
                     mapping of option names to values
     default         None: the setting is a quantity that nobody has to give; None is then allowed, whatever the limits
     spelling        how a text is spelt
+    ends            names of the settings that hold the ends of an interval of this number. On the command line, the
+                    option can then be LOW:HIGH
     check           function that takes the setting's name and value, and raises InputError if the value is not allowed
 
     The keys of the metadata are those of pydantic. Prefect reads them to make the form of a deployment and to check
@@ -61,6 +64,8 @@ def setting(
     if spelling is not None:
         metadata |= {"spelling": spelling, "json_schema_extra": partial(require_pattern, spelling.pattern)}
         check = spelling.check
+    if ends is not None:
+        metadata["ends"] = ends
     if check is not None:
         metadata["check"] = check
     if isinstance(default, dict):

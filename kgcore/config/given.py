@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from kgcore.config.base import Config, check_setting, default_text
+from kgcore.config.calibrate import CalibrateConfig, MatchConfig
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.prepare import PrepareConfig
 from kgcore.config.stages import (
-    CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
@@ -155,6 +155,11 @@ class EvaluateGiven(Given[EvaluateConfig]):
     """The given settings of the evaluation."""
 
 
+@counterpart_of(MatchConfig)
+class MatchGiven(Given[MatchConfig]):
+    """The given settings of the candidates to calibrate to."""
+
+
 @dataclass(frozen=True)
 class PipelineGiven:
     """The given settings of a whole pipeline, by stage."""
@@ -165,6 +170,7 @@ class PipelineGiven:
     calibrate: CalibrateGiven = CalibrateGiven()
     classify: ClassifyGiven = ClassifyGiven()
     evaluate: EvaluateGiven = EvaluateGiven()
+    match: MatchGiven = MatchGiven()
 
     def over(self, configs: PipelineConfigs) -> PipelineConfigs:
         """Return a copy of `configs` in which the given values replace the old ones, as in `Given.over`.
@@ -178,6 +184,7 @@ class PipelineGiven:
             calibrate=self.calibrate.over(configs.calibrate),
             classify=self.classify.over(configs.classify),
             evaluate=self.evaluate.over(configs.evaluate),
+            match=self.match.over(configs.match),
         )
 
     def added_to(self, other: "PipelineGiven") -> tuple[str, ...]:

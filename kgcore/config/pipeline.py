@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from kgcore.config.calibrate import ESTIMATED, CalibrateConfig, MatchConfig
 from kgcore.config.prepare import PrepareConfig
 from kgcore.config.stages import (
-    CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
@@ -14,7 +14,10 @@ from kgcore.config.stages import (
 
 @dataclass(frozen=True)
 class PipelineConfigs:
-    """The settings of a whole pipeline, by stage. The corruptions are drawn for the base rate of the calibration."""
+    """The settings of a whole pipeline, by stage. Corruptions and candidates are for the base rate of calibration.
+
+    match  no candidates: the pipeline has no stage match
+    """
 
     prepare: PrepareConfig = PrepareConfig()
     train: TrainConfig = TrainConfig()
@@ -22,7 +25,10 @@ class PipelineConfigs:
     calibrate: CalibrateConfig = CalibrateConfig()
     classify: ClassifyConfig = ClassifyConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
+    match: MatchConfig = MatchConfig()
 
     def __post_init__(self) -> None:
         drawn = replace(self.corrupt, for_base_rate=self.calibrate.alpha)
         object.__setattr__(self, "corrupt", drawn)
+        if self.calibrate.base_rate_is != ESTIMATED:
+            object.__setattr__(self, "match", replace(self.match, match_base_rate=self.calibrate.base_rate))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
-from kgcore.config.stages import CalibrateConfig
+from kgcore.config.calibrate import CalibrateConfig
 from kgcore.registries import CALIBRATORS
 
 SCALES = ("any", "probability")

@@ -1,9 +1,10 @@
-"""The settings of each stage, and of a whole pipeline."""
+"""The settings of each stage but match and calibrate, which are in calibrate.py."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kgcore.config.base import Config, setting
+from kgcore.config.calibrate import ASSUMED_BASE_RATE
 from kgcore.config.choices import (
     AUTO,
     ETA_SPELLING,
@@ -13,14 +14,12 @@ from kgcore.config.choices import (
     object_share,
 )
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATORS, LOSSES, MODELS, STRATEGIES
+from kgcore.registries import LOSSES, MODELS, STRATEGIES
 
 FEWEST_ETA = 20
 ENOUGH = 100
 LOW = 0.05
 MOST_CORRUPTIONS = 5_000_000  # 0.5 GB of scores
-ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
-ASSUMED_BASE_RATE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,46 +153,6 @@ class ScoreConfig(Config):
     """The settings of scoring: none, because the model and the triples determine the scores."""
 
     stage: ClassVar[str] = "score"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalibrateConfig(Config):
-    """The settings of the calibration, which converts scores to probabilities."""
-
-    stage: ClassVar[str] = "calibrate"
-
-    calibrators: tuple[str, ...] = setting(
-        ("per_relation", "smoothed_isotonic", "beta"), "calibrators to fit", choices=CALIBRATORS
-    )
-    base_rate: float | None = setting(
-        None,
-        f"base rate alpha: share of true triples among your candidates. If you do not state it, {ASSUMED_BASE_RATE:g} "
-        "is assumed",
-        gt=0,
-        lt=1,
-    )
-    weighted: bool = setting(
-        True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
-    )
-
-    @property
-    def alpha(self) -> float:
-        """The base rate that the probabilities assume: the stated one, or ASSUMED_BASE_RATE."""
-        return ASSUMED_BASE_RATE if self.base_rate is None else self.base_rate
-
-    @property
-    def base_rate_is(self) -> str:
-        """STATED or ASSUMED."""
-        return ASSUMED if self.base_rate is None else STATED
-
-    @property
-    def base_rate_text(self) -> str:
-        """The base rate and where it comes from, such as `0.5, assumed`."""
-        return f"{self.alpha:g}, {self.base_rate_is}"
-
-    def parameters(self) -> dict[str, object]:
-        """Return the settings as MLflow parameters, with the base rate that is used, and whether it is stated."""
-        return super().parameters() | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,7 +90,7 @@ class Predictions:
         if self.synthetic_negatives:
             notes = [
                 f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
-                f"weighted to the {base_rate_is} base rate of {base_rate:g} in each relation, because this data set "
+                f"weighted to the {base_rate_is} base rate of {base_rate:.4g} in each relation, because this data set "
                 "has no labelled negatives.",
                 *_about_mistakes(labelled_false),
             ]
@@ -103,7 +103,7 @@ class Predictions:
             notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
             if abs(self.base_rate - base_rate) > 0.05:
                 notes.append(
-                    f"The {base_rate_is} base rate is {base_rate:g}, but the share of positives in the test split is "
+                    f"The {base_rate_is} base rate is {base_rate:.4g}, but the share of positives in the test split is "
                     f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is "
                     f"expected, because their probabilities are for the {base_rate_is} base rate."
                 )

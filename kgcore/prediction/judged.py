@@ -77,6 +77,21 @@ def read_judged(path: Path, graph: KnowledgeGraph) -> Judged:
     return Judged(kept[rows], values[rows], rows=len(names), **counts)
 
 
+def hidden_labels(graph: KnowledgeGraph, split: str) -> Judged:
+    """Return the triples of a held-out split, `valid` or `test`, as candidates whose labels are hidden.
+
+    Raises InputError if none of them is labelled false: then all candidates would be true.
+    """
+    held_out = graph.valid if split == "valid" else graph.test
+    if not len(held_out.negatives):
+        raise InputError(f"{split} of {graph.name} has no triples that are labelled false: name a file of candidates")
+    trained = graph.index(graph.train.positives).contains(held_out.triples)
+    _, first = np.unique(held_out.triples[~trained], axis=0, return_index=True)
+    kept, dropped = held_out.triples[~trained][np.sort(first)], int(trained.sum())
+    twice = len(held_out) - dropped - len(kept)
+    return Judged(kept, np.full(len(kept), -1.0), rows=len(held_out), unknown=0, trained=dropped, twice=twice)
+
+
 def _labels(path: Path, table: pa.Table) -> Labels:
     """Return the labels (n,) of the rows: 1, 0, or -1 if there is none."""
     column = next((name for name in (LABEL, FOURTH) if name in table.column_names), None)

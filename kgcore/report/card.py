@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.config import ASSUMED, ASSUMED_BASE_RATE, STATED, PredictConfig
 from kgcore.config.base import value_text
+from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -101,6 +102,13 @@ class ModelCard:
 
     def _calibration(self) -> str:
         bound = self.calibrator
+        if bound.mixture is not None:
+            own = bound.mixture
+            size = own.fit.candidates + own.fit.labels
+            return (
+                f"{bound.name}, fitted to {size:,} candidates of {own.source}. Their mistakes resemble corruptions: "
+                f"{own.mistakes}. Test of fit: p = {own.fit.fit.p_value:.2g}."
+            )
         if bound.negatives == "synthetic":
             against, drawn = "corruptions of them", self._drawn()
         else:
@@ -121,7 +129,7 @@ class ModelCard:
     def _base_rate(self) -> str:
         """Return the base rate, and where it comes from."""
         bound = self.calibrator
-        rate = f"{bound.base_rate:.4g}"
+        rate = rate_text(bound.base_rate, bound.limits) if bound.limits else f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
         origin = bound.base_rate_is
@@ -146,9 +154,10 @@ class ModelCard:
 
     def _limits(self) -> list[str]:
         bound = self.calibrator
-        kind = "corruptions" if bound.negatives == "synthetic" else "triples labelled false"
+        kinds = {"synthetic": "corruptions of the calibration", "candidates": "false triples among its candidates"}
+        kind = kinds.get(bound.negatives, "triples labelled false of the calibration")
         limits = [
-            f"The false triples among your candidates must resemble the {kind} of the calibration.",
+            f"The false triples among your candidates must resemble the {kind}.",
             "The probabilities assume the base rate above. `base_rate` shifts them to that of your candidates.",
             "Triples with an entity or a predicate that is not in train have no answer.",
             "A metric without an interval is biased on a finite sample: an interval would often miss its true value.",

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import jinja2
 from markupsafe import Markup
 
+from kgcore.calibration.matched import Matched
 from kgcore.config.base import value_text
 from kgcore.metrics.catalogue import every_metric
+from kgcore.report.candidates import candidates_figure
 from kgcore.report.columns import first_table, further_tables, without_interval
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.results import Results
@@ -30,16 +32,18 @@ def page(
     counts: dict[str, int],
     settings: Mapping[str, Mapping[str, object]],
     runs: dict[str, str],
+    candidates: Matched | None = None,
 ) -> str:
     """Return the page as HTML.
 
     summary   the results of the evaluation
-    audits    key corruptions: audit of the validation corruptions; keys synthetic and ground_truth: audit of the scores
-              that calibrators were fitted on, with these negatives
+    audits    key corruptions: audit of the validation corruptions; keys synthetic, ground_truth and candidates: audit
+              of the scores that calibrators were fitted on, with these negatives
     figures   title -> plot
     counts    name -> count of the data set, such as its number of duplicate rows
     settings  stage -> its settings
     runs      stage -> its MLflow run id
+    candidates  the candidates that calibrators were fitted to; None: there are none
     """
     return render(
         "page.html.j2",
@@ -50,6 +54,8 @@ def page(
         audits=audits,
         relations=[relation for relation in summary.relations if relation.reliability],
         figures={name: svg(figure) for name, figure in figures.items()},
+        candidates=candidates,
+        mixture=svg(candidates_figure(candidates)) if candidates else "",
         counts=counts,
         runs=runs,
     )

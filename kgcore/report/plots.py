@@ -71,7 +71,11 @@ def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
 
     measured  calibrator label -> its results
     """
-    titles = {"ground_truth": "calibrated with labelled negatives", "synthetic": "calibrated with synthetic negatives"}
+    titles = {
+        "ground_truth": "calibrated with labelled negatives",
+        "candidates": "calibrated to candidates",
+        "synthetic": "calibrated with synthetic negatives",
+    }
     figures = {}
     for negatives in sorted({label.rpartition(".")[0] for label in measured} - {""}):
         shown = {"uncalibrated": measured["uncalibrated"]} if "uncalibrated" in measured else {}

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kgcore.config.calibrate import rate_text
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.predictions import RelationDecisions
 from kgcore.report.results import Results
@@ -63,6 +64,7 @@ class Summary:
     notes                  sentences that a report must show with the results
     base_rate              base rate of the synthetic calibrators; None in summaries of earlier versions and ensembles
     base_rate_is           where it comes from: assumed, stated or estimated; '' if it is None
+    base_rate_limits       the ends of the interval of the base rate; None: it has none
     """
 
     results: Results
@@ -72,19 +74,29 @@ class Summary:
     notes: tuple[str, ...] = ()
     base_rate: float | None = None
     base_rate_is: str = ""
+    base_rate_limits: tuple[float, float] | None = None
+
+    @property
+    def base_rate_text(self) -> str:
+        """The base rate and where it comes from, such as `0.0225 [0.01, 0.05], stated`; '' if it is not known."""
+        if self.base_rate is None:
+            return ""
+        return f"{rate_text(self.base_rate, self.base_rate_limits)}, {self.base_rate_is}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.
 
-        The keys base_rate and base_rate_is follow if they are known.
+        The keys base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high.
         """
         rate = {"base_rate": self.base_rate, "base_rate_is": self.base_rate_is} if self.base_rate is not None else {}
+        ends = dict(zip(("base_rate_low", "base_rate_high"), self.base_rate_limits or (), strict=False))
         return self.results.to_json() | {
             "accuracy_per_relation": self.accuracy_per_relation,
             "ranks": self.ranks,
             "relations": [relation.to_json() for relation in self.relations],
             "notes": list(self.notes),
             **rate,
+            **ends,
         }
 
     @classmethod
@@ -98,6 +110,7 @@ class Summary:
             notes=tuple(data.get("notes", [])),
             base_rate=data.get("base_rate"),
             base_rate_is=data.get("base_rate_is", ""),
+            base_rate_limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
         )
 
 

@@ -31,6 +31,7 @@ from kgcore.storage.external import (
 from kgcore.storage.graph import read_graph, read_names, write_graph
 from kgcore.storage.json_file import FORMAT, read_json, write_json
 from kgcore.storage.measured import read_measured, write_measured
+from kgcore.storage.mixture import read_matched, read_mixture, write_matched, write_mixture
 from kgcore.storage.model import read_model, write_model
 from kgcore.storage.predictions import read_predictions, write_predictions
 from kgcore.storage.ranks import read_ranks, write_ranks
@@ -53,7 +54,9 @@ __all__ = [
     "read_ensemble",
     "read_graph",
     "read_json",
+    "read_matched",
     "read_measured",
+    "read_mixture",
     "read_model",
     "read_names",
     "read_predictions",
@@ -69,7 +72,9 @@ __all__ = [
     "write_ensemble",
     "write_graph",
     "write_json",
+    "write_matched",
     "write_measured",
+    "write_mixture",
     "write_model",
     "write_predictions",
     "write_ranks",

@@ -5,11 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples
-from kgcore.config import BaseRateConfig, CorruptConfig
-from kgcore.corruptions.base import corrupt
-from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
+from kgcore.arrays import Ints
+from kgcore.config import BaseRateConfig
 from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -17,10 +14,11 @@ from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.labels import Rate, labelled_rate, labelled_rates
 from kgcore.mixture.relations import FEWEST, fit_relations
 from kgcore.mixture.result import MixtureFit
-from kgcore.mixture.samples import NO_LABELS, LabelledCandidates, MixtureData, ScoreSample
+from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import Judged, read_judged
+from kgcore.prediction.score_candidates import check_enough, mixture_data
 from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
 from tasks.jobs.request import Request, answering
 from tasks.tracking.record import RunTags
@@ -43,10 +41,9 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
     if isinstance(scorer, PooledModel):
         raise InputError(f"{found.uri} is an ensemble, fitted to the validation triples: name one of its members")
     judged = read_judged(path, graph)
-    unlabelled, labels = int((~judged.labelled).sum()), int(judged.labelled.sum())
-    if unlabelled < FEWEST and not labels:
-        why = "".join(f"; {note}" for note in judged.left_out())
-        raise InputError(f"{path} has {unlabelled:,} candidates that count: it must have at least {FEWEST}{why}")
+    unlabelled = int((~judged.labelled).sum())
+    if not judged.labelled.any():
+        check_enough(judged, str(path))
     tags = RunTags(stage="base-rate", dataset=found.dataset)
     with store.open_run(f"base rate {found.dataset}", tags) as run_id:
         store.log_params(run_id, {**asdict(config), "candidates": path.name, "model": found.uri})
@@ -69,7 +66,7 @@ def _result(
     if config.by_relation:
         rates |= labelled_rates(judged.labels[known], predicates[known])
     if by_scores:
-        data = _data(judged, scorer, graph, config, rng)
+        data = mixture_data(judged, scorer, graph, config.strategies, config.per_positive, rng)
         mixture = fit_mixture(data, MixtureOptions(width=config.width), rng)
         rates |= _rates(data, mixture, rng) if config.by_relation else {}
     elif not known.all():
@@ -87,33 +84,6 @@ def _result(
         others=len(np.unique(used)) - len(rows) if config.by_relation else 0,
         notes=notes,
     )
-
-
-def _data(
-    judged: Judged, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig, rng: np.random.Generator
-) -> MixtureData:
-    """Score the validation positives, corruptions of each strategy, and the candidates."""
-    from kgcore.models.trained import TrainedModel  # loads torch
-
-    positives, known = graph.valid.positives, judged.labelled
-    if len(positives) < FEWEST:
-        raise InputError(f"{graph.name} has {len(positives):,} validation positives: scores need at least {FEWEST}")
-    shares = subject_shares(graph, CorruptConfig().calibration_sides)
-    negatives = {}
-    for name in config.strategies:
-        strategy = Mixture(graph, {name: 1.0})
-        if strategy.by_model and isinstance(scorer, TrainedModel):
-            strategy.see(scorer)
-        made = corrupt(positives, config.per_positive, strategy, rng, shares, graph.known)
-        negatives[name] = _sample(scorer, made.triples, made.source)
-    labelled = NO_LABELS
-    if known.any():
-        labelled = LabelledCandidates(_sample(scorer, judged.triples[known]), judged.labels[known])
-    return MixtureData(_sample(scorer, positives), negatives, _sample(scorer, judged.triples[~known]), labelled)
-
-
-def _sample(scorer: Scorer, triples: Triples, groups: Ints | None = None) -> ScoreSample:
-    return ScoreSample(scorer.score(triples), groups, triples[:, 1])
 
 
 def _rates(data: MixtureData, mixture: MixtureFit, rng: np.random.Generator) -> dict[int, Rate]:

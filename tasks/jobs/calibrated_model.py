@@ -63,7 +63,8 @@ class Ask:
                 '': the champion of the data set or, if it has none, the calibrators of its newest calibrate run
     dataset     name of the data set, or the folder of the user's files; '': the data set of the newest pipeline
     calibrator  label of one of the calibrators or ensembles of a run, such as `synthetic.isotonic` or
-                `synthetic.linear`; '': the first of the run's settings, fitted on labelled negatives if there are any
+                `synthetic.linear`; '': the first of the run's settings, fitted on labelled negatives if there are
+                any, otherwise to candidates if there are any
     """
 
     model: str = ""
@@ -128,7 +129,7 @@ def _calibrator_of(store: Store, run_id: str, label: str) -> str:
         if label not in labels:
             raise InputError(f"run {run_id} has no calibrator {label!r}: it has {', '.join(labels)}")
         return labels[label]
-    for negatives in ("ground_truth", "synthetic"):
+    for negatives in ("ground_truth", "candidates", "synthetic"):
         for name, model_id in labels.items():
             if name.startswith(f"{negatives}."):
                 return model_id

@@ -2,11 +2,12 @@
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig
 from kgcore.ensembles.pooled import PooledModel, pooled_table
 from tasks.stages.running import config_of
-from tasks.tracking.artifacts import SCORES
+from tasks.tracking.artifacts import MIXTURE, SCORES
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 
@@ -24,6 +25,8 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     """
     store, scorer = open_store(), model.trained
     run = sources_of(store, model_id).run
+    if (matched := model.calibrator.mixture) is not None:
+        return candidate_sample(store.load(run.tags.inputs["match"], MIXTURE), matched)
     made_by = (
         [run]
         if not isinstance(scorer, PooledModel)

@@ -19,11 +19,11 @@ FURTHER_METRICS = tuple(name for name in ranked() if name not in HEADLINE_METRIC
 UNRANKED_METRICS = tuple(name for name in metric_names("sharpness") if name not in FURTHER_METRICS)  # no best value
 SORTABLE_METRICS = (*HEADLINE_METRICS, "mrr", *FURTHER_METRICS)
 HIGHEST_FIRST = ("mrr", *highest_best())
-NEGATIVES = ("ground_truth", "synthetic")
+NEGATIVES = ("ground_truth", "candidates", "synthetic")
 TEST_SAMPLE = ["dataset", "digest", "test"]  # rows with the same values were measured on the same triples
 LABELLED = "labelled"  # value of the column `test` if the test split has labelled negatives
 _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
-_STAGES = ("prepare", "train", "corrupt", "calibrate", "classify", "evaluate", ENSEMBLE_NAME)
+_STAGES = ("prepare", "train", "match", "corrupt", "calibrate", "classify", "evaluate", ENSEMBLE_NAME)
 _NOT_SHOWN = {  # settings without a column STAGE.SETTING: another column shows them, or no metric depends on them
     "prepare.dataset",
     "train.model",
@@ -32,7 +32,8 @@ _NOT_SHOWN = {  # settings without a column STAGE.SETTING: another column shows 
     "train.training_strategy",
     "corrupt.calibration_strategy",
 }
-_NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools"}
+_NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools", "match.match_base_rate"}
+_NOT_SHOWN |= {f"calibrate.base_rate_{name}" for name in ("low", "high", "from")}
 _NOT_SHOWN |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
 COLUMNS = [
     *(
@@ -62,7 +63,7 @@ def comparison(
 
     metric     one of SORTABLE_METRICS
     dataset    only this data set: its name, or the folder of the user's files; None: all
-    negatives  only calibrators fitted on these negatives, `ground_truth` or `synthetic`; None: both, and the baselines
+    negatives  only calibrators fitted on these, one of NEGATIVES; None: all, and the baselines
     base_rate  only runs with this base rate, in (0, 1), ground-truth calibrators included; None: all
 
     Columns:
@@ -168,7 +169,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
     inputs  stage -> upstream run, without the runs that were deleted
     """
     settings = {
-        f"{stage}.{name}": ASSUMED_BASE_RATE if value is None else value  # only the base rate can be None
+        f"{stage}.{name}": ASSUMED_BASE_RATE if value is None and name == "base_rate" else value
         for stage in _STAGES
         if stage in inputs
         for name, value in (inputs[stage].tags.config or {}).items()
@@ -220,23 +221,23 @@ def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
     settings = setting_columns(frame)
     frame = frame[[*COLUMNS, *settings]].astype({"k": "Int64"})
     frame[settings] = frame[settings].astype(object)
+    stages = {stage: [name for name in settings if name.startswith(f"{stage}.")] for stage in _STAGES}
     independent = (frame["test"] == LABELLED) & (frame["negatives"] != "synthetic")  # rows without corruptions
-    synthetic = [name for name in settings if name.startswith(("corrupt.", "calibrate."))]
-    frame.loc[independent, synthetic] = None
+    frame.loc[independent, stages["corrupt"]] = None
     frame.loc[independent, "calibration_strategy"] = ""
-    result = (
-        *FURTHER_METRICS,
-        *UNRANKED_METRICS,
-        "when",
-        "run",
-        "evaluate",
-    )  # further metrics need no comparison: they are computed from the same predictions
+    to_candidates = frame["negatives"] == "candidates"
+    frame.loc[independent & ~to_candidates, stages["calibrate"]] = None
+    frame.loc[~to_candidates, stages["match"]] = None
+    # further metrics need no comparison: they are computed from the same predictions
+    result = (*FURTHER_METRICS, *UNRANKED_METRICS, "when", "run", "evaluate")
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 
 
 def _text(value: object) -> object:
-    """Return a setting for a cell of the table: a mapping as `norm=2 log_odds=true`, other values unchanged."""
+    """Return a setting for a cell: a mapping as `norm=2 log_odds=true`, a list as `a b`, other values unchanged."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
     if not isinstance(value, dict):
         return value
     texts = {name: str(item).lower() if isinstance(item, bool) else f"{item:g}" for name, item in value.items()}

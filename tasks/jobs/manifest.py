@@ -1,6 +1,7 @@
 """Finds the run of a stage from the text that the user gives: a run id, a model's URI, or `latest`."""
 
 import logging
+import re
 
 from kgcore.errors import InputError
 from tasks.stages.reference import StageRef
@@ -30,7 +31,10 @@ def resolve(stage: str, text: str) -> StageRef:
     run = named_run(store, text.removeprefix(f"{stage}:"))
     run_id = run.run_id
     if run.tags.stage == "pipeline":
-        run_id = store.load(run_id, MANIFEST)[stage]
+        manifest = store.load(run_id, MANIFEST)
+        if stage not in manifest:
+            raise InputError(f"pipeline {run_id} has no {stage} run: it was made without candidates")
+        run_id = manifest[stage]
     elif run.tags.stage != stage:
         run_id = run.tags.inputs.get(stage, run_id)
     if run_id != text:
@@ -39,6 +43,11 @@ def resolve(stage: str, text: str) -> StageRef:
         raise InputError(f"run {run_id} is an ensemble of several models: name a run of one of them, for a {stage} run")
     store.finished(stage, run_id)
     return StageRef(stage, run_id)
+
+
+def is_run(text: str) -> bool:
+    """Return whether a text has the form of a run's name, as in `resolve`, and not that of a file."""
+    return text == LATEST or re.fullmatch(r"([a-z]+:)?[0-9a-f]{32}|(runs|models):/.+", text) is not None
 
 
 def named_run(store: Store, text: str) -> RunRecord:

@@ -8,12 +8,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from kgcore import storage
-from kgcore.config import Config, PipelineConfigs, TrainConfig
+from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, TrainConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.columns import overview
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
+from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import config_of
 from tasks.stages.train import check_training
@@ -46,11 +47,13 @@ def pipeline_run(
 
     Raises InputError, before any run is opened, for settings or a device that cannot be used.
     """
-    params = all_settings(vars(configs)) | dict(preset or {})
+    params = pipeline_settings(configs) | dict(preset or {})
     params["dataset"] = find_dataset(configs.prepare.dataset).name
+    if configs.match.candidates:
+        check_file(configs.match)
     check_training(configs.train, device)
     title = f"{params['dataset']} {configs.train.model} {configs.train.loss}"
-    tags = RunTags(key=_key(configs), parent=parent, base_rate=configs.calibrate.base_rate_text)
+    tags = RunTags(key=_key(configs), parent=parent, base_rate=base_rate_of(configs))
     with open_pipeline(title, tags, params, flow_run) as run_id:
         yield run_id
 
@@ -68,8 +71,34 @@ def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_
 
 
 def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
-    """Return every setting of these configs by its name."""
-    return {key: value for config in configs.values() for key, value in config.parameters().items()}
+    """Return every setting of these configs by its name, without those that are not given."""
+    named = (item for config in configs.values() for item in config.parameters().items())
+    return {name: value for name, value in named if value is not None}
+
+
+def pipeline_settings(configs: PipelineConfigs) -> dict[str, object]:
+    """Return every setting of a pipeline by its name, without those that are not given.
+
+    Of the file of candidates, only the name is a setting. A base rate that is not estimated yet is left out.
+    """
+    candidates = configs.match.candidates
+    stages = {name: config for name, config in vars(configs).items() if candidates or name != "match"}
+    settings = all_settings(stages)
+    if candidates:
+        settings["candidates"] = Path(candidates).name
+    if _is_estimated(configs):
+        settings.pop("base_rate")
+        settings["base_rate_is"] = ESTIMATED
+    return settings
+
+
+def base_rate_of(configs: PipelineConfigs) -> str | None:
+    """Return the base rate and where it comes from, as a tag; None if it is not estimated yet."""
+    return None if _is_estimated(configs) else configs.calibrate.base_rate_text
+
+
+def _is_estimated(configs: PipelineConfigs) -> bool:
+    return bool(configs.match.candidates) and configs.calibrate.base_rate is None
 
 
 def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummary:
@@ -102,7 +131,8 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
     _log_headlines(store, run_id, runs, summary)
-    store.log_tags(run_id, RunTags(note=markdown(summary.results, summary.runs)))
+    base_rate = config_of(CalibrateConfig, runs["calibrate"]).base_rate_text
+    store.log_tags(run_id, RunTags(base_rate=base_rate, note=markdown(summary.results, summary.runs)))
     return replace(summary, report=str(place / REPORT.path), pipeline=run_id)
 
 
@@ -136,4 +166,6 @@ def _key(configs: PipelineConfigs) -> str:
     """
     settings = {name: asdict(config) for name, config in vars(configs).items()}
     spec = find_dataset(configs.prepare.dataset)
-    return digest([settings, spec.identity(), storage.FORMAT, whole_code_fingerprint()])
+    candidates = identity(configs.match) if configs.match.candidates else ""
+    settings["match"] |= {"candidates": Path(configs.match.candidates).name}
+    return digest([settings, spec.identity(), candidates, storage.FORMAT, whole_code_fingerprint()])

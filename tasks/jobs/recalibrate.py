@@ -4,16 +4,19 @@ Only a recalibration uses `add_labels` in stages/prepare.py, `adopt_model` in st
 stages/calibrate.py.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from kgcore.config import (
+    ESTIMATED,
     CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
+    MatchConfig,
     PipelineConfigs,
     PrepareConfig,
     TrainConfig,
@@ -21,19 +24,27 @@ from kgcore.config import (
 from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
-from tasks.jobs.pipeline import all_settings, open_pipeline
+from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
+from tasks.stages.match import check_file
 from tasks.stages.reference import StageRef
 from tasks.stages.running import config_of
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import find_device
 
+log = logging.getLogger("kgcal")
 
-def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, PipelineConfigs]:
+
+def model_and_settings(
+    text: str, base_rate: float | None, candidates: str = "", limits: tuple[float, float] | None = None
+) -> tuple[StageRef, PipelineConfigs]:
     """Return the train run that `text` names, and the settings for the stages after it.
 
     text       a run, a model's URI or `latest`: see `resolve`
     base_rate  base rate to use instead of the earlier one, in (0, 1); None: the earlier one
+    candidates file of candidates, or held-out split; '': none. An earlier base rate that was estimated is estimated
+               again for them
+    limits     the ends of the interval of the base rate; None: it has none
 
     The settings come from the newest evaluation of the calibrators that `text` names. If `text` names no calibrators,
     or they were never evaluated, the settings come from the newest evaluation of the model. If the model was never
@@ -47,19 +58,37 @@ def model_and_settings(text: str, base_rate: float | None) -> tuple[StageRef, Pi
         wanted.insert(0, RunTags(stage="evaluate", inputs={"calibrate": resolve("calibrate", text).run_id}))
     found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
     settings = _settings(store, found) if found else PipelineConfigs()
-    if base_rate is not None:
-        settings = replace(settings, calibrate=replace(settings.calibrate, base_rate=base_rate))
+    if base_rate is not None or (candidates and settings.calibrate.base_rate_is == ESTIMATED):
+        settings = replace(settings, calibrate=settings.calibrate.at(base_rate, limits))
+    if candidates:
+        settings = replace(settings, match=replace(settings.match, candidates=candidates))
     return trained, settings
 
 
+def note_candidates(text: str) -> None:
+    """Log that the run that `text` names was calibrated to candidates, and that new fits are not; else do nothing."""
+    with suppress(InputError):
+        matched = open_store().get(resolve("match", text).run_id)
+        log.info(
+            "run %s was calibrated to the candidates of %s: to calibrate to them again, add --candidates FILE",
+            text,
+            matched.tags.candidates,
+        )
+
+
 def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
-    """Return the settings of the stages between training and an evaluation, and of the evaluation."""
+    """Return the settings of the stages between training and an evaluation, and of the evaluation.
+
+    Those of the candidates are without the file, whose path is not known.
+    """
     runs = {stage: store.get(run_id) for stage, run_id in evaluation.lineage.items()}
+    match = config_of(MatchConfig, runs["match"]) if "match" in runs else MatchConfig()
     return PipelineConfigs(
         corrupt=config_of(CorruptConfig, runs["corrupt"]),
         calibrate=config_of(CalibrateConfig, runs["calibrate"]),
         classify=config_of(ClassifyConfig, runs["classify"]),
         evaluate=config_of(EvaluateConfig, evaluation),
+        match=replace(match, candidates=""),
     )
 
 
@@ -85,14 +114,17 @@ def recalibration_run(
         raise InputError("--instead needs --labels FILE: the labelled triples that replace the validation split")
     if labels is not None:
         read_labels(labels)
+    if configs.match.candidates:
+        check_file(configs.match)
     find_device(device)
     store = open_store()
     trained = store.finished("train", model.run_id)
     prepare = config_of(PrepareConfig, store.get(trained.tags.inputs["prepare"]))
     train = config_of(TrainConfig, trained)
-    settings = vars(configs) | {"prepare": prepare, "train": train}
-    params = all_settings(settings) | ({"labels": labels.name} if labels else {})
+    params = pipeline_settings(replace(configs, prepare=prepare, train=train)) | (
+        {"labels": labels.name} if labels else {}
+    )
     title = f"recalibrate {prepare.dataset} {train.model} {train.loss}"
-    tags = RunTags(model=model.run_id, base_rate=configs.calibrate.base_rate_text)
+    tags = RunTags(model=model.run_id, base_rate=base_rate_of(configs))
     with open_pipeline(title, tags, params, flow_run) as run_id:
         yield run_id

@@ -27,12 +27,14 @@ class Stage(Generic[C]):
     code       function of the settings that returns kgcore modules. The key contains the source code of these modules
                and of all modules that they import
     inputs     parameter -> upstream stage, in the order of the arguments
+    optional   inputs that may be None: the stage then does without them
     needs      input -> function of the settings that returns whether the stage uses this input. An input without such a
                function is always used
     on_device  whether the user may choose the device (CPU or GPU) on which the stage computes
     normalise  function that returns the settings to record. They are part of the key, so they contain no path
     identity   function of the settings that returns a text. It identifies the data that the stage reads from outside
                the MLflow store, and is part of the key
+    settle     function that completes the settings from the upstream runs
     """
 
     name: str
@@ -43,14 +45,17 @@ class Stage(Generic[C]):
     code: Callable[[C], Sequence[str]]
     inputs: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     needs: Mapping[str, Callable[[C], bool]] = field(default_factory=dict)
+    optional: Sequence[str] = ()
     on_device: bool = False
     normalise: Callable[[C], C] = lambda config: config
     identity: Callable[[C], str] = lambda config: ""
+    settle: Callable[[C, Sequence[StageRef]], C] = lambda config, upstream: config
 
     def __call__(self, *upstream: StageRef | None, config: C | None = None, context: Context = Context()) -> StageRef:
         """Run the stage, or find a finished run with the same key. Return a reference to the run.
 
-        upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use
+        upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use, or
+                  that is optional
         config    the settings; None: the defaults
 
         Raises ValueError if the references are not to the stages that these settings use as inputs, InputError if an
@@ -73,14 +78,16 @@ class Stage(Generic[C]):
         return as_task(self.name)(self._run)
 
     def _run(self, upstream: Sequence[StageRef | None], config: C, context: Context) -> StageRef:
-        used = self.needed(config)
-        refs = [ref for name, ref in zip(self.inputs, upstream, strict=True) if name in used and ref is not None]
+        given = dict(zip(self.inputs, upstream, strict=True))
+        used = [name for name in self.needed(config) if name not in self.optional or given[name] is not None]
+        refs = [ref for name, ref in given.items() if name in used and ref is not None]
         expected = [self.inputs[name].name for name in used]
         if [ref.stage for ref in refs] != expected:
             found = ", ".join(map(str, refs)) or "none"
             raise ValueError(
                 f"the upstream runs of {self.name} are {found}: they must be runs of {', '.join(expected)}"
             )
+        config = self.settle(config, refs)
         body = functools.partial(self._body, config=config)
         recorded = self.normalise(config)
         return run_stage(self.name, recorded, refs, self.code(config), body, context, self.identity(config))

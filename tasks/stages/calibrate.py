@@ -1,22 +1,23 @@
 """calibrate: fit the calibrators that turn scores into probabilities."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import calibration_samples, fit_calibrators
+from kgcore.calibration.fit import CANDIDATES, Candidates, calibration_samples, fit_calibrators
+from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.thin import Thinness
-from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, TrainConfig
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
+from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, ENTITIES, PREDICATES, SCORES
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, ENTITIES, MATCHED, MIXTURE, PREDICATES, SCORES
 from tasks.tracking.labels import shares_text, short_label
 from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
 from tasks.tracking.record import RunTags
@@ -34,11 +35,11 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
-    table = run.load(SCORES)
-    examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig))
+    table, candidates = run.load(SCORES), _candidates(run)
+    examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
-    samples = calibration_samples(table, config)
+    samples = _samples(table, config, candidates)
     audits = {name: score_audit(sample).to_json() for name, sample in samples.items()}
     for name, figures in audits.items():
         run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
@@ -60,6 +61,29 @@ def _save_audit(
     run.save(CALIBRATION_AUDIT, every)
 
 
+def _samples(table: ScoreTable, config: CalibrateConfig, candidates: Candidates | None) -> dict[str, CalibrationSample]:
+    """Return the calibration samples by kind of negatives."""
+    samples = calibration_samples(table, config)
+    return samples | ({CANDIDATES: candidate_sample(candidates.data, candidates.matched)} if candidates else {})
+
+
+def _candidates(run: StageRun) -> Candidates | None:
+    """Return the candidates that the calibrators are fitted to; None if the run has no match run upstream."""
+    if MATCH.name not in run.inputs:
+        return None
+    config = run.config(MatchConfig)
+    return Candidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
+
+
+def settle(config: CalibrateConfig, upstream: Sequence[StageRef]) -> CalibrateConfig:
+    """Return the settings with the base rate of the candidates, if there is a match run among the upstream runs.
+
+    Raises InputError and MismatchError as `Matched.settle` does.
+    """
+    matched = [ref for ref in upstream if ref.stage == MATCH.name]
+    return open_store().load(matched[0].run_id, MATCHED).settle(config) if matched else config
+
+
 CALIBRATE = Stage(
     name="calibrate",
     summary="Fit calibrators on the scores of a score run.",
@@ -67,46 +91,50 @@ CALIBRATE = Stage(
     config=CalibrateConfig,
     body=_body,
     code=_code,
-    inputs={"scores": SCORE},
+    inputs={"scores": SCORE, "candidates": MATCH},
+    optional=("candidates",),
+    settle=settle,
 )
 
 
-def upstream_of(calibrators: StageRef) -> tuple[StageRef, StageRef]:
-    """Return the corrupt run and the score run that a calibrate run used to fit its calibrators.
+def upstream_of(calibrators: StageRef) -> Mapping[str, StageRef]:
+    """Return the corrupt run, the score run and, if there is one, the match run that a calibrate run used, by stage.
 
     Raises InputError if the calibrate run does not exist or is not finished.
     """
     inputs = open_store().finished(calibrators.stage, calibrators.run_id).tags.inputs
-    return StageRef("corrupt", inputs["corrupt"]), StageRef("score", inputs["score"])
+    return {name: StageRef(name, inputs[name]) for name in (MATCH.name, "corrupt", "score") if name in inputs}
 
 
 @as_task("move_calibrators")
-def move_calibrators(calibrators: StageRef, base_rate: float, context: Context = Context()) -> StageRef:
+def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Context = Context()) -> StageRef:
     """Shift the calibrators of a calibrate run to another base rate without fitting them again.
 
     Return a new calibrate run.
 
-    base_rate  the new base rate: the share of positives, in (0, 1), that the new probabilities assume
+    to  settings with the new base rate: the share of positives, in (0, 1), that the new probabilities assume
 
-    Raises InputError if the base rate is out of range, or if the calibrate run does not exist or is not finished.
+    Raises InputError if the calibrate run does not exist or is not finished.
     """
     store = open_store()
     before = store.finished(calibrators.stage, calibrators.run_id)
-    config = replace(config_of(CalibrateConfig, before), base_rate=base_rate)
-    _, scores = upstream_of(calibrators)
+    config = config_of(CalibrateConfig, before).at(to.alpha, to.limits)
+    upstream = upstream_of(calibrators)
+    inputs = [upstream[name] for name in ("score", MATCH.name) if name in upstream]
 
     def body(run: StageRun) -> None:
         table = run.load(SCORES)
         examples = _examples(run, table)
-        moved = [store.load_model(model_id, CALIBRATOR).at(base_rate) for model_id in before.model_ids]
+        fitted = [store.load_model(model_id, CALIBRATOR) for model_id in before.model_ids]
+        moved = [bound.at(config.alpha, config.limits) for bound in fitted]
         for number, bound in enumerate(moved):
             log_calibrator(run, number, bound, examples)
-        samples = calibration_samples(table, config_of(CalibrateConfig, before))
+        samples = _samples(table, config_of(CalibrateConfig, before), _candidates(run))
         _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"
-    return run_stage("calibrate", config, (scores,), ("kgcore.calibration.bound",), body, context, identity)
+    return run_stage("calibrate", config, inputs, ("kgcore.calibration.bound",), body, context, identity)
 
 
 def _examples(run: StageRun, table: ScoreTable) -> list[list[str]]:
@@ -144,6 +172,7 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object
         "k": train.k,
         "training_strategy": shares_text(train.training_strategy),
     }
+    params |= {} if bound.mixture is None else {"candidates": bound.mixture.source}
     return params | corruption_params(run) if bound.negatives == "synthetic" else params
 
 

@@ -21,6 +21,7 @@ from tasks.tracking.artifacts import (
     CORRUPTIONS,
     COUNTS,
     GRAPH,
+    MATCHED,
     MEASURED,
     PREDICATES,
     PREDICTIONS,
@@ -42,6 +43,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     calibrate = run.config(CalibrateConfig)
     notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
     audits = run.load(CALIBRATION_AUDIT)
+    notes += _candidates(run, predictions)
     notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
     summary = Summary(
         results=Results.of(measured),
@@ -51,11 +53,25 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         notes=tuple(notes),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
+        base_rate_limits=calibrate.limits,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
+
+
+def _candidates(run: StageRun, predictions: Predictions) -> list[str]:
+    """Return what the probabilities of calibrators fitted to candidates are about; nothing without candidates."""
+    if "match" not in run.inputs:
+        return []
+    said = run.load(MATCHED).sentences()
+    if predictions.synthetic_negatives:
+        said.append(
+            "The rows `candidates` are not comparable with the others here: the test negatives are corruptions, and "
+            "these calibrators are for the mistakes of the candidates."
+        )
+    return said
 
 
 def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau: float) -> dict[str, Measured]:
@@ -79,7 +95,7 @@ def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
         metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
         run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, metrics, model_id, f"{bound.base_rate:g}, {bound.base_rate_is}")
+        run.log_measurement(name, params, metrics, model_id, bound.base_rate_text)
 
 
 EVALUATE = Stage(

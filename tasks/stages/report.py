@@ -7,13 +7,13 @@ from kgcore.report.plots import reliability_figures
 from tasks.stages.base import Stage
 from tasks.stages.evaluate import EVALUATE
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CORRUPTION_AUDIT, COUNTS, MEASURED, SUMMARY
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CORRUPTION_AUDIT, COUNTS, MATCHED, MEASURED, SUMMARY
 from tasks.tracking.artifacts import REPORT as PAGE
 
 
 def _body(run: StageRun, config: ReportConfig) -> None:
     summary = run.load(SUMMARY)
-    runs = {name: run.inputs[name] for name in EVALUATE.lineage()}
+    runs = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     settings = {name: dict(run.store.get(run_id).tags.config or {}) for name, run_id in runs.items()}
     figures = reliability_figures(run.load(MEASURED))
     corruptions, calibration = run.load(CORRUPTION_AUDIT), run.load(CALIBRATION_AUDIT)
@@ -25,6 +25,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
         counts=run.load(COUNTS),
         settings=settings,
         runs=runs,
+        candidates=run.load(MATCHED) if "match" in run.inputs else None,
     )
     run.save(PAGE, html)
     for name, figure in figures.items():

@@ -8,6 +8,7 @@ from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
+from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
 from tasks.stages.report import REPORT
@@ -15,7 +16,7 @@ from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 
 T = TypeVar("T")
-STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, CORRUPT, SCORE, CALIBRATE, CLASSIFY, RANK, EVALUATE, REPORT)
+STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, MATCH, CORRUPT, SCORE, CALIBRATE, CLASSIFY, RANK, EVALUATE, REPORT)
 
 
 def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:

@@ -11,6 +11,7 @@ import pandas as pd
 from kgcore import storage
 from kgcore.arrays import Floats, Triples
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.matched import Matched
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured
@@ -18,6 +19,7 @@ from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import ScoreRows
 from kgcore.graph import KnowledgeGraph
+from kgcore.mixture.samples import MixtureData
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.score_table import ScoreTable
@@ -75,6 +77,8 @@ ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", st
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", storage.read_names)
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
+MIXTURE: Artifact[MixtureData] = Artifact("match", "scores.parquet", storage.read_mixture, storage.write_mixture)
+MATCHED: Artifact[Matched] = Artifact("match", "mixture.json", storage.read_matched, storage.write_matched)
 CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
     "corrupt", "corruptions.parquet", storage.read_corruptions, storage.write_corruptions
 )

@@ -69,6 +69,7 @@ class RunTags:
         dataset, digest  prepare: name and fingerprint of the graph. watch: `dataset` names the champion's data set
         test             prepare: fingerprint of the test split
         labels           prepare: name of the file of added labels
+        candidates       match: name of the file of candidates, or of the held-out split
         training         train: hash of everything that the model depends on: settings, training triples and code
         adopted          train: the run whose model this run uses
         moved            calibrate: the run whose calibrators were shifted to another base rate
@@ -94,6 +95,7 @@ class RunTags:
     digest: str | None = _tag("kgcal.digest")
     test: str | None = _tag("kgcal.test")
     labels: str | None = _tag("kgcal.labels")
+    candidates: str | None = _tag("kgcal.candidates")
     training: str | None = _tag("kgcal.training")
     adopted: str | None = _tag("kgcal.adopted")
     moved: str | None = _tag("kgcal.moved")

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import expit
 
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
@@ -13,6 +15,7 @@ from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.shift import shift
 from kgcore.calibration.support import Support
+from kgcore.config.calibrate import middle
 from kgcore.errors import InputError, MismatchError
 from tests.core.calibrator_samples import drawn
 
@@ -147,9 +150,9 @@ def test_baselines_of_every_format_are_read(earlier: dict, name: str, parameters
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 4"):
+    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 5"):
         BoundCalibrator.from_json(bound().to_json() | {"format": 99})
-    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 4"):
+    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 5"):
         BoundCalibrator.from_json({})
 
 
@@ -171,3 +174,30 @@ def test_the_lowest_score_of_a_probability_is_found_to_the_bit(base_rate: float,
         else:
             end = np.sign(lowest) * np.array([-1e29, 1e29])
             assert ((fitted.predict(end, "a" * 64) > above) == (lowest < 0)).all()
+
+
+@given(st.floats(0.001, 0.4), st.floats(0.001, 0.4), st.booleans())
+def test_an_interval_of_the_base_rate_widens_that_of_a_probability(one: float, other: float, move: bool) -> None:
+    """The interval contains the probabilities, and their limits, at both ends of the base rate's interval."""
+    low, high = sorted((one, other))
+    fitted = fitted_with_support()
+    rate = middle(low, high)
+    ranged = fitted.at(rate, (low, high)) if move else replace(fitted, base_rate=rate, limits=(low, high))
+    at_rate = replace(ranged, limits=None)
+    own, q = at_rate.interval(SCORES, ranged.predict(SCORES, "a" * 64)), ranged.predict(SCORES, "a" * 64)
+    found = ranged.interval(SCORES, q)
+    for end, side in ((low, 0), (high, 1)):
+        wanted = shift(own[side], rate, end)
+        assert (found[0] <= wanted + 1e-12).all()
+        assert (wanted - 1e-12 <= found[1]).all()
+        assert (found[0] <= shift(q, rate, end) + 1e-12).all()
+        assert (shift(q, rate, end) - 1e-12 <= found[1]).all()
+
+
+def test_an_interval_of_the_base_rate_is_stored_and_shown() -> None:
+    ranged = fitted_with_support().at(middle(0.01, 0.05), (0.01, 0.05))
+    again = BoundCalibrator.from_json(json.loads(json.dumps(ranged.to_json())))
+    assert again.limits == (0.01, 0.05)
+    assert again.base_rate_text == "0.0225 [0.01, 0.05], stated"
+    assert again.at(0.3).limits is None
+    assert "base_rate_low" not in again.at(0.3).to_json()

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.matched import Matched
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import ASSUMED, ESTIMATED, STATED
+from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
 from kgcore.report.results import Results, Row
 from kgcore.report.summary import Summary
+from tests.core.mixtures import normal_mixture
 
 
 def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> BoundCalibrator:
@@ -105,3 +108,13 @@ def test_a_card_is_never_longer_than_mlflow_stores() -> None:
     long = replace(card(bound()), predicates=["p" * 2000] * 100, uri="models:/" + "n" * 500)
     assert len(long.markdown()) == LONGEST
     assert long.markdown().endswith("...\n")
+
+
+def test_the_card_of_candidates_says_what_they_are() -> None:
+    data = normal_mixture(3, candidates=200, positives=60, corruptions=300)
+    options = MixtureOptions(0.2, replicates=20)
+    fit = fit_mixture(data, options, np.random.default_rng(0))
+    text = card(replace(bound(negatives="candidates"), mixture=Matched("mine.tsv", fit), limits=(0.1, 0.3))).markdown()
+    assert "platt, fitted to 200 candidates of mine.tsv. Their mistakes resemble corruptions: " in text
+    assert "Base rate: 0.2 [0.1, 0.3], " in text
+    assert "must resemble the false triples among its candidates." in text

@@ -26,6 +26,7 @@ PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
 POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
 CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
+DEFAULTS["candidates"] = ""  # of match; `discover` has a setting of the same name
 OWN = {  # settings of jobs whose names other jobs have too
     "predict": config.PredictConfig,
     "base-rate": config.BaseRateConfig,
@@ -39,6 +40,7 @@ JOBS = [flow.name for flow in OTHERS if flow not in STAGE_FLOWS]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
 UPSTREAM_OF = {
+    "match": {"model"},
     "corrupt": {"model"},
     "score": {"model"},
     "rank": {"model"},
@@ -106,11 +108,12 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     upkeep = names(config.GateConfig, config.WatchConfig)
     others = names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
     jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
-    of_stages = set(DEFAULTS) - jobs
+    of_stages = set(DEFAULTS) - jobs | {"candidates"}
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
     assert stages == of_stages | {"force", "device"} | UPSTREAM
-    later = names(config.ClassifyConfig, config.EvaluateConfig) | {"weighted"}
+    later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig) | {"weighted"}
+    later |= {name for name in names(config.CalibrateConfig) if name.startswith("base_rate_")}
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
     used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device", "preset"}
     assert set(POINTS["audit"]) == used | names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
@@ -225,7 +228,7 @@ def test_the_run_that_main_opens_is_the_pipelines(mlflow: Mlflow) -> None:
     assert (opened.info.status, tags_of(opened).stage) == ("FINISHED", "pipeline")
     assert client_of(mlflow.kgcal).get_experiment(opened.info.experiment_id).name == "other"
     nested = [run for run in all_runs(mlflow.kgcal) if run.data.tags.get("mlflow.parentRunId") == opened.info.run_id]
-    assert {tags_of(run).stage for run in nested} == {function.name for function in STAGE_FLOWS}
+    assert {tags_of(run).stage for run in nested} == {function.name for function in STAGE_FLOWS} - {"match"}
     assert {run.info.experiment_id for run in nested} == {opened.info.experiment_id}
     [train] = [tags_of(run).config for run in nested if tags_of(run).stage == "train"]
     assert (train["k"], train["training_strategy"]) == (8, {"typed": 0.5, "uniform": 0.5})

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import CHECKOUT, STAGE_NAMES, Kgcal, copy_of_the_code, runs_of, tags_of
+from tests.pipeline.conftest import ALL_STAGES, CHECKOUT, STAGE_NAMES, Kgcal, copy_of_the_code, runs_of, tags_of
 
 FILE = CHECKOUT / "tests" / "pipeline" / "extensions" / "stages" / "histogram.py"
 ENTRY = "\nfrom tasks.stages.histogram import HISTOGRAM\n\nSTAGES = (*STAGES, HISTOGRAM)\n"
@@ -96,7 +96,7 @@ def test_the_stage_has_a_deployment(extended: Extended) -> None:
     assert entry["entrypoint"] == "flows/stages.py:histogram"
     assert entry["description"] == "Count the test probabilities by intervals."
     assert [entry["name"] for entry in made if entry["name"].startswith("stage-")] == [
-        *(f"stage-{name}" for name in STAGE_NAMES),
+        *(f"stage-{name}" for name in ALL_STAGES),
         "stage-histogram",
     ]
 

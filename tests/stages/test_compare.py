@@ -93,7 +93,7 @@ def test_different_test_samples_are_not_ranked_together(runs: dict[str, str]) ->
     ("wanted", "message"),
     [
         ({"metric": "f1"}, "unknown metric 'f1': the known ones are brier, log_loss, ece, accuracy, mrr"),
-        ({"negatives": "none"}, "negatives is 'none': it must be one of ground_truth, synthetic"),
+        ({"negatives": "none"}, "negatives is 'none': it must be one of ground_truth, candidates, synthetic"),
         ({"dataset": "wn12"}, "no finished evaluation of the data set wn12: the known ones are bare, other, zoo"),
         ({"base_rate": 0.3}, r"no finished evaluation with the stated base rate 0.3: the known ones are 0.1, 0.5"),
         ({"dataset": "bare", "negatives": "ground_truth"}, "with negatives ground_truth: the known ones are synthetic"),

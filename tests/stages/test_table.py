@@ -9,6 +9,7 @@ from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
+from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
 from tasks.stages.reference import StageRef
@@ -19,7 +20,7 @@ from tasks.stages.train import TRAIN
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
-NAMES = ["prepare", "train", "corrupt", "score", "calibrate", "classify", "rank", "evaluate", "report"]
+NAMES = ["prepare", "train", "match", "corrupt", "score", "calibrate", "classify", "rank", "evaluate", "report"]
 every_stage = pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
 
 
@@ -33,7 +34,7 @@ def test_the_table_has_each_stage_after_its_inputs() -> None:
 def test_a_stage_describes_itself(stage: Stage) -> None:
     assert stage.config.stage == stage.name
     assert stage.summary.endswith(".")
-    assert set(stage.needs) <= set(stage.inputs)
+    assert set(stage.needs) | set(stage.optional) <= set(stage.inputs)
     assert stage.needed(stage.config()) == [name for name in stage.inputs if (stage.name, name) != ("corrupt", "model")]
     assert stage.code(stage.config()), "no code is part of the key"
 
@@ -45,16 +46,18 @@ def test_a_stage_describes_itself(stage: Stage) -> None:
         (TRAIN, ["prepare", "train"]),
         (CORRUPT, ["prepare", "train", "corrupt"]),
         (SCORE, ["prepare", "train", "corrupt", "score"]),
-        (CALIBRATE, NAMES[:5]),
-        (CLASSIFY, NAMES[:6]),
+        (MATCH, NAMES[:3]),
+        (CALIBRATE, NAMES[:6]),
+        (CLASSIFY, NAMES[:7]),
         (RANK, ["prepare", "train", "rank"]),
-        (EVALUATE, NAMES[:8]),
+        (EVALUATE, NAMES[:9]),
         (REPORT, NAMES),
     ],
     ids=lambda value: value.name if isinstance(value, Stage) else "",
 )
 def test_the_line_of_a_stage_has_all_that_it_comes_from(stage: Stage, line: list[str]) -> None:
-    assert stage.lineage() == line
+    assert list(in_order(dict.fromkeys(stage.lineage()))) == line
+    assert stage.lineage()[-1] == stage.name
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import typer
 from prefect import Flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.cli.options import Settings, command, component_options
+from flows.cli.options import INTERVAL, Settings, command, component_options
 from flows.cli.terminal import guarded
 from flows.local.status import local_api
 from kgcore.config import Config, Given
@@ -29,6 +29,7 @@ PLAIN: Mapping[str, Any] = {
     "instead": Annotated[bool, typer.Option("--instead")],
     "runs": Annotated[list[str], typer.Argument(metavar="RUN")],
     "base_rate": Annotated[float | None, typer.Option()],
+    "recalibrate.base_rate": Annotated[str | None, typer.Option(metavar=INTERVAL)],
     "predict.candidates": Annotated[list[str], typer.Argument(metavar="[FILE | SUBJECT PREDICATE OBJECT]")],
     "predict.output": Annotated[str, typer.Option("--output", "-o")],
     "base-rate.candidates": Annotated[str, typer.Argument(metavar="FILE")],

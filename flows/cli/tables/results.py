@@ -16,8 +16,10 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
     console.print(results_table(summary.results))
     show_best(console, summary.results)
+    if summary.base_rate_limits:
+        console.print(f"base rate: {summary.base_rate_text}", markup=False)
     for note in summary.notes:
-        console.print(note)
+        console.print(note, markup=False)
     relation, ranks = summary.accuracy_per_relation, summary.ranks
     console.print(
         f"accuracy with per-relation thresholds on the score: learned on validation {relation['learned']:.4f}, "

@@ -1,0 +1,162 @@
+"""The settings of calibration: the base rate, and the candidates whose mistakes the calibrators learn."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from kgcore.config.base import Config, setting
+from kgcore.config.choices import HELD_OUT, TRAINING_ONLY, check_draws_without_training
+from kgcore.errors import InputError
+from kgcore.registries import CALIBRATORS, STRATEGIES
+
+ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
+ASSUMED_BASE_RATE = 0.5
+STRATEGY_CHOICES = STRATEGIES.without(TRAINING_ONLY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchConfig(Config):
+    """The candidates to calibrate to, and the corruptions that their mistakes may resemble.
+
+    Near misses and nearest entities can look like true triples. They are used only if the base rate is stated, because
+    an estimated base rate could confuse them with true triples.
+    """
+
+    stage: ClassVar[str] = "match"
+
+    candidates: str = setting(
+        "",
+        "file of the triples that you want probabilities for (.tsv, .txt, .csv, .parquet), some of which may have a "
+        f"label; or {' or '.join(HELD_OUT)}: a held-out split with its labels hidden",
+    )
+    match_strategies: tuple[str, ...] = setting(
+        ("relational", "typed", "uniform"),
+        "corruption strategies that the candidates' mistakes may resemble",
+        choices=STRATEGY_CHOICES,
+        check=check_draws_without_training,
+    )
+    match_hard_strategies: tuple[str, ...] = setting(
+        ("near_miss", "nearest"),
+        "further strategies, used only if the base rate is stated",
+        choices=STRATEGY_CHOICES,
+        check=check_draws_without_training,
+    )
+    match_eta: int = setting(20, "corruptions of each validation positive by each strategy", ge=1)
+    match_base_rate: float | None = setting(
+        None, "stated base rate of the candidates; in a pipeline it is base_rate", gt=0, lt=1
+    )
+    match_width: float = setting(
+        0.1, "an estimated base rate counts as determined if its 95 % interval is at most this wide", gt=0, lt=1
+    )
+    match_replicates: int = setting(100, "bootstrap replicates of candidates and corruptions, for intervals", ge=20)
+    match_seed: int = setting(0, "seed of the corruptions and of the bootstrap replicates", ge=0)
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The strategies that are used, each once."""
+        hard = () if self.match_base_rate is None else self.match_hard_strategies
+        return tuple(dict.fromkeys((*self.match_strategies, *hard)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateConfig(Config):
+    """The settings of the calibration, which converts scores to probabilities."""
+
+    stage: ClassVar[str] = "calibrate"
+
+    calibrators: tuple[str, ...] = setting(
+        ("per_relation", "smoothed_isotonic", "beta"), "calibrators to fit", choices=CALIBRATORS
+    )
+    base_rate: float | None = setting(
+        None,
+        "base rate alpha: share of true triples among your candidates. If you do not state it, it is estimated from "
+        f"the candidates that you give; without candidates, {ASSUMED_BASE_RATE:g} is assumed",
+        gt=0,
+        lt=1,
+        ends=("base_rate_low", "base_rate_high"),
+    )
+    base_rate_low: float | None = setting(
+        None, "lower end of an interval of the base rate; the upper end is then needed, too", gt=0, lt=1
+    )
+    base_rate_high: float | None = setting(
+        None,
+        "upper end of the interval. The intervals of probabilities contain those at both ends. Without a base rate, "
+        "the middle is used, in log-odds",
+        gt=0,
+        lt=1,
+    )
+    base_rate_from: str = setting(STATED, "where the base rate that you give comes from", choices=(STATED, ESTIMATED))
+    weighted: bool = setting(
+        True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = self.base_rate_low, self.base_rate_high
+        if low is None and high is None:
+            return
+        if low is None or high is None or low > high:
+            raise InputError(f"the base rate is between {low} and {high}: give the lower end, then the upper end")
+        if self.base_rate is None:
+            object.__setattr__(self, "base_rate", middle(low, high))
+        elif not low <= self.base_rate <= high:
+            raise InputError(f"base_rate is {self.base_rate:g}: it must be in its interval, {low:g} to {high:g}")
+
+    @property
+    def alpha(self) -> float:
+        """The base rate that the probabilities assume: the given one, or ASSUMED_BASE_RATE."""
+        return ASSUMED_BASE_RATE if self.base_rate is None else self.base_rate
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The ends of the interval of the base rate; None: it has no interval."""
+        low, high = self.base_rate_low, self.base_rate_high
+        return None if low is None or high is None else (low, high)
+
+    def at(self, base_rate: float | None, limits: tuple[float, float] | None = None) -> Self:
+        """Return the same settings at another stated base rate; None: it is not stated. `limits`: its interval."""
+        low, high = limits or (None, None)
+        return replace(self, base_rate=base_rate, base_rate_low=low, base_rate_high=high, base_rate_from=STATED)
+
+    @property
+    def base_rate_is(self) -> str:
+        """STATED, ESTIMATED or ASSUMED."""
+        return ASSUMED if self.base_rate is None else self.base_rate_from
+
+    @property
+    def base_rate_text(self) -> str:
+        """The base rate and where it comes from: `0.5, assumed` or `0.0224 [0.01, 0.05], stated`."""
+        return f"{rate_text(self.alpha, self.limits)}, {self.base_rate_is}"
+
+    def parameters(self) -> dict[str, object]:
+        """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
+        return super().parameters() | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
+
+
+def read_base_rate(value: float | str | None) -> tuple[float | None, tuple[float, float] | None]:
+    """Read a base rate, or an interval LOW:HIGH of it. Return the base rate, in (0, 1), and the ends of the interval.
+
+    The base rate of an interval is its middle, in log-odds. None and '' are no base rate. Raises InputError for any
+    other value.
+    """
+    if value is None or value == "":
+        return None, None
+    try:
+        ends = [float(text) for text in str(value).split(":")]
+    except ValueError:
+        ends = []
+    if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
+        raise InputError(
+            f"base_rate is {value!r}: it must be a number above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
+        )
+    return (ends[0], None) if len(ends) == 1 else (middle(*ends), (ends[0], ends[1]))
+
+
+def middle(low: float, high: float) -> float:
+    """Return the base rate in the middle of two others, each in (0, 1), in log-odds."""
+    return 1 / (1 + math.sqrt((1 / low - 1) * (1 / high - 1)))
+
+
+def rate_text(rate: float, limits: tuple[float, float] | None) -> str:
+    """Return a base rate as text: `0.5`, or `0.0224 [0.01, 0.05]` with the ends of its interval."""
+    return f"{rate:g}" if limits is None else f"{rate:.3g} [{limits[0]:.3g}, {limits[1]:.3g}]"

@@ -1,0 +1,112 @@
+"""match: find out what candidates contain, so that calibrators can be fitted to them.
+
+Candidates are the triples that a user wants probabilities for. Most or all of them have no label.
+"""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from kgcore.calibration.matched import match
+from kgcore.config import MatchConfig
+from kgcore.config.choices import HELD_OUT
+from kgcore.datasets.base import md5_of
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.mixture.fit import MixtureOptions
+from kgcore.prediction.candidates import check_readable
+from kgcore.prediction.judged import Judged, hidden_labels, read_judged
+from kgcore.prediction.score_candidates import check_enough, mixture_data
+from kgcore.registries import STRATEGIES
+from kgcore.report.candidates import candidates_figure
+from tasks.stages.base import Stage
+from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRun
+from tasks.stages.task import as_task
+from tasks.stages.train import TRAIN
+from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, MATCHED, MIXTURE
+from tasks.tracking.record import RunTags
+from tasks.tracking.store import open_store
+from tasks.workspace.resources import find_device, gpu_slot
+
+log = logging.getLogger("kgcal")
+
+
+def _code(config: MatchConfig) -> tuple[str, ...]:
+    strategies = [STRATEGIES.module(name) for name in config.strategies]
+    return ("kgcore.prediction.score_candidates", "kgcore.calibration.matched", "kgcore.report.candidates", *strategies)
+
+
+def _body(run: StageRun, config: MatchConfig) -> None:
+    graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
+    judged = _read(config, graph)
+    with gpu_slot(find_device(run.context.device)) as device:
+        trained = run.load_model(EMBEDDINGS).to(device)
+        data = mixture_data(judged, trained, graph, config.strategies, config.match_eta, rng)
+    options = MixtureOptions(config.match_base_rate, width=config.match_width, replicates=config.match_replicates)
+    matched = match(data, Path(config.candidates).name, options, rng, judged.left_out())
+    run.save(MIXTURE, data)
+    run.save(MATCHED, matched)
+    run.log_figure("candidates", candidates_figure(matched))
+    run.log_metrics(matched.metrics())
+    run.tag(RunTags(candidates=matched.source, note="\n\n".join(matched.sentences())))
+    for sentence in matched.sentences():
+        log.info("match     %s", sentence)
+
+
+def _read(config: MatchConfig, graph: KnowledgeGraph) -> Judged:
+    if config.candidates in HELD_OUT:
+        judged = hidden_labels(graph, config.candidates)
+    else:
+        judged = read_judged(Path(config.candidates), graph)
+    check_enough(judged, config.candidates)
+    return judged
+
+
+def check_file(config: MatchConfig) -> None:
+    """Raise InputError if candidates are needed but not named, or if their file cannot be read."""
+    if not config.candidates:
+        raise InputError("candidates is empty: name a file of triples, valid or test")
+    if config.candidates not in HELD_OUT:
+        check_readable(Path(config.candidates))
+
+
+@as_task("check_candidates")
+def check_candidates(data: StageRef, config: MatchConfig) -> None:
+    """Check the candidates before a model is trained.
+
+    data  a prepare run
+
+    Raises InputError if the candidates cannot be read, or if too few of them are in the graph.
+    """
+    check_file(config)
+    _read(config, open_store().load(data.run_id, GRAPH))
+
+
+def _normalise(config: MatchConfig) -> MatchConfig:
+    """Replace the path of the file with its name."""
+    check_file(config)
+    return replace(config, candidates=Path(config.candidates).name)
+
+
+def identity(config: MatchConfig) -> str:
+    """Return a hash of the content of the file of candidates; '' for a held-out split."""
+    check_file(config)
+    return "" if config.candidates in HELD_OUT else md5_of(Path(config.candidates))
+
+
+MATCH = Stage(
+    name="match",
+    summary="Compare candidates with true triples and corruptions: which mistakes they contain, and how many.",
+    title="match {config.candidates}",
+    config=MatchConfig,
+    body=_body,
+    code=_code,
+    normalise=_normalise,
+    identity=identity,
+    inputs={"data": PREPARE, "model": TRAIN},
+    on_device=True,
+)

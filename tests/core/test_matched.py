@@ -1,0 +1,143 @@
+"""Calibrators that are fitted to candidates, the base rate of candidates, and the files of both."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from kgcore.calibration.bound import FORMAT, BoundCalibrator
+from kgcore.calibration.matched import Matched, candidate_sample, fit_matched, match
+from kgcore.config import CalibrateConfig
+from kgcore.errors import InputError, MismatchError
+from kgcore.mixture.fit import MixtureOptions
+from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
+from kgcore.report.candidates import candidates_figure
+from kgcore.storage import read_matched, read_mixture, write_matched, write_mixture
+from tests.core.mixtures import normal_mixture
+
+
+def with_relations(data: MixtureData) -> MixtureData:
+    """Give every other score the predicate 0, and the rest the predicate 1."""
+
+    def own(sample: ScoreSample) -> ScoreSample:
+        return replace(sample, predicates=np.arange(len(sample)) % 2)
+
+    negatives = {name: own(sample) for name, sample in data.negatives.items()}
+    labelled = LabelledCandidates(own(data.labelled.sample), data.labelled.labels)
+    return MixtureData(own(data.positives), negatives, own(data.candidates), labelled)
+
+
+def matched_to(data: MixtureData, base_rate: float | None = None, replicates: int = 40) -> Matched:
+    options = MixtureOptions(base_rate, width=0.2, replicates=replicates)
+    return match(data, "mine.tsv", options, np.random.default_rng(0), ["left out: 2 of 2,002 rows repeat another row"])
+
+
+@pytest.fixture(scope="module")
+def data() -> MixtureData:
+    """Return candidates whose mistakes all have mean -1. Then q(f) = sigmoid(2 f) at the base rate .5."""
+    return with_relations(normal_mixture(3, shares=(1.0, 0.0)))
+
+
+@pytest.fixture(scope="module")
+def estimated(data: MixtureData) -> Matched:
+    return matched_to(data)
+
+
+@pytest.mark.parametrize("name", ["smoothed_isotonic", "beta", "per_relation"])
+def test_a_calibrator_fitted_to_candidates_has_their_probabilities(
+    data: MixtureData, estimated: Matched, name: str
+) -> None:
+    made = fit_matched(data, estimated, [name], 60, np.random.default_rng(1))
+    calibrator, support = made[name]
+    scores = np.linspace(-1.5, 1.5, 25)
+    truth, predicates = expit(2 * scores), np.zeros(25, dtype=np.int64)
+    q = calibrator.calibrate_of(scores, predicates)
+    assert np.abs(q - truth).mean() < 0.05
+    low, high = support.limits(scores, predicates)
+    assert ((low <= truth) & (truth <= high)).mean() > 0.9
+    assert (high - low).mean() < (0.5 if name == "per_relation" else 0.4)
+    assert set(support.rows) == {0, 1}
+    assert support.rows[0][0] == 250  # positives of the predicate
+
+
+def test_the_base_rate_is_the_stated_or_the_estimated_one(data: MixtureData, estimated: Matched) -> None:
+    assert candidate_sample(data, matched_to(data, 0.3)).base_rate == pytest.approx(0.3)
+    settled = estimated.settle(CalibrateConfig())
+    assert settled.base_rate_is == "estimated"
+    assert settled.alpha == estimated.fit.base_rate
+    assert settled.limits == (estimated.fit.estimated.low, estimated.fit.estimated.high)
+    assert estimated.settle(settled) == settled
+    stated = matched_to(data, 0.3)
+    assert stated.settle(CalibrateConfig()) == stated.settle(CalibrateConfig(base_rate=0.3))
+    assert stated.settle(CalibrateConfig()).base_rate_text == "0.3, stated"
+    with pytest.raises(
+        MismatchError, match=r"base_rate is 0\.2, but the candidates were matched at the base rate 0\.3"
+    ):
+        stated.settle(CalibrateConfig(base_rate=0.2))
+    with pytest.raises(MismatchError, match=r"base_rate is 0\.2, but the candidates were matched without a stated"):
+        estimated.settle(CalibrateConfig(base_rate=0.2))
+
+
+def test_candidates_that_do_not_determine_the_base_rate_are_refused_in_one_sentence() -> None:
+    flat = matched_to(with_relations(normal_mixture(1, means=(0.95,), shares=(1.0,))))
+    wanted = r"these candidates do not determine the base rate \(.* to .*\): state it, or label [\d,]+ of them"
+    with pytest.raises(InputError, match=wanted):
+        flat.settle(CalibrateConfig())
+
+
+def test_mistakes_that_no_strategy_resembles_do_not_show_a_base_rate(estimated: Matched) -> None:
+    fit = replace(estimated.fit, fit=replace(estimated.fit.fit, p_value=0.001))
+    with pytest.raises(InputError, match=r"that no strategy resembles.*, so their scores do not determine"):
+        replace(estimated, fit=fit).settle(CalibrateConfig())
+
+
+def test_the_sentences_say_what_the_probabilities_are_about(estimated: Matched, data: MixtureData) -> None:
+    said = estimated.sentences()
+    assert "probabilities for triples like the 2,000 candidates in mine.tsv" in said[0]
+    assert "Their mistakes resemble corruptions: 99 % strategy 0, 1 % strategy 1." in said[0]
+    assert "estimated, 95 % interval" in said[0]
+    assert said[-1] == "Left out: 2 of 2,002 rows repeat another row."
+    assert "0.3, stated; their scores suggest" in matched_to(data, 0.3).sentences()[0]
+    assert estimated.metrics()["share.strategy 0"] == pytest.approx(1, abs=0.02)
+
+
+def test_scores_and_fit_survive_their_files(tmp_path: Path, estimated: Matched) -> None:
+    data = with_relations(normal_mixture(5, candidates=50, positives=30, corruptions=40, labels=7))
+    data = replace(data, positives=replace(data.positives, groups=np.arange(30)))
+    write_mixture(tmp_path / "scores.parquet", data)
+    again = read_mixture(tmp_path / "scores.parquet")
+    pairs = zip((*data.components, data.candidates), (*again.components, again.candidates), strict=True)
+    for one, other in (*pairs, (data.labelled.sample, again.labelled.sample)):
+        for name in ("scores", "groups", "predicates"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(data.labelled.labels, again.labelled.labels)
+    assert list(again.negatives) == list(data.negatives)
+    write_matched(tmp_path / "mixture.json", estimated)
+    assert read_matched(tmp_path / "mixture.json") == estimated
+
+
+def test_a_calibrator_stores_its_candidates(data: MixtureData, estimated: Matched) -> None:
+    calibrator, support = fit_matched(data, estimated, ["beta"], 20, np.random.default_rng(1))["beta"]
+    alpha, limits = estimated.fit.base_rate, (estimated.fit.estimated.low, estimated.fit.estimated.high)
+    origin = {"base_rate_is": "estimated", "support": support, "limits": limits, "mixture": estimated}
+    bound = BoundCalibrator("beta", "candidates", alpha, "m", "d", calibrator, **origin)
+    assert bound.to_json()["format"] == FORMAT == 5
+    again = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
+    assert (again.label, again.mixture, again.limits) == ("candidates.beta", estimated, limits)
+    scores = np.linspace(-2, 2, 9)
+    q = bound.predict(scores, "m")
+    low, _ = bound.interval(scores, q)
+    np.testing.assert_array_equal(low, np.minimum(support.limits(scores, None)[0], q))  # counted by the bootstrap
+    assert bound.at(0.1).mixture == estimated
+
+
+def test_the_picture_has_every_part_that_matters(estimated: Matched) -> None:
+    figure = candidates_figure(estimated)
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(texts) == 3
+    assert any(text.startswith("true triples: ") for text in texts)
+    assert "candidates" in texts
+    assert figure.axes[0].get_title() == "2,000 candidates of mine.tsv"

@@ -1,0 +1,108 @@
+"""The stage match: its key, its artifacts, and what it says about candidates."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgcore.config import CalibrateConfig, MatchConfig, PrepareConfig, TrainConfig
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from tasks.jobs.calibrated_model import Ask, locate
+from tasks.stages.calibrate import settle
+from tasks.stages.match import MATCH, check_candidates, check_file
+from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import StageRef
+from tasks.stages.train import TRAIN
+from tasks.tracking.artifacts import GRAPH, MATCHED, MIXTURE
+from tasks.tracking.record import RunTags
+from tasks.tracking.store import open_store
+
+QUICK = {"match_eta": 5, "match_replicates": 20}
+
+
+@pytest.fixture(scope="module")
+def trained(module_home: Path) -> tuple[StageRef, StageRef]:
+    """Return the prepare run and the train run of a small graph."""
+    data = PREPARE(config=PrepareConfig(size=300))
+    return data, TRAIN(data, config=TrainConfig(k=16, epochs=20, batch_size=128))
+
+
+def write(path: Path, graph: KnowledgeGraph, labels: int = 0) -> Path:
+    """Write the test triples as candidates, the first `labels` of a random order with their labels."""
+    order = np.random.default_rng(0).permutation(len(graph.test.triples))
+    names = graph.names_of(graph.test.triples[order]).to_numpy().tolist()
+    known = ["1" if label else "-1" for label in graph.test.labels[order]]
+    rows = [[*row, known[number] if number < labels else ""] for number, row in enumerate(names)]
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    return path
+
+
+def test_the_key_has_the_content_of_the_file_and_not_its_path(
+    trained: tuple[StageRef, StageRef], tmp_path: Path
+) -> None:
+    store, graph = open_store(), open_store().load(trained[0].run_id, GRAPH)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    first = MATCH(*trained, config=MatchConfig(candidates=str(write(tmp_path / "one" / "mine.tsv", graph)), **QUICK))
+    moved = write(tmp_path / "two" / "mine.tsv", graph)
+    assert MATCH(*trained, config=MatchConfig(candidates=str(moved), **QUICK)) == first
+    run = store.get(first.run_id)
+    assert (run.tags.candidates, (run.tags.config or {})["candidates"]) == ("mine.tsv", "mine.tsv")
+    assert set(run.tags.artifacts or {}) == {"scores.parquet", "mixture.json", "figures/candidates.png"}
+    write(moved, graph, labels=30)
+    other = MATCH(*trained, config=MatchConfig(candidates=str(moved), **QUICK))
+    assert other != first
+    matched, data = store.load(other.run_id, MATCHED), store.load(other.run_id, MIXTURE)
+    assert (matched.fit.labels, len(data.labelled)) == (30, 30)
+    assert matched.fit.candidates == len(data.candidates) == len(graph.test.triples) - 30
+    assert run.metrics["base_rate"] == store.load(first.run_id, MATCHED).fit.base_rate
+
+
+def test_a_stated_base_rate_adds_the_hard_strategies(trained: tuple[StageRef, StageRef]) -> None:
+    found = MATCH(*trained, config=MatchConfig(candidates="test", match_base_rate=0.5, **QUICK))
+    matched, data = (open_store().load(found.run_id, artifact) for artifact in (MATCHED, MIXTURE))
+    assert list(matched.fit.shares) == ["relational", "typed", "uniform", "near_miss", "nearest"]
+    assert (matched.source, matched.fit.stated, matched.fit.base_rate) == ("test", True, 0.5)
+    assert len(data.labelled) == 0  # the labels are hidden
+    free = MATCH(*trained, config=MatchConfig(candidates="test", **QUICK))
+    assert list(open_store().load(free.run_id, MATCHED).fit.shares) == ["relational", "typed", "uniform"]
+
+
+def test_a_run_that_does_not_determine_the_base_rate_is_kept(trained: tuple[StageRef, StageRef]) -> None:
+    found = MATCH(*trained, config=MatchConfig(candidates="test", match_width=0.001, **QUICK))
+    with pytest.raises(InputError, match="these candidates do not determine the base rate"):
+        settle(CalibrateConfig(), [found])
+    assert open_store().get(found.run_id).status == "FINISHED"
+    assert settle(CalibrateConfig(), []) == CalibrateConfig()
+
+
+def test_a_mistake_is_found_before_training(trained: tuple[StageRef, StageRef], tmp_path: Path) -> None:
+    few = tmp_path / "few.tsv"
+    few.write_text("a\tb\tc\n")
+    with pytest.raises(InputError, match=r"few.tsv has 0 candidates that count: it must have at least 20; left out: 1"):
+        check_candidates(trained[0], MatchConfig(candidates=str(few)))
+    with pytest.raises(InputError, match=r"missing\.tsv cannot be read"):
+        check_file(MatchConfig(candidates="missing.tsv"))
+    with pytest.raises(InputError, match="candidates is empty: name a file"):
+        check_file(MatchConfig())
+    with pytest.raises(InputError, match="is of an unknown kind"):
+        check_file(MatchConfig(candidates="train"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [
+        (["base_rate", "synthetic.platt", "candidates.platt", "ground_truth.platt"], "ground_truth.platt"),
+        (["base_rate", "candidates.platt", "candidates.beta", "synthetic.platt"], "candidates.platt"),
+        (["base_rate", "synthetic.platt"], "synthetic.platt"),
+    ],
+)
+def test_calibrators_of_labels_answer_then_those_of_candidates(home: Path, labels: list[str], chosen: str) -> None:
+    store = open_store()
+    with store.open_run("calibrate", RunTags(stage="calibrate")) as run_id:
+        ids = {
+            label: store.log_model(run_id, number, label, {"dataset": "zoo"}, {"label": label}, lambda folder: None)
+            for number, label in enumerate(labels)
+        }
+    assert locate(Ask(run_id)).model_id == ids[chosen]
