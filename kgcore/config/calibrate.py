@@ -145,6 +145,8 @@ def read_base_rate(value: float | str | None) -> tuple[float | None, tuple[float
         ends = [float(text) for text in str(value).split(":")]
     except ValueError:
         ends = []
+    if len(ends) == 1 and not 0 < ends[0] < 1:
+        raise InputError(f"base_rate is {ends[0]:g}: it must be above 0 and below 1, or LOW:HIGH, such as 0.01:0.05")
     if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
         raise InputError(
             f"base_rate is {value!r}: it must be a number above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"

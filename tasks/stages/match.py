@@ -100,7 +100,7 @@ def identity(config: MatchConfig) -> str:
 
 MATCH = Stage(
     name="match",
-    summary="Compare candidates with true triples and corruptions: which mistakes they contain, and how many.",
+    summary="Find out which mistakes candidates contain, and how many.",
     title="match {config.candidates}",
     config=MatchConfig,
     body=_body,
