@@ -80,7 +80,7 @@ def best_bend(log_odds: Floats, targets: Probabilities, weights: Weights) -> flo
     some = total > 0
     z, t = (np.bincount(place, weights * own, BINS)[some] / total[some] for own in (log_odds, targets))
     total = total[some] / total.sum()
-    losses = {}
+    losses: dict[float, float] = {}
     for m in (0.0, *np.interp(BENDS, np.cumsum(total) - total / 2, z).tolist()):
         u = _fit(z - m, t, total) @ features(z - m)
         losses[m] = float(total @ (np.logaddexp(0, u) - t * u))

@@ -51,12 +51,12 @@ class RelationCounts:
         order = np.lexsort((z, relation))
         relation, z = relation[order], z[order]
         first = np.flatnonzero(np.r_[True, (np.diff(relation) != 0) | (np.diff(z) != 0)])
-        columns = (np.add.reduceat(values[order], first) for values in (effective * labels, effective, weights))
-        return cls(relation[first], z[first], *columns, offset)
+        positives, rows, mass = (np.add.reduceat(w[order], first) for w in (effective * labels, effective, weights))
+        return cls(relation[first], z[first], positives, rows, mass, offset)
 
     def sums(self, values: Floats) -> Floats:
         """Sum values (k,) by relation: (R,)."""
-        total: Floats = np.bincount(self.relation, values, len(self.offset))
+        total: Floats = np.bincount(self.relation, values, len(self.offset)).astype(np.float64)
         return total
 
     def log_odds(self, theta: Floats) -> Floats:
