@@ -81,6 +81,15 @@ def as_probabilities(values: Any, length: int | None = None) -> Probabilities:
     return array
 
 
+def sorted_distinct(values: Ints) -> Ints:
+    """Return the distinct values (n,) in ascending order. numpy.unique hashes integers, which is slower."""
+    ordered = np.sort(values)
+    kept = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
+    found: Ints = ordered[kept]
+    return found
+
+
 def same_length(**arrays: Sequence[Any] | npt.NDArray[Any]) -> int:
     """Return the common length of the named arrays. Raises InputError if the lengths differ or are 0."""
     lengths = {name: len(array) for name, array in arrays.items()}

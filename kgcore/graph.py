@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Ints, Labels, Triples, as_triples
+from kgcore.arrays import Bools, Ints, Labels, Triples, as_triples, sorted_distinct
 from kgcore.errors import InputError
 
 SPLITS = ("train", "valid", "test")
@@ -133,7 +133,7 @@ class TripleIndex:
                 "entities x predicates x entities must be below 2^63, so split the graph"
             )
         self.num_entities, self.num_predicates = num_entities, num_predicates
-        self._keys = np.unique(self.keys(as_triples(triples)))
+        self._keys = sorted_distinct(self.keys(as_triples(triples)))
 
     def keys(self, triples: Triples) -> Ints:
         """Return the keys (n,) of triples (n, 3)."""

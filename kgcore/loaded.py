@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import DiscoverConfig, PredictConfig
-from kgcore.datasets.read import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
 from kgcore.prediction.explanation import Explainer, Explanation

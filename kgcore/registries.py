@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from kgcore.calibration.base import Calibrator
     from kgcore.corruptions.base import Strategy
     from kgcore.datasets.base import DatasetSpec
+    from kgcore.datasets.formats.base import Format, Layout
     from kgcore.ensembles.base import Pool
     from kgcore.losses.base import Loss
     from kgcore.metrics.base import Metric
     from kgcore.models.base import Model
 
 DATASETS: "Registry[DatasetSpec]" = Registry("data set", "kgcore.datasets", "DATASETS")
+FORMATS: "Registry[Format]" = Registry("file format", "kgcore.datasets.formats", "FORMATS")
+LAYOUTS: "Registry[Layout]" = Registry("layout of files", "kgcore.datasets.formats", "LAYOUTS")
 MODELS: "Registry[type[Model]]" = Registry("model", "kgcore.models", "MODELS")
 LOSSES: "Registry[type[Loss]]" = Registry("loss", "kgcore.losses", "LOSSES")
 STRATEGIES: "Registry[type[Strategy]]" = Registry("corruption strategy", "kgcore.corruptions", "STRATEGIES")

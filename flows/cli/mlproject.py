@@ -29,7 +29,8 @@ from kgcore.config.base import default_of, default_text
 from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
 
-SAME_AS_MODEL = "run"  # the argument RUN of `kgcal recalibrate`, which means the same as its option --model
+# arguments that mean the same as an option: RUN of `kgcal recalibrate`, PATH of `kgcal prepare`
+SAME_AS_OPTION = {"run", "paths"}
 OTHERS: tuple[Flow[..., Any], ...] = (
     *STAGE_FLOWS,
     recalibrate,
@@ -123,7 +124,7 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     return [
         _parameter(item, _setting(annotations[name]), entry in WITH_PRESET)
         for item, name in named
-        if name in annotations.keys() - files - {SAME_AS_MODEL}
+        if name in annotations.keys() - files - SAME_AS_OPTION
     ]
 
 

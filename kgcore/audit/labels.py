@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints
 from kgcore.audit.sample import Strata
-from kgcore.datasets.read import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.candidates import read_candidates

@@ -8,6 +8,7 @@ Each calibrator has its own file. The other files:
 * fit.py fits all configured calibrators to a score table.
 * pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share.
 * band.py computes confidence limits of a probability, and support.py stores them with the counts per predicate.
+* thin.py says which probabilities the sample is too small for.
 * bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.
 * mixed.py calibrates to a file of candidates, whose mixture kgcore/mixture fits.
 * shift.py moves probabilities to another base rate.

@@ -37,6 +37,7 @@ from kgcore.config.jobs import (
     WatchConfig,
 )
 from kgcore.config.pipeline import PipelineConfigs
+from kgcore.config.prepare import PrepareConfig
 from kgcore.config.stages import (
     ASSUMED,
     ASSUMED_BASE_RATE,
@@ -46,7 +47,6 @@ from kgcore.config.stages import (
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
-    PrepareConfig,
     RankConfig,
     ReportConfig,
     ScoreConfig,

@@ -46,6 +46,9 @@ SIDES_SPELLING = Spelling(
     f"one of {', '.join(SIDES)}, or object=SHARE with a share from 0 to 1",
     r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$",
 )
+COLUMNS_SPELLING = Spelling(
+    "auto, or three or four names, or positions from 1, separated by commas", r"^(auto|[^,]+,[^,]+,[^,]+(,[^,]+)?)$"
+)
 ETA_SPELLING = Spelling("auto or a whole number above 0", r"^(auto|[1-9][0-9]*)$")
 
 

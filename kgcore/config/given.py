@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_type_hint
 
 from kgcore.config.base import Config, check_setting, default_text
 from kgcore.config.pipeline import PipelineConfigs
+from kgcore.config.prepare import PrepareConfig
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
-    PrepareConfig,
     TrainConfig,
 )
 

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+from kgcore.config.prepare import PrepareConfig
 from kgcore.config.stages import (
     CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
-    PrepareConfig,
     TrainConfig,
 )
 

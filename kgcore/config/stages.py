@@ -24,19 +24,6 @@ ASSUMED_BASE_RATE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareConfig(Config):
-    """The settings of the graph. Only the generated family graph uses `size` and `graph_seed`."""
-
-    stage: ClassVar[str] = "prepare"
-
-    dataset: str = setting(
-        "family", "data set: a name from `kgcal datasets`, or a folder with train.txt, valid.txt and test.txt"
-    )
-    size: int = setting(2_000, "number of people in the generated family graph", ge=200)
-    graph_seed: int = setting(0, "seed of the generated family graph", ge=0)
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrainConfig(Config):
     """The embedding model and its training. The defaults were chosen on the validation split of WN11."""
 

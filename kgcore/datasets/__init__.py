@@ -1,7 +1,9 @@
 """The data sets, each declared in one file, and the steps that turn a download into a `KnowledgeGraph`.
 
-The steps, in order: fetch.py downloads or copies the files and verifies their checksums, read.py reads their text,
-schema.py validates it, and prepare.py replaces names by numbers and counts. unknown_names.py has the message about
-names that are not in the training split. labels.py adds newly labelled triples to a graph. genealogy.py generates the
-`family` data set. base.py defines the declaration of a data set.
+The steps, in order: fetch.py downloads or copies the files and verifies their checksums, or paths.py finds a user's own
+files. read.py reads them by the readers in formats/, schema.py validates the rows, and numbering.py replaces names by
+numbers. draw.py splits a graph that comes without splits. prepare.py checks, counts and makes the graph.
+
+unknown_names.py has the message about names that are not in the training split. labels.py adds newly labelled triples
+to a graph. genealogy.py generates the `family` data set. base.py defines the declaration of a data set.
 """

@@ -3,8 +3,10 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
+from kgcore.datasets.paths import exists, find_files, is_path, missing
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 
@@ -41,11 +43,11 @@ class DatasetSpec:
 
     name      the name that a user types
     title     a description in one line
-    files     role -> file. The files of train, valid and test have tab-separated columns: subject, predicate, object.
-              The negatives of a `labelled` data set are marked by a 4th column of valid and test, 1 or -1, or are in
-              files with the roles valid_negatives and test_negatives. If there are files with the roles entities and
-              predicates, these map names to ids, and triples consist of ids: subject, object, predicate
-    labelled  whether valid and test have labelled negatives
+    files     role -> file. The files of train, valid and test have triples in any format. The negatives of a `labelled`
+              data set are marked by a column of labels in valid and test, or are in files with the roles
+              valid_negatives and test_negatives. If there are files with the roles entities and predicates, these map
+              names to ids, and triples consist of ids. Without valid and test, these are drawn from train
+    labelled  whether valid and test have labelled negatives; None: the files say it
     url       the public archive (zip) or, if `plain`, the public folder that contains the files
     archives  names that the archive may have in a mirror; they are tried in this order. A mirror of a `plain` data set
               may have the single files instead
@@ -55,12 +57,13 @@ class DatasetSpec:
     counts    the expected counts of the files
     as_published  whether valid and test keep rows that another split has too, so that results can be compared with
               published or earlier ones. False: such rows are left out
+    layout    registered name of the layout of files of ids: see kgcore/datasets/formats
     """
 
     name: str
     title: str
     files: dict[str, SplitFile]
-    labelled: bool
+    labelled: bool | None
     url: str | None = None
     archives: tuple[str, ...] = ()
     plain: bool = False
@@ -68,10 +71,16 @@ class DatasetSpec:
     folder: Path | None = field(default=None, compare=False)
     counts: Counts = Counts()
     as_published: bool = False
+    layout: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether valid and test are drawn from the triples of train."""
+        return "valid" not in self.files
 
     def identity(self) -> str:
         """Return text that identifies the data in a cache key: names, checksums and counts, but no folder or URL."""
-        return repr((self.name, self.files, self.labelled, self.counts, self.as_published))
+        return repr((self.name, self.files, self.labelled, self.counts, self.as_published)) + self.layout
 
 
 def md5_of(path: Path) -> str:
@@ -80,35 +89,36 @@ def md5_of(path: Path) -> str:
     Raises InputError if the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        status = path.stat()
+        return _md5_of(path, status.st_mtime_ns, status.st_size)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
+@lru_cache(maxsize=64)
+def _md5_of(path: Path, modified: int, size: int) -> str:
+    """Return the md5 sum. The cache reads a file again if its modification time or size differs."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
 def find_dataset(name: str) -> DatasetSpec:
-    """Return the data set with a registered name, or the data set in a folder.
+    """Return the data set with a registered name, or a user's own one.
 
-    A folder contains train.txt, valid.txt (or dev.txt) and test.txt. It is labelled if the first line of the validation
-    file has four columns. If a folder has the same name as a registered data set, the registered one is returned.
+    name  a registered name, a folder, a file, or several files separated by commas: see `paths.find_files`. If a folder
+          has the same name as a registered data set, the registered one is returned
 
-    Raises InputError if the name is unknown, if the folder does not exist, or if the folder lacks one of the files.
+    Raises InputError if the name is unknown, if a folder or file does not exist, or if a folder lacks one of the files.
     """
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        if "/" in name:
-            raise InputError(
-                f"the folder {name} does not exist: a data set is a folder or one of {', '.join(DATASETS.names())}"
-            )
-        return DATASETS.get(name)
     if name in DATASETS.names():
         return DATASETS.get(name)
-    files = {}
-    for split, candidates in (("train", ("train.txt",)), ("valid", ("valid.txt", "dev.txt")), ("test", ("test.txt",))):
-        found = [candidate for candidate in candidates if (folder / candidate).is_file()]
-        if not found:
-            raise InputError(f"{folder} has no {' or '.join(candidates)}: a data set needs train, valid and test")
-        files[split] = SplitFile(found[0], (md5_of(folder / found[0]),))
-    with (folder / files["valid"].path).open("rb") as file:
-        labelled = file.readline().count(b"\t") == 3
-    return DatasetSpec(folder.resolve().name, f"the files in {folder}", files, labelled, folder=folder.resolve())
+    if not exists(name):
+        if is_path(name):
+            raise InputError(
+                f"{missing(name)} does not exist: a data set is a folder or one of {', '.join(DATASETS.names())}, or "
+                "one or more files"
+            )
+        return DATASETS.get(name)
+    found = find_files(name)
+    files = {role: SplitFile(path, (md5_of(found.folder / path),)) for role, path in found.files.items()}
+    return DatasetSpec(found.name, found.title, files, None, folder=found.folder, layout=found.layout)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.formats.columns import MEANING
 from kgcore.datasets.prepare import Prepared
-from kgcore.datasets.read import COLUMNS, read_triples
-from kgcore.datasets.schema import validate
+from kgcore.datasets.read import read_table
 from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import KnowledgeGraph, Split
@@ -17,16 +18,15 @@ from kgcore.graph import KnowledgeGraph, Split
 def read_labels(path: Path) -> pd.DataFrame:
     """Return the distinct triples of a file, in columns subject, predicate, object and label (1 / 0).
 
-    The index is the line number. The file has four tab-separated columns, like a labelled split: subject, predicate,
-    object, and the label 1 or -1. Raises InputError, with file and line, if the file has faults or a triple has
-    both labels.
+    The index is the line number. The file has four columns, in any format with columns: subject, predicate, object,
+    and the label 1 or -1, 1 or 0, or true or false. Raises InputError, with file and line, if the file has faults or a
+    triple has both labels.
     """
-    frame, faults = read_triples(path, labelled=True)
-    raise_faults(faults + validate(frame, True, path))
-    frame = frame.drop_duplicates()
+    frame = read_table(path, labelled=True)
+    frame = frame.assign(label=frame["label"].str.lower().map(MEANING).astype(np.float64)).drop_duplicates()
     twice = frame[frame.duplicated(list(COLUMNS), keep=False)]
     raise_faults([f"{path}, line {line}: the triple is labelled both 1 and -1" for line in twice.index])
-    return frame.assign(label=(frame["label"] == "1").astype(np.float64))
+    return frame
 
 
 def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = False) -> Prepared:

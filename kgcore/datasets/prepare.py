@@ -1,21 +1,20 @@
 """Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Ints
+from kgcore.arrays import Bools, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.read import read_numbered, read_triples, read_vocabulary
-from kgcore.datasets.schema import validate
-from kgcore.datasets.unknown_names import examples_of_unknown_names
+from kgcore.datasets.draw import Draw, draw_splits
+from kgcore.datasets.read import Read, read_files
+from kgcore.datasets.unknown_names import MOST_EXAMPLES, examples_of_unknown_names
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
-VOCABULARIES = ("entities", "predicates")  # roles of the files that map names to ids, if triples consist of ids
 # At most this share of a held-out split's positives may be in another split too, and at most this share of a split's
 # negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
 LARGEST_OVERLAP = 0.2
@@ -27,7 +26,9 @@ class Prepared:
 
     counts   name of a count -> number. The counts are the rows, the duplicates and the triples with unseen entities or
              predicates of every split, the positives that two splits share, the negatives that are true in a split, and
-             the rows of valid and test that are left out because another split has them
+             the rows of valid and test that are left out because another split has them. `drawn_from_rows` and
+             `drawn_from_duplicates` are there only if the splits are drawn, `triples_with_literals` only if some are
+             left out
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
     """
 
@@ -36,113 +37,130 @@ class Prepared:
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def prepare(spec: DatasetSpec, folder: Path) -> Prepared:
+def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: Draw = Draw()) -> Prepared:
     """Read and validate the data set in `folder`, and replace its names by numbers.
+
+    columns  names or positions of the columns with subject, predicate, object and, if there is a fourth entry, label.
+             Empty: they are found
+    draw     how to draw valid and test if the data set has only training triples
 
     Duplicate rows are dropped. Held-out triples with an entity or predicate that is not in train are dropped, because
     they have no embedding. Test triples that are in train, and validation triples that are in train or test, are left
     out, whatever their labels: they are not held out. A data set with `as_published` keeps them. Vocabularies and
-    splits are sorted, so that the order of lines in a file has no effect.
+    splits are sorted, so that the format of the files and the order of their lines have no effect.
 
     Raises InputError if the files have faults (one message has all faults, with file and line), if a count differs from
     the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
     fifth of the negatives in a file are positives of its split too.
     """
-    frames = _read(spec, folder)
-    rows, entities, predicates = _number(frames)
-    counts = {f"{name}_rows": len(frame) for name, frame in frames.items()}
-    counts["entities_in_all_files"] = len(entities)
-    _count_overlaps(rows, len(entities), len(predicates), counts)
+    read = read_files(spec, folder, columns)
+    counts: dict[str, int] = {}
+    sizes = len(read.entities), len(read.predicates)
+    rows = _drawn(read, sizes, draw, counts) if spec.drawn else _with_negatives(spec, folder, read, sizes)
+    if literals := sum(places.literals for places in read.places.values()):
+        counts["triples_with_literals"] = literals
+    counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS}
+    counts["entities_in_all_files"] = len(read.entities)
+    distinct_rows = {name: _distinct(rows[name], sizes) for name in SPLITS}
+    for name in SPLITS:
+        counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
+    _count_overlaps(distinct_rows, *sizes, counts)
 
-    entity_ids, predicate_ids = np.unique(rows["train"][:, [0, 2]]), np.unique(rows["train"][:, 1])
+    entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
     _check_counts(spec, counts)
     splits: dict[str, Split] = {}
     for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
-        taken = [rows[other][:, :3] for other in others if not spec.as_published]
-        index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), len(entities), len(predicates))
-        splits[name] = _restrict(name, rows[name], index, entity_ids, predicate_ids, counts)
-    names = entities[entity_ids].tolist(), predicates[predicate_ids].tolist()
-    unknown = {}
-    for name in SPLITS:
-        if counts[f"{name}_with_unseen"]:
-            missing = ~_known(rows[name], entity_ids, predicate_ids)
-            unknown[name] = examples_of_unknown_names(frames[name][missing], *names)
+        taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
+        index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), *sizes)
+        splits[name] = _restrict(name, distinct_rows[name], index, entity_ids, predicate_ids, counts)
+    names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
+    unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
     return Prepared(
         KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"]), counts, unknown
     )
 
 
-def _read(spec: DatasetSpec, folder: Path) -> dict[str, pd.DataFrame]:
-    """Read every split as one table of names. Triples from a file of negatives get the label -1.
+def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int]) -> dict[str, Ints]:
+    """Return split -> rows of a data set with only training triples. The function adds to `counts` and empties `read`.
 
-    Raises InputError that lists the faults of all files, if there are any.
+    A large graph is in memory once, not twice.
     """
-    read = _reader(spec, folder)
-    tables: dict[str, pd.DataFrame] = {}
-    faults: list[str] = []
-    for role, file in spec.files.items():
-        if role in VOCABULARIES:
-            continue
-        path = folder / file.path
-        fourth_column = spec.labelled and role in ("valid", "test") and f"{role}_negatives" not in spec.files
-        try:
-            tables[role], wrong = read(path, fourth_column)
-        except InputError as error:
-            faults.append(str(error))
-            continue
-        faults += wrong + validate(tables[role], fourth_column, path)
-    raise_faults(faults)
-    for role in [role for role in tables if role.endswith("_negatives")]:
+    whole = read.rows.pop("train")
+    distinct = _distinct(whole, sizes)
+    counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
+    del whole
+    return draw_splits(distinct, draw)
+
+
+def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
+    """Return split -> rows, in which rows from a file of negatives have the label 0.
+
+    Raises InputError if more than the share `LARGEST_OVERLAP` of a file's negatives are also positives of its split.
+    """
+    rows, faults = dict(read.rows), []
+    for role in [role for role in rows if role.endswith("_negatives")]:
         split = role.removesuffix("_negatives")
-        true, false = tables[split], tables.pop(role)
-        distinct = false.drop_duplicates()
-        both = len(distinct.merge(true.drop_duplicates()))
+        true, false = rows[split], rows.pop(role)
+        distinct = _distinct(false, sizes)
+        both = int(TripleIndex(true[:, :3], *sizes).contains(distinct[:, :3]).sum())
         if both > LARGEST_OVERLAP * len(distinct):
             faults.append(
                 f"{folder / spec.files[role].path}: {both:,} of {len(distinct):,} negatives are also in "
                 f"{spec.files[split].path}: a triple cannot be both true and false"
             )
-        tables[split] = pd.concat([true.assign(label="1"), false.assign(label="-1")])
+        rows[split] = np.concatenate([true, np.c_[false[:, :3], np.zeros(len(false), dtype=np.int64)]])
     raise_faults(faults)
-    return {split: tables[split] for split in SPLITS}
+    return rows
 
 
-def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Path, bool], tuple[pd.DataFrame, list[str]]]:
-    """Return the function that reads a file of triples. Its arguments are the path and whether the file has labels."""
-    if not set(VOCABULARIES) <= set(spec.files):
-        return read_triples
-    entities, predicates = (read_vocabulary(folder / spec.files[role].path) for role in VOCABULARIES)
-    return lambda path, labelled: read_numbered(path, entities, predicates)
+def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
+    """Return the distinct rows (n, 4), sorted by subject, predicate, object and label.
 
-
-def _number(frames: dict[str, pd.DataFrame]) -> tuple[dict[str, Ints], pd.Index, pd.Index]:
-    """Convert each split to rows (n, 4): subject, predicate, object, label (1 / 0).
-
-    Also return the sorted names of the entities and of the predicates that occur in any file.
+    sizes  numbers of entities and predicates
     """
-    table = pd.concat(frames.values(), keys=frames.keys())
-    ends, entities = pd.factorize(pd.concat([table["subject"], table["object"]]), sort=True)
-    middles, predicates = pd.factorize(table["predicate"], sort=True)
-    labels = (table["label"].fillna("1") == "1").to_numpy() if "label" in table else np.ones(len(table), dtype=bool)
-    rows = np.stack([ends[: len(table)], middles, ends[len(table) :], labels], axis=1).astype(np.int64)
-    bounds = np.cumsum([len(frame) for frame in frames.values()])[:-1]
-    return dict(zip(frames, np.split(rows, bounds), strict=True)), pd.Index(entities), pd.Index(predicates)
+    entities, predicates = sizes
+    if 2 * entities * predicates * entities >= 2**63:
+        return np.unique(rows, axis=0)
+    keys = ((rows[:, 0] * predicates + rows[:, 1]) * entities + rows[:, 2]) * 2 + rows[:, 3]
+    keys = sorted_distinct(keys)
+    found = np.empty((len(keys), 4), dtype=np.int64)
+    for column, size in ((3, 2), (2, entities), (1, predicates)):
+        keys, found[:, column] = np.divmod(keys, size)
+    found[:, 0] = keys
+    return found
 
 
-def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
-    """Count the duplicates of each split, the positives that two splits share, and the negatives that are true.
+def _unknown(
+    read: Read,
+    rows: Mapping[str, Ints],
+    known: tuple[Ints, Ints],
+    names: tuple[list[str], list[str]],
+    counts: Mapping[str, int],
+) -> dict[str, tuple[str, ...]]:
+    """Return split -> examples of its rows with a name that is not in train."""
+    found = {}
+    for name in SPLITS:
+        if counts[f"{name}_with_unseen"]:
+            missing = np.flatnonzero(~_known(rows[name], *known))
+            # rows of a file of negatives come after the others
+            own = len(read.rows[name])
+            parts = [(name, missing[missing < own]), (f"{name}_negatives", missing[missing >= own] - own)]
+            frames = [read.frame(role, part[:MOST_EXAMPLES]) for role, part in parts if len(part)]
+            found[name] = examples_of_unknown_names(pd.concat(frames), *names)
+    return found
+
+
+def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
+    """Count the positives that two splits share, and the negatives that are true, among distinct rows.
 
     The function adds the results to `counts`. A negative is true if a split has it as a positive.
 
     Raises InputError if more than the share `LARGEST_OVERLAP` of a held-out split's positives are in another split too.
     """
-    distinct = {name: np.unique(part, axis=0) for name, part in rows.items()}
     true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
     false = {name: part[part[:, 3] == 0, :3] for name, part in distinct.items()}
     index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
-    for name in SPLITS:
-        counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct[name])
     for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
         shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
         smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
@@ -159,15 +177,15 @@ def _count_overlaps(rows: dict[str, Ints], entities: int, predicates: int, count
 def _restrict(
     name: str, rows: Ints, taken: TripleIndex, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]
 ) -> Split:
-    """Return the sorted distinct rows whose names are all in train, with positions in the vocabularies of train.
+    """Return the rows whose names are all in train, with positions in the vocabularies of train.
 
+    rows   the sorted distinct rows of the split
     taken  triples of other splits, which are left out
 
     The function adds the numbers of unseen triples, triples left out, positives and negatives to `counts`.
 
     Raises InputError if the result has no positives.
     """
-    rows = np.unique(rows, axis=0)
     seen = _known(rows, entity_ids, predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
     rows = rows[seen]

@@ -1,168 +1,164 @@
-"""Readers of files of triples, with tab-separated names or with ids. The text of a fault has its file and line."""
+"""Read all files of a data set as numbered rows. One message has the faults of all files, each with file and line."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.csv
 
+from kgcore.arrays import Ints
+from kgcore.datasets.base import DatasetSpec
+from kgcore.datasets.formats.base import COLUMNS, LABEL, Block, Source
+from kgcore.datasets.formats.files import format_name, format_of, read_blocks
+from kgcore.datasets.numbering import Numbering, Rows, frame_of, triples_frame
+from kgcore.datasets.schema import validate
 from kgcore.errors import InputError, raise_faults
+from kgcore.graph import SPLITS
+from kgcore.registries import FORMATS, LAYOUTS
 
-COLUMNS = ("subject", "predicate", "object")
-
-
-def read_triples(path: Path, labelled: bool) -> tuple[pd.DataFrame, list[str]]:
-    """Read a file as a table of strings. Return the table and the faults of the file.
-
-    The columns are subject, predicate, object and, if `labelled`, label. The index is the line number, from 1. A line
-    with a wrong number of columns is a fault, and is not in the table.
-
-    Raises InputError if the file is missing, empty or not UTF-8.
-    """
-    names = [*COLUMNS, "label"] if labelled else list(COLUMNS)
-    data = _read_text(path, f"it must have {len(names)} tab-separated columns").encode()
-    try:
-        table, refused = parse_columns(data, names, "\t")
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path} cannot be read as tab-separated text: {error}") from error
-    lines = np.setdiff1d(np.arange(1, len(table) + len(refused) + 1), [row.number for row in refused])
-    faults = [
-        f"{path}, line {row.number}: {row.actual_columns} tab-separated columns: it must have {row.expected_columns}"
-        for row in refused
-    ]
-    return table.to_pandas().set_index(lines), faults
-
-
-def parse_columns(data: bytes, names: Sequence[str], delimiter: str) -> tuple[pa.Table, list[pa.csv.InvalidRow]]:
-    """Parse UTF-8 text as columns of strings. Return the table, and the rows with a wrong number of columns.
-
-    delimiter  a comma: quotes may enclose a value; another delimiter: quotes are ordinary characters
-
-    The number of a wrong row is its line in the text, from 1, because the text is parsed as a single block. Raises
-    pyarrow.ArrowInvalid if the text cannot be parsed.
-    """
-    refused: list[pa.csv.InvalidRow] = []
-
-    def skip(row: pa.csv.InvalidRow) -> str:
-        refused.append(row)
-        return "skip"
-
-    table = pa.csv.read_csv(
-        pa.BufferReader(data),
-        read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
-        parse_options=pa.csv.ParseOptions(
-            delimiter=delimiter,
-            quote_char='"' if delimiter == "," else False,
-            ignore_empty_lines=False,
-            invalid_row_handler=skip,
-        ),
-        convert_options=pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            strings_can_be_null=False,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return table, refused
+VOCABULARIES = ("entities", "predicates")  # roles of the files that map names to ids, if triples consist of ids
+DEFAULT_LAYOUT = "openke"  # of declared data sets with vocabularies
+MOST_COUNTED = 10_000  # the reading of a file ends after so many faults
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """The names of a data set's ids. `names` maps each id, as text from the file, to its name."""
+class Read:
+    """The rows of a data set's files.
 
-    path: Path
-    names: dict[str, str]
-
-
-def read_vocabulary(path: Path) -> Vocabulary:
-    """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id.
-
-    Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id
-    or a name is empty or occurs twice.
+    rows      role -> rows (n, 4): subject, predicate, object, label (1 / 0). The roles are the splits, and the
+              negatives that have files of their own
+    places    role -> where its rows are in its files
+    entities, predicates  the names that occur in any file, sorted. The rows have their positions
     """
-    rows, faults = _read_counted(path, ("name", "id"), "\t")
-    names: dict[str, str] = {}
-    seen: set[str] = set()
-    for line, (name, number) in rows:
-        for word, value, known in (("name", name, seen), ("id", number, names)):
-            if not value:
-                faults.append(f"{path}, line {line}: the {word} is empty")
-            elif value in known:
-                faults.append(f"{path}, line {line}: the {word} {value} occurs twice")
-        names[number] = name
-        seen.add(name)
-    raise_faults(faults)
-    return Vocabulary(path, names)
+
+    rows: dict[str, Ints]
+    places: dict[str, Rows]
+    entities: list[str]
+    predicates: list[str]
+
+    def frame(self, role: str, rows: Ints) -> pd.DataFrame:
+        """Return the names of rows (n,) of a split. The index says where each is in its file: `line 17`."""
+        found, places = self.rows[role][rows], self.places[role]
+        names = (self.entities, self.predicates, self.entities)
+        columns = {column: [names[place][number] for number in found[:, place]] for place, column in enumerate(COLUMNS)}
+        return pd.DataFrame(columns, index=[places.place(int(row)) for row in rows], dtype="str")
 
 
-def read_numbered(path: Path, entities: Vocabulary, predicates: Vocabulary) -> tuple[pd.DataFrame, list[str]]:
-    """Read a file of triples of ids. Return a table of their names and the faults, as `read_triples` does.
+def read_files(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = ()) -> Read:
+    """Read all files of the data set in `folder`.
 
-    The first line is a count, and every other line is subject, object, predicate, separated by white space (the layout
-    of OpenKE and TransC). A line with an unknown id is a fault, and is not in the table.
+    columns  the setting `columns`: see `Source`
 
-    Raises InputError if the file is missing, empty or not UTF-8.
+    Raises InputError that lists the faults of all files, if there are any.
     """
-    rows, faults = _read_counted(path, ("subject", "object", "predicate"), None)
-    lines, triples = [], []
-    for line, (s, o, p) in rows:
-        unknown = [
-            f"{path}, line {line}: {word} {number} is not in {vocabulary.path.name}"
-            for word, number, vocabulary in (
-                ("subject", s, entities),
-                ("object", o, entities),
-                ("predicate", p, predicates),
-            )
-            if number not in vocabulary.names
+    entities, predicates = Numbering(), Numbering()
+    read = _reader(spec, folder)
+    found: dict[str, Rows] = {}
+    faults: list[str] = []
+    for role, file in spec.files.items():
+        split = role.partition("+")[0]
+        if split in VOCABULARIES:
+            continue
+        held_out = split in SPLITS[1:] and f"{split}_negatives" not in spec.files
+        source = Source(folder / file.path, columns, _labelled(spec, held_out), held_out)
+        rows = found.setdefault(split, Rows())
+        try:
+            faults += _add(rows, read(source), source, entities, predicates, spec.layout)
+        except InputError as error:
+            faults.append(str(error))
+    raise_faults(faults or _label_faults(spec, folder, found))
+    entity_names, entity_places = entities.sort()
+    predicate_names, predicate_places = predicates.sort()
+    numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in found.items()}
+    read_all = Read(numbered, found, entity_names, predicate_names)
+    raise_faults(_training_faults(spec, folder, read_all))
+    return read_all
+
+
+def format_modules(spec: DatasetSpec) -> list[str]:
+    """Return the modules of the formats and layouts that a data set's files have."""
+    if set(VOCABULARIES) <= set(spec.files):
+        return [LAYOUTS.module(spec.layout or DEFAULT_LAYOUT)]
+    names = {format_name(Path(file.path)) for file in spec.files.values()}
+    return sorted(FORMATS.module(name) for name in names if name)
+
+
+def read_table(path: Path, labelled: bool) -> pd.DataFrame:
+    """Read a file of triples, such as labels, as a table of strings. The index is the number of the line.
+
+    The columns are subject, predicate, object and, if `labelled`, label. Raises InputError that lists all faults.
+    """
+    source, unit = Source(path, labelled=labelled), format_of(path).unit
+    blocks = list(read_blocks(source))
+    frame = triples_frame(blocks, (*COLUMNS, LABEL) if labelled else COLUMNS)
+    raise_faults([fault for block in blocks for fault in block.faults] + validate(frame, path, unit))
+    return frame
+
+
+def _labelled(spec: DatasetSpec, held_out: bool) -> bool | None:
+    """Return whether a file must have labels, must not, or may."""
+    if spec.labelled is None and spec.layout == "":
+        return None
+    return bool(spec.labelled) and held_out
+
+
+def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Source], Iterator[Block]]:
+    """Return the function that yields the blocks of a file of triples."""
+    if not set(VOCABULARIES) <= set(spec.files):
+        return read_blocks
+    layout = LAYOUTS.get(spec.layout or DEFAULT_LAYOUT)
+    entities, predicates = (layout.vocabulary(folder / spec.files[role].path) for role in VOCABULARIES)
+    return lambda source: layout.read(source, entities, predicates)
+
+
+def _add(
+    rows: Rows, blocks: Iterator[Block], source: Source, entities: Numbering, predicates: Numbering, layout: str
+) -> list[str]:
+    """Add the blocks of a file to the rows of its split, and return the faults of the file."""
+    unit = "line" if layout else _unit(source.path)
+    faults: list[str] = []
+    before, literals = len(rows), rows.literals
+    for block in blocks:
+        wrong = [*block.faults]
+        if unit != "triple":  # an RDF parser has checked the names
+            wrong += validate(frame_of(block), source.path, unit)
+        faults += wrong
+        if len(faults) > MOST_COUNTED:
+            break
+        if not faults:
+            rows.add(block, entities, predicates, unit)
+    if not faults and len(rows) == before:
+        only = f" but {rows.literals - literals:,} with literals" if rows.literals > literals else ""
+        faults.append(f"{source.path} has no triples{only}: it must have at least one")
+    return faults
+
+
+def _unit(path: Path) -> str:
+    try:
+        return format_of(path).unit
+    except InputError:
+        return "line"
+
+
+def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, Rows]) -> list[str]:
+    """Return a fault if only one of valid and test has labels, or if the files of one split differ."""
+    has = {split: found[split].labelled for split in SPLITS[1:] if split in found}
+    if spec.labelled is None and len(set(has.values())) > 1:
+        [one], [other] = ([split for split, labelled in has.items() if labelled is wanted] for wanted in (True, False))
+        return [
+            f"{folder / spec.files[one].path} has labels, and {folder / spec.files[other].path} has none: both must "
+            "have labels, or neither"
         ]
-        faults += unknown
-        if not unknown:
-            lines.append(line)
-            triples.append((entities.names[s], predicates.names[p], entities.names[o]))
-    return pd.DataFrame(triples, index=lines, columns=list(COLUMNS), dtype="str"), faults
+    return []
 
 
-def _read_counted(
-    path: Path, columns: tuple[str, ...], separator: str | None
-) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """Read the lines after the first one. Return them as pairs of line number and fields, and the faults of the file.
-
-    The first line must be the number of the other lines. A line with a wrong number of columns is a fault, and is left
-    out. Raises InputError if the file is missing, empty or not UTF-8.
-    """
-    head, *lines = _read_text(path, "its first line must be the number of lines after it").rstrip().split("\n")
-    faults = []
-    if head.strip() != str(len(lines)):
-        faults.append(f"{path}, line 1: {head.strip()!r}: it must be {len(lines)}, the number of lines after it")
-    rows = []
-    for line, text in enumerate(lines, start=2):
-        fields = text.rstrip("\r").split(separator)
-        if len(fields) == len(columns):
-            rows.append((line, fields))
-        else:
-            faults.append(
-                f"{path}, line {line}: {len(fields)} columns: it must have {len(columns)}, {', '.join(columns)}"
-            )
-    return rows, faults
-
-
-def _read_text(path: Path, requirement: str) -> str:
-    """Return the text of a file. Raises InputError if the file is missing, not UTF-8, or empty.
-
-    requirement  what the file must contain, for the error message if it is empty
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    if not data.strip():
-        raise InputError(f"{path} is empty: {requirement}")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8 text"
-        ) from error
+def _training_faults(spec: DatasetSpec, folder: Path, read: Read) -> list[str]:
+    """Return the faults of a training split that has negatives although valid and test have files."""
+    if "valid" not in spec.files:
+        return []
+    wrong = (read.rows["train"][:, 3] == 0).nonzero()[0]
+    where = folder / spec.files["train"].path
+    return [
+        f"{where}, {read.places['train'].place(int(row))}: the label is false: train must have true triples only"
+        for row in wrong[:MOST_COUNTED]
+    ]

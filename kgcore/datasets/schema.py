@@ -9,39 +9,50 @@ import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
 from pandera.typing import Series
 
+from kgcore.datasets.formats.columns import MEANING
+
+SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
+BREAKS = r"[^\t\r\n]*"  # a name is in one column of one line of the files that kgcal writes
+
 
 class TriplesSchema(pa.DataFrameModel):
-    """The schema of triples: three columns of non-empty text."""
+    """The schema of triples: three columns of non-empty text without tabs and line breaks."""
 
-    subject: Series[str] = pa.Field(str_length={"min_value": 1})
-    predicate: Series[str] = pa.Field(str_length={"min_value": 1})
-    object: Series[str] = pa.Field(str_length={"min_value": 1})
+    subject: Series[str] = pa.Field(str_length={"min_value": 1}, str_matches=f"{BREAKS}$")
+    predicate: Series[str] = pa.Field(str_length={"min_value": 1}, str_matches=f"{BREAKS}$")
+    object: Series[str] = pa.Field(str_length={"min_value": 1}, str_matches=f"{BREAKS}$")
 
     class Config:
         strict = True
 
 
 class LabelledSchema(TriplesSchema):
-    """The schema of triples with a label, 1 = true or -1 = false, as in WN11 and FB13."""
+    """The schema of triples with a label: 1 or true for true; -1, 0 or false for false."""
 
-    label: Series[str] = pa.Field(isin=["1", "-1"])
+    label: Series[str] = pa.Field(isin=SPELLINGS)
 
 
-def validate(frame: pd.DataFrame, labelled: bool, path: Path) -> list[str]:
-    """Return the faults of a table, each as 'PATH, line N: ...'. The index of the table is the line number."""
-    schema = LabelledSchema if labelled else TriplesSchema
+def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
+    """Return the faults of a table, each as 'PATH, line N: ...'.
+
+    frame  columns subject, predicate, object and, if there are labels, label. The index is the number of the line
+    unit   what the index counts: line, row or triple
+    """
+    schema = LabelledSchema if "label" in frame else TriplesSchema
     try:
         schema.validate(frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
-        return [_sentence(path, case) for case in error.failure_cases.to_dict("records")]
+        return [_sentence(path, unit, case) for case in error.failure_cases.to_dict("records")]
     return []
 
 
-def _sentence(path: Path, case: Mapping[Hashable, Any]) -> str:
+def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:
     """Return a fault that pandera found as a sentence for the user."""
-    where = f"{path}, line {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
+    where = f"{path}, {unit} {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
     if case["column"] == "label":
-        return f"{where}: label is {case['failure_case']!r}: it must be 1 or -1"
+        return f"{where}: label is {case['failure_case']!r}: it must be 1 or -1, 1 or 0, or true or false"
     if "str_length" in str(case["check"]):
         return f"{where}: {case['column']} is empty"
+    if "str_matches" in str(case["check"]):
+        return f"{where}: {case['column']} is {case['failure_case']!r}: a name must have no tab and no line break"
     return f"{where}: {case['column']} fails {case['check']} ({case['failure_case']!r})"

@@ -17,7 +17,7 @@ def examples_of_unknown_names(
     """Return the unknown names of the first MOST_EXAMPLES triples, each as `line 17: unknown entity 'x'`.
 
     frame                 triples with at least one unknown name each, in columns subject, predicate, object. The index
-                          is the line number
+                          is the line number, or a text such as `row 17`
     entities, predicates  the known names
     """
     known = {"subject": set(entities), "predicate": set(predicates)}
@@ -28,7 +28,8 @@ def examples_of_unknown_names(
         names = [
             f"unknown {kind} {row[column]!r}" for column, kind in kinds.items() if row[column] not in known[column]
         ]
-        examples.append(f"line {line}: {' and '.join(dict.fromkeys(names))}")
+        place = line if isinstance(line, str) else f"line {line}"
+        examples.append(f"{place}: {' and '.join(dict.fromkeys(names))}")
     return tuple(examples)
 
 

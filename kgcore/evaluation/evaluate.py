@@ -92,6 +92,17 @@ def evaluate(
     }
 
 
+def kept_sources(source: Ints, predicates: Ints, corrupted: Ints) -> Ints:
+    """Return the sources (m,) of corruptions, counted without the positives that `ScoreTable.measured` leaves out.
+
+    source      (m,) the index of the positive that each corruption was made from, among all positives
+    predicates  (P,) of all positives
+    corrupted   (m,) predicates of the corruptions
+    """
+    kept: Ints = (np.cumsum(np.isin(predicates, corrupted)) - 1)[source]
+    return kept
+
+
 def _measure(
     sample: Sample, metrics: Mapping[str, Metric], replicates: list[dict[str, float]], level: float
 ) -> Measured:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.datasets.read import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 
 TOO_LITTLE = "too little calibration data for the predicate"

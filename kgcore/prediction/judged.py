@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Bools, Labels, Triples
-from kgcore.datasets.read import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.candidates import read_candidates

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from kgcore.registries import DATASETS
 
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
+OWN = ("columns", "valid_share", "test_share", "split_seed")  # settings that only a user's own data sets use
 PARTS = ("train", "valid", "test", "labels")  # the first word of a count
 TITLES = {
     "rows": "rows",
@@ -33,10 +34,31 @@ def count_title(name: str) -> str:
 
 
 def data_notes(counts: Mapping[str, int]) -> list[str]:
-    """Return sentences about the rows of valid and test that another split has too; none if there are no such rows.
+    """Return sentences about how the splits were made, and about the rows of valid and test that another split has too.
 
     counts  counts of the data set; those of earlier versions do not say how many rows were left out
     """
+    return drawn_notes(counts) + _overlap_notes(counts)
+
+
+def drawn_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return sentences about the triples left out while RDF was read, and about splits that were drawn; or none."""
+    notes = []
+    if literals := counts.get("triples_with_literals", 0):
+        notes.append(f"Left out: {literals:,} RDF triples whose object is a literal, not an entity.")
+    if rows := counts.get("drawn_from_rows", 0):
+        repeated = counts.get("drawn_from_duplicates", 0)
+        without = f" without its {repeated:,} duplicate{'' if repeated == 1 else 's'}" if repeated else ""
+        sizes = ", ".join(f"{counts[f'{split}_rows']:,} {split}" for split in ("train", "valid", "test"))
+        notes.append(
+            f"The data set has no splits, so its {rows:,} rows{without} were split at random: {sizes}. Every entity "
+            "and predicate is in train."
+        )
+    return notes
+
+
+def _overlap_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence about the rows of valid and test that another split has too; none if there are no such rows."""
     left_out = {name: counts.get(f"{name}_left_out", 0) for name in ("valid", "test")}
     if any(left_out.values()):
         texts = [f"{count:,} {name} row{'' if count == 1 else 's'}" for name, count in left_out.items() if count]
@@ -60,12 +82,15 @@ def score_notes(cohort_weight: float) -> list[str]:
 
 
 def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
-    """Return stage -> its settings. `size` and `graph_seed` are left out if the data set is not generated."""
-    return {stage: _without_generation(values) for stage, values in settings.items()}
+    """Return stage -> its settings, without the settings of the graph that its kind of data set does not use."""
+    return {stage: _used(values) for stage, values in settings.items()}
 
 
-def _without_generation(values: Mapping[str, object]) -> Mapping[str, object]:
+def _used(values: Mapping[str, object]) -> Mapping[str, object]:
     name = values.get("dataset")
-    if name is None or (name in DATASETS.names() and DATASETS.get(str(name)).generate is not None):
+    if name is None:
         return values
-    return {setting: value for setting, value in values.items() if setting not in GENERATION}
+    declared = name in DATASETS.names()
+    generated = declared and DATASETS.get(str(name)).generate is not None
+    unused = (*(() if generated else GENERATION), *(OWN if declared else ()))
+    return {setting: value for setting, value in values.items() if setting not in unused}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from kgcore.config import PredictConfig
-from kgcore.datasets.read import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates

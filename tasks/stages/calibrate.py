@@ -1,11 +1,13 @@
 """calibrate: fit the calibrators that turn scores into probabilities."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.thin import Thinness
 from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
@@ -22,20 +24,40 @@ from tasks.tracking.store import open_store
 
 
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
-    return ("kgcore.calibration.fit", "kgcore.calibration.audit", *map(CALIBRATORS.module, config.calibrators))
+    return (
+        "kgcore.calibration.fit",
+        "kgcore.calibration.audit",
+        "kgcore.calibration.thin",
+        *map(CALIBRATORS.module, config.calibrators),
+    )
 
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
     table = run.load(SCORES)
-    examples = _examples(run, table)
-    for number, bound in enumerate(fit_calibrators(table, config, run.config(CorruptConfig))):
+    examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig))
+    for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
-    audits = {name: score_audit(sample).to_json() for name, sample in calibration_samples(table, config).items()}
-    run.save(CALIBRATION_AUDIT, audits)
+    samples = calibration_samples(table, config)
+    audits = {name: score_audit(sample).to_json() for name, sample in samples.items()}
     for name, figures in audits.items():
         run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
+    _save_audit(run, audits, fitted, samples)
     run.tag(RunTags(base_rate=config.base_rate_text))
+
+
+def _save_audit(
+    run: StageRun,
+    audits: dict[str, dict[str, float]],
+    fitted: Sequence[BoundCalibrator],
+    samples: Mapping[str, CalibrationSample],
+) -> None:
+    """Save the audits of the samples, with the support of each calibrator's high probabilities."""
+    every = {name: dict(figures) for name, figures in audits.items()}
+    for bound in fitted:
+        if bound.support is not None:
+            every[bound.negatives] |= Thinness.of(bound, samples[bound.negatives]).figures(bound.name)
+    run.save(CALIBRATION_AUDIT, every)
 
 
 CALIBRATE = Stage(
@@ -74,10 +96,13 @@ def move_calibrators(calibrators: StageRef, base_rate: float, context: Context =
     _, scores = upstream_of(calibrators)
 
     def body(run: StageRun) -> None:
-        examples = _examples(run, run.load(SCORES))
-        for number, model_id in enumerate(before.model_ids):
-            log_calibrator(run, number, store.load_model(model_id, CALIBRATOR).at(base_rate), examples)
-        run.save(CALIBRATION_AUDIT, store.load(before.run_id, CALIBRATION_AUDIT))
+        table = run.load(SCORES)
+        examples = _examples(run, table)
+        moved = [store.load_model(model_id, CALIBRATOR).at(base_rate) for model_id in before.model_ids]
+        for number, bound in enumerate(moved):
+            log_calibrator(run, number, bound, examples)
+        samples = calibration_samples(table, config_of(CalibrateConfig, before))
+        _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"

@@ -1,8 +1,9 @@
 """evaluate: measure the quality of the probabilities."""
 
+from kgcore.calibration.thin import thin_notes
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
 from kgcore.evaluation.by_relation import reliability_by_relation
-from kgcore.evaluation.evaluate import Measured, evaluate
+from kgcore.evaluation.evaluate import Measured, evaluate, kept_sources
 from kgcore.evaluation.predictions import Predictions
 from kgcore.registries import METRICS
 from kgcore.report.data import data_notes, score_notes
@@ -15,9 +16,11 @@ from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
 from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import (
+    CALIBRATION_AUDIT,
     CALIBRATOR,
     CORRUPTIONS,
     COUNTS,
+    GRAPH,
     MEASURED,
     PREDICATES,
     PREDICTIONS,
@@ -38,12 +41,14 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     names, counts = run.load(PREDICATES), run.load(COUNTS)
     calibrate = run.config(CalibrateConfig)
     notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
+    audits = run.load(CALIBRATION_AUDIT)
+    notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
     summary = Summary(
         results=Results.of(measured),
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        notes=(*notes, *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)),
+        notes=tuple(notes),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
     )
@@ -60,7 +65,10 @@ def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau
 
     If the test negatives are corruptions, the bootstrap draws each positive together with its corruptions.
     """
-    source = run.load(CORRUPTIONS)["test"].source if predictions.synthetic_negatives else None
+    source = None
+    if predictions.synthetic_negatives:
+        made, positives = run.load(CORRUPTIONS)["test"], run.load(GRAPH).test.positives
+        source = kept_sources(made.source, positives[:, 1], made.triples[:, 1])
     with progress_bar("evaluate", config.bootstrap_replicates) as bar:
         return evaluate(predictions, config, tau, source, on_replicate=bar)
 

@@ -4,17 +4,21 @@ This file also adds newly labelled triples to the graph of an earlier prepare ru
 """
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from kgcore.audit.plan import plan_audit
 from kgcore.config import AuditConfig, PrepareConfig
 from kgcore.datasets.base import find_dataset, md5_of
+from kgcore.datasets.draw import Draw
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.datasets.prepare import Prepared, prepare
+from kgcore.datasets.read import format_modules
 from kgcore.datasets.unknown_names import describe_unknown_names
 from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS, STRATEGIES
+from kgcore.report.data import drawn_notes
 from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, run_stage
@@ -32,20 +36,26 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
-    prepared = prepare(spec, folder)
+    draw = Draw(config.valid_share, config.test_share, config.split_seed)
+    prepared = prepare(spec, folder, config.given_columns, draw)
+    _log_read(prepared)
     _log_dropped(prepared)
     _log_prepared(run, prepared, spec.url or spec.title)
 
 
 def _code(config: PrepareConfig) -> list[str]:
-    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch"]
-    return code if find_dataset(config.dataset).folder else [*code, DATASETS.module(config.dataset)]
+    spec = find_dataset(config.dataset)
+    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", *format_modules(spec)]
+    return code if spec.folder else [*code, DATASETS.module(config.dataset)]
 
 
 def _normalise(config: PrepareConfig) -> PrepareConfig:
-    """Replace the path of a folder with the folder's name. Reset size and seed unless the data set is generated."""
-    spec = find_dataset(config.dataset)
-    return config if spec.generate else PrepareConfig(dataset=spec.name)
+    """Replace the path of a user's data set with its name. Reset the settings that the data set does not use."""
+    spec, recorded = find_dataset(config.dataset), PrepareConfig()
+    used = ["size", "graph_seed"] if spec.generate else []
+    used += ["columns"] if spec.folder else []
+    used += ["valid_share", "test_share", "split_seed"] if spec.drawn else []
+    return replace(recorded, dataset=spec.name, **{name: getattr(config, name) for name in used})
 
 
 PREPARE = Stage(
@@ -115,6 +125,12 @@ def _log_labels(file: str, prepared: Prepared) -> None:
     parts = [f"{counts['labels_rows']:,} labelled triples", unknown]
     parts += [f"{counts[f'labels_{name}']:,} {word}" for name, word in words.items()]
     log.info("%s: %s", file, ", ".join(parts))
+
+
+def _log_read(prepared: Prepared) -> None:
+    """Log which triples were left out while the files were read, and how valid and test were drawn."""
+    for note in drawn_notes(prepared.counts):
+        log.info("prepare   %s", note)
 
 
 def _log_dropped(prepared: Prepared) -> None:

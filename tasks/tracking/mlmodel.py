@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from kgcore.config import PredictConfig
-from kgcore.datasets.read import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.graph import KnowledgeGraph
 from kgcore.storage import GRAPH_PART, MODEL_PART
 from tasks.tracking.artifacts import GRAPH

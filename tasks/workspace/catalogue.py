@@ -40,7 +40,7 @@ def catalogue() -> list[Entry]:
             Entry(
                 name,
                 spec.title,
-                spec.labelled,
+                bool(spec.labelled),
                 (counts.train_rows, counts.entities, counts.predicates),
                 spec.generate is not None,
                 here,

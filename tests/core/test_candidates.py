@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from kgcore.datasets.formats import text as columns_text
 from kgcore.errors import InputError
-from kgcore.prediction import candidates
 from kgcore.prediction.candidates import read_candidates
 
 ROWS = [("ann", "knows", "bob"), ("bob", "likes", 'the "Röstigraben"'), ("NA", "null", "")]
@@ -71,7 +71,7 @@ def test_parquet_is_read_whatever_the_type_of_its_names(tmp_path: Path) -> None:
 def test_blocks_of_any_size_hold_the_same_rows(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(f"s{i}", "p" * (i % 5 + 1), f"ö{i * i}") for i in range(50)]
     path = write(tmp_path, "c.tsv", "\n".join("\t".join(row) for row in rows) + "\n")
-    monkeypatch.setattr(candidates, "BLOCK_BYTES", size)
+    monkeypatch.setattr(columns_text, "BLOCK_BYTES", size)
     blocks = list(read_candidates(path))
     assert triples([row for block in blocks for row in block.names.to_pylist()]) == rows
     assert (len(blocks) > 1) == (size < 1000)
@@ -83,7 +83,7 @@ def test_blocks_of_any_size_hold_the_same_rows(tmp_path: Path, size: int, monkey
 @pytest.mark.parametrize("size", [30, 10_000])
 @pytest.mark.parametrize("header", [False, True])
 def test_a_fault_states_its_line(tmp_path: Path, size: int, header: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "BLOCK_BYTES", size)
+    monkeypatch.setattr(columns_text, "BLOCK_BYTES", size)
     lines = ["subject\tpredicate\tobject"] * header + ["ann\tknows\tbob"] * 20
     lines[12] = "ann\tknows"
     with pytest.raises(InputError, match=r"c\.tsv, line 13: 2 columns: it must have 3"):

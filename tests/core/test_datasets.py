@@ -111,13 +111,13 @@ def test_a_fault_is_reported_with_file_and_line(tmp_path: Path, texts: dict[str,
 
 
 def test_all_faults_are_reported_at_once(tmp_path: Path) -> None:
-    folder = write(tmp_path / "mine", train="a\t\tb\n", valid="a\tr\tc\tyes\na\tr\tc\t0\n" * 20)
+    folder = write(tmp_path / "mine", train="a\t\tb\n", valid="a\tr\tc\tyes\na\tr\tc\t2\n" * 20)
     with pytest.raises(InputError) as caught:
         read(folder)
     message = str(caught.value)
     assert "train.txt, line 1: predicate is empty" in message
     assert "valid.txt, line 1: label is 'yes'" in message
-    assert "valid.txt, line 2: label is '0'" in message
+    assert "valid.txt, line 2: label is '2'" in message
     assert "(and 31 more)" in message
 
 

@@ -11,7 +11,7 @@ from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation import evaluate as module
 from kgcore.evaluation.by_relation import reliability_by_relation
-from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.evaluate import evaluate, kept_sources
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.bootstrap import estimate, resampled
 from kgcore.metrics.corp import decompose_brier, decompose_log_loss
@@ -181,3 +181,9 @@ def test_each_relation_is_measured_separately() -> None:
     assert (second.predicate, second.calibrators["synthetic.platt"].predicted) == (3, 1)
     assert second.observed == pytest.approx(2 / 3)
     assert second.high < 1  # the calibrator is too confident, and the interval shows it
+
+
+def test_sources_are_counted_without_the_positives_that_are_left_out() -> None:
+    """Positives 1 and 3 are of a relation without corruptions. Positive 2 has none itself, but its relation has."""
+    kept = kept_sources(np.array([0, 4, 4]), np.array([7, 8, 7, 8, 9]), np.array([7, 9, 9]))
+    np.testing.assert_array_equal(kept, [0, 2, 2])

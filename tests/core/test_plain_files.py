@@ -14,8 +14,9 @@ import pytest
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
 from kgcore.datasets.fetch import fetch
+from kgcore.datasets.formats.base import Source
+from kgcore.datasets.formats.numbered import read_numbered, read_vocabulary
 from kgcore.datasets.prepare import Prepared, prepare
-from kgcore.datasets.read import read_numbered, read_vocabulary
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 
@@ -261,7 +262,12 @@ def test_the_real_held_out_files_of_yago39k(tmp_path: Path) -> None:
     assert [len(vocabulary.names) for vocabulary in vocabularies] == [39_374, 37]
     rows = {"valid": 9_341, "valid_negatives": 9_341, "test": 9_364, "test_negatives": 9_364}
     for role, count in rows.items():
-        frame, faults = read_numbered(tmp_path / spec.files[role].path, *vocabularies)
-        assert (len(frame), faults) == (count, [])
+        [block] = read_numbered(Source(tmp_path / spec.files[role].path), *vocabularies)
+        assert (len(block.names), block.faults) == (count, ())
         if role == "valid":
-            assert frame.loc[2].tolist() == ["<Tomislav_Erceg>", "<playsFor>", "<SpVgg_Greuther_Fürth>"]
+            first = list(block.names.to_pylist()[0].values())
+            assert first == [
+                "<Tomislav_Erceg>",
+                "<playsFor>",
+                "<SpVgg_Greuther_Fürth>",
+            ]

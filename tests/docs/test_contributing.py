@@ -4,13 +4,16 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli import commands
-from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
+from kgcore.datasets.base import find_dataset
+from kgcore.datasets.prepare import prepare
+from kgcore.registries import CALIBRATORS, DATASETS, FORMATS, LOSSES, METRICS, MODELS, STRATEGIES
 from tests.docs.pages import CHECKOUT, blocks_of
 
 FILES = {b.runner[1]: b.text for b in blocks_of(CHECKOUT / "docs" / "contributing.md") if b.runner[0] == "file"}
@@ -32,8 +35,9 @@ def new_files(tmp_path: Path) -> Iterator[None]:
     for name in FILES:
         importlib.import_module(".".join(Path(name).parent.parts)).__path__.pop()
         sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
-    for registry, component in (*NAMES.items(), (DATASETS, "clan"), (METRICS, "spread")):
-        registry.remove(component)
+    for registry, component in (*NAMES.items(), (DATASETS, "clan"), (METRICS, "spread"), (FORMATS, "arrows")):
+        with suppress(KeyError):  # the test did not use it
+            registry.remove(component)
 
 
 @pytest.mark.usefixtures("home", "new_files")
@@ -48,3 +52,12 @@ def test_one_file_of_each_kind_goes_through_a_run(tmp_path: Path) -> None:
         measured = results["metrics"][negatives]["halves"]
         assert 0 < measured["brier"] < 0.5
         assert 0 < measured["spread"] <= 1
+
+
+@pytest.mark.usefixtures("new_files")
+def test_a_new_file_format_is_read(tmp_path: Path) -> None:
+    rows = [f"e{i % 5} --r{i % 2}--> e{(i * 3 + 1) % 7}" for i in range(60)]
+    (tmp_path / "mine.arrows").write_text("\n".join(rows), encoding="utf-8")
+    prepared = prepare(find_dataset(str(tmp_path / "mine.arrows")), tmp_path)
+    assert prepared.counts["drawn_from_rows"] == 60
+    assert prepared.graph.predicates == ["r0", "r1"]

@@ -1,0 +1,51 @@
+"""The settings of the stage prepare: which graph, and how to read it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kgcore.config.base import Config, setting
+from kgcore.config.choices import AUTO, COLUMNS_SPELLING
+from kgcore.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareConfig(Config):
+    """The settings of the graph.
+
+    Only the generated family graph uses `size` and `graph_seed`, only a user's own tables use `columns`, and only a
+    graph that comes without validation and test splits uses the shares and `split_seed`.
+    """
+
+    stage: ClassVar[str] = "prepare"
+
+    dataset: str = setting(
+        "family", "data set: a name from `kgcal datasets`, a folder, a file, or several files separated by commas"
+    )
+    columns: str = setting(
+        AUTO,
+        "columns with subject, predicate, object and, if there is a fourth entry, label",
+        spelling=COLUMNS_SPELLING,
+    )
+    valid_share: float = setting(
+        0.1, "share of the triples that go to valid, if the data set has only training triples", gt=0, lt=1
+    )
+    test_share: float = setting(
+        0.1, "share of the triples that go to test, if the data set has only training triples", gt=0, lt=1
+    )
+    split_seed: int = setting(0, "seed of the draw of valid and test", ge=0)
+    size: int = setting(2_000, "number of people in the generated family graph", ge=200)
+    graph_seed: int = setting(0, "seed of the generated family graph", ge=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.valid_share + self.test_share >= 1:
+            raise InputError(
+                f"valid_share is {self.valid_share:g} and test_share is {self.test_share:g}: their sum must be below 1"
+            )
+        if len(set(self.given_columns)) < len(self.given_columns):
+            raise InputError(f"columns is {self.columns!r}: it must name every column once")
+
+    @property
+    def given_columns(self) -> tuple[str, ...]:
+        """The entries of `columns`; empty if the columns are to be found."""
+        return () if self.columns == AUTO else tuple(entry.strip() for entry in self.columns.split(","))

@@ -1,0 +1,138 @@
+"""Find the columns of a table: by the setting `columns`, by the names in its header, or by position."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgcore.datasets.formats.base import COLUMNS, LABEL, Source
+from kgcore.errors import InputError
+
+# A header is a first row that has one of these names for each part of a triple. An earlier name has priority.
+NAMES = {
+    "subject": ("subject", "head", "source", "subj", "src", "from", "s", "h"),
+    "predicate": ("predicate", "relation", "rel", "pred", "property", "edge", "edge_label", "edge_type", "p", "r"),
+    "object": ("object", "tail", "target", "obj", "tgt", "dst", "to", "o", "t"),
+}
+MEANING = {
+    "1": 1,
+    "1.0": 1,
+    "true": 1,
+    "-1": 0,
+    "-1.0": 0,
+    "0": 0,
+    "0.0": 0,
+    "false": 0,
+}  # label in lower case -> 1 / 0
+NODES = {"id", "category"}  # columns of a KGX file of nodes
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table.
+
+    header  whether the first row has the names of the columns
+    width   number of columns of every row
+    names   name -> position from 0: subject, predicate, object, label if there is one, and further columns
+    """
+
+    header: bool
+    width: int
+    names: dict[str, int]
+
+
+def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Columns:
+    """Return the columns of a table.
+
+    row    its first row, or the names of its columns
+    named  whether `row` has the names of the columns for sure, as in Parquet
+
+    Raises InputError if a column is missing, if a further column has the name of another one, or if the table has no
+    names and a number of columns that does not tell what they are.
+    """
+    cells = [cell.strip() for cell in row]
+    known = _known(cells)
+    if source.columns:
+        found = Columns(*_given(source, cells, named, known is not None))
+    elif known is not None:
+        found = Columns(True, len(cells), known)
+    elif named:
+        _refuse_missing(source, cells)
+    else:
+        found = Columns(False, *_by_position(source, cells))
+    if source.labelled and LABEL not in found.names:
+        raise InputError(f"{source.path} has no column {LABEL}: it must have {', '.join(COLUMNS)} and {LABEL}")
+    return _with_further(source, cells, found) if source.further else found
+
+
+def _known(cells: Sequence[str]) -> dict[str, int] | None:
+    """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column."""
+    lower = [cell.lower() for cell in cells]
+    found: dict[str, int] = {}
+    for part, names in NAMES.items():
+        place = next((lower.index(name) for name in names if name in lower), None)
+        if place is None:
+            return None
+        found[part] = place
+    return found | ({LABEL: lower.index(LABEL)} if LABEL in lower else {})
+
+
+def _given(source: Source, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
+    """Return header, width and positions of the columns that the setting `columns` names."""
+    parts = (*COLUMNS, LABEL)[: len(source.columns)]
+    if all(entry.isdecimal() for entry in source.columns) and not set(source.columns) <= set(cells):
+        places = [int(entry) - 1 for entry in source.columns]
+        if not all(0 <= place < len(cells) for place in places):
+            raise InputError(
+                f"{source.path} has {len(cells)} columns: --columns {','.join(source.columns)} must be positions from "
+                f"1 to {len(cells)}, or names of its first row"
+            )
+        return named or known, len(cells), dict(zip(parts, places, strict=True))
+    missing = [entry for entry in source.columns if entry not in cells]
+    if missing:
+        raise InputError(
+            f"{source.path} has no column {', '.join(missing)}: --columns must name three of {', '.join(cells)}, or "
+            "positions from 1"
+        )
+    return True, len(cells), {part: cells.index(entry) for part, entry in zip(parts, source.columns, strict=True)}
+
+
+def _refuse_missing(source: Source, cells: Sequence[str]) -> None:
+    lower = {cell.lower() for cell in cells}
+    missing = [part for part, names in NAMES.items() if not lower.intersection(names)]
+    instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
+    raise InputError(f"{source.path} has no column {', '.join(missing)}: it must have {', '.join(COLUMNS)}{instead}")
+
+
+def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Return width and positions of the columns of a table without names.
+
+    The width is 4 if there must be or is a label. A table with another number of columns has faults, which name lines.
+    """
+    places = {part: place for place, part in enumerate(COLUMNS)}
+    if {cell.lower() for cell in cells} >= NODES:
+        raise InputError(f"{source.path} is a file of nodes, with the columns id and category: give the file of edges")
+    if source.further:
+        if len(cells) < len(COLUMNS):
+            raise InputError(
+                f"{source.path}, line 1: {len(cells)} columns: it must have at least 3, {', '.join(COLUMNS)}"
+            )
+        return len(cells), places
+    if source.labelled is None and len(cells) > len(COLUMNS) + 1:
+        raise InputError(
+            f"{source.path}, line 1: {len(cells)} columns without known names: it must have 3 or 4, a first line with "
+            f"names such as {', '.join(COLUMNS)}, or --columns must say which"
+        )
+    may_be = source.held_out or cells[-1].lower() in MEANING
+    fourth = source.labelled if source.labelled is not None else len(cells) == len(COLUMNS) + 1 and may_be
+    return len(COLUMNS) + fourth, places | ({LABEL: len(COLUMNS)} if fourth else {})
+
+
+def _with_further(source: Source, cells: Sequence[str], found: Columns) -> Columns:
+    """Add all other columns. A column without a name is `column_4`, by its position."""
+    taken = set(found.names.values())
+    others = [place for place in range(len(cells)) if place not in taken]
+    names = [cells[place] if found.header else f"column_{place + 1}" for place in others]
+    every = [*found.names, *names]
+    twice = sorted({name for name in every if every.count(name) > 1})
+    if twice:
+        raise InputError(f"{source.path} has the column {', '.join(twice)} twice: give every column its own name")
+    return Columns(found.header, found.width, found.names | dict(zip(names, others, strict=True)))

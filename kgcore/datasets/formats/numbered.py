@@ -1,0 +1,101 @@
+"""The files of ids of OpenKE and TransC. Every file begins with a line that says how many lines follow."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from kgcore.datasets.formats.base import COLUMNS, Block, Source, Vocabulary
+from kgcore.errors import InputError, raise_faults
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id.
+
+    Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id
+    or a name is empty or occurs twice.
+    """
+    rows, faults = _read_counted(path, ("name", "id"), "\t")
+    names: dict[str, str] = {}
+    seen: set[str] = set()
+    for line, (name, number) in rows:
+        for word, value, known in (("name", name, seen), ("id", number, names)):
+            if not value:
+                faults.append(f"{path}, line {line}: the {word} is empty")
+            elif value in known:
+                faults.append(f"{path}, line {line}: the {word} {value} occurs twice")
+        names[number] = name
+        seen.add(name)
+    raise_faults(faults)
+    return Vocabulary(path, names)
+
+
+def read_numbered(source: Source, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
+    """Yield one block with the names of a file of triples of ids.
+
+    The first line is a count, and every other line is subject, object, predicate, separated by white space. A line with
+    an unknown id is a fault.
+
+    Raises InputError if the file is missing, empty or not UTF-8, or if `columns` is set.
+    """
+    path = source.path
+    if source.columns:
+        raise InputError(f"{path} has the columns subject, object, predicate by its layout: leave out --columns")
+    rows, faults = _read_counted(path, ("subject", "object", "predicate"), None)
+    skipped = set(range(2, rows[-1][0] + 1 if rows else 2)) - {line for line, _ in rows}
+    triples = []
+    for line, (s, o, p) in rows:
+        parts = (("subject", s, entities), ("object", o, entities), ("predicate", p, predicates))
+        unknown = [
+            f"{path}, line {line}: {word} {number} is not in {vocabulary.path.name}"
+            for word, number, vocabulary in parts
+            if number not in vocabulary.names
+        ]
+        faults += unknown
+        if unknown:
+            skipped.add(line)
+        else:
+            triples.append((entities.names[s], predicates.names[p], entities.names[o]))
+    columns = [pa.array([row[place] for row in triples], pa.string()) for place in range(3)]
+    yield Block(pa.table(columns, names=COLUMNS), 1.0, 2, tuple(sorted(skipped)), tuple(faults))
+
+
+def _read_counted(
+    path: Path, columns: tuple[str, ...], separator: str | None
+) -> tuple[list[tuple[int, list[str]]], list[str]]:
+    """Read the lines after the first one. Return them as pairs of line number and fields, and the faults of the file.
+
+    The first line must be the number of the other lines. A line with a wrong number of columns is a fault, and is left
+    out. Raises InputError if the file is missing, empty or not UTF-8.
+    """
+    head, *lines = _read_text(path).rstrip().split("\n")
+    faults = []
+    if head.strip() != str(len(lines)):
+        faults.append(f"{path}, line 1: {head.strip()!r}: it must be {len(lines)}, the number of lines after it")
+    rows = []
+    for line, text in enumerate(lines, start=2):
+        fields = text.rstrip("\r").split(separator)
+        if len(fields) == len(columns):
+            rows.append((line, fields))
+        else:
+            faults.append(
+                f"{path}, line {line}: {len(fields)} columns: it must have {len(columns)}, {', '.join(columns)}"
+            )
+    return rows, faults
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a file. Raises InputError if the file is missing, not UTF-8, or empty."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    if not data.strip():
+        raise InputError(f"{path} is empty: its first line must be the number of lines after it")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8 text"
+        ) from error

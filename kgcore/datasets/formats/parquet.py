@@ -1,0 +1,45 @@
+"""Parquet tables. Names may be text, numbers or categories."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, LABEL, Block, Format, Source
+from kgcore.datasets.formats.columns import find_columns
+from kgcore.errors import InputError
+from kgcore.registries import FORMATS
+
+
+def read_parquet(source: Source) -> Iterator[Block]:
+    """Yield the blocks of a Parquet file. Raises InputError if it cannot be read, and as `find_columns` does."""
+    try:
+        with pa.parquet.ParquetFile(source.path) as file:
+            names = file.schema_arrow.names
+            columns = find_columns(source, names, named=True).names
+            wanted = [names[place] for place in columns.values()]
+            rows, done = max(file.metadata.num_rows, 1), 0
+            for batch in file.iter_batches(BLOCK_ROWS, columns=wanted):
+                table = pa.table(batch).select(wanted).rename_columns(list(columns))
+                yield Block(_as_text(source, table), (done + len(batch)) / rows, done + 1)
+                done += len(batch)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{source.path} cannot be read as Parquet: {error}") from error
+
+
+def _as_text(source: Source, table: pa.Table) -> pa.Table:
+    """Return the table with names and labels as strings. A missing name is empty; further columns do not change."""
+    for name in COLUMNS if source.further or LABEL not in table.column_names else (*COLUMNS, LABEL):
+        column = table[name]
+        try:
+            text = pc.fill_null(column.cast(pa.string()), "")
+        except pa.ArrowNotImplementedError as error:
+            raise InputError(
+                f"the column {name} of {source.path} has the type {column.type}: it must be text"
+            ) from error
+        table = table.set_column(table.schema.get_field_index(name), name, text)
+    return table
+
+
+FORMATS.add("parquet", Format("Parquet", (".parquet",), read_parquet, unit="row", packed=False))

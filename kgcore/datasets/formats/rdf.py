@@ -1,0 +1,82 @@
+"""RDF: N-Triples, N-Quads, Turtle and TriG, parsed as a stream by pyoxigraph.
+
+The name of an entity or predicate is its IRI without angle brackets; the name of a blank node is `_:` and its label.
+The parser gives a blank node without a label a random one, so such a node is named by its number in the file.
+Triples whose object is a literal or a quoted triple are left out and counted. The names of graphs are ignored.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+import pyoxigraph
+from pyoxigraph import BlankNode, NamedNode, RdfFormat
+
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, Source
+from kgcore.datasets.formats.files import open_packed
+from kgcore.errors import InputError
+from kgcore.registries import FORMATS
+
+_RANDOM = re.compile(
+    r"[a-f][0-9a-f]{28,31}"
+)  # a label that pyoxigraph makes: 128 random bits, never starting by a digit
+
+
+def read_rdf(source: Source, syntax: RdfFormat) -> Iterator[Block]:
+    """Yield the triples of an RDF file.
+
+    Raises InputError, with file and line, at the first mistake in the syntax, or if `columns` is set.
+    """
+    if source.columns:
+        raise InputError(f"{source.path} is RDF, and its triples have no columns: leave out --columns")
+    size = max(source.path.stat().st_size, 1)
+    with open_packed(source.path) as (stream, file):
+        try:
+            parser = pyoxigraph.parse(stream, format=syntax)
+            blanks: dict[str, str] = {}
+            number, count = 1, BLOCK_ROWS
+            while count == BLOCK_ROWS:
+                columns, literals, count = _some(parser, blanks)
+                table = pa.table([pa.array(column, pa.string()) for column in columns], names=COLUMNS)
+                yield Block(table, min(file.tell() / size, 1.0), number, literals=literals)
+                number += len(table)
+        except SyntaxError as error:
+            what = str(error.msg).partition(": ")[2] or str(error.msg)
+            raise InputError(f"{source.path}, line {error.lineno}: {what}: it must be valid {syntax.name}") from error
+
+
+def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
+    """Read up to BLOCK_ROWS triples. Return their names by column, the number of literals, and the number read.
+
+    blanks  names of the blank nodes so far; the function adds to it
+    """
+    subjects: list[str] = []
+    predicates: list[str] = []
+    objects: list[str] = []
+    count = 0
+    for count, quad in enumerate(parser, start=1):
+        s, o = quad.subject, quad.object
+        if isinstance(o, NamedNode | BlankNode) and isinstance(s, NamedNode | BlankNode):
+            subjects.append(s.value if isinstance(s, NamedNode) else _blank(s.value, blanks))
+            predicates.append(quad.predicate.value)
+            objects.append(o.value if isinstance(o, NamedNode) else _blank(o.value, blanks))
+        if count == BLOCK_ROWS:
+            break
+    return (subjects, predicates, objects), count - len(subjects), count
+
+
+def _blank(label: str, blanks: dict[str, str]) -> str:
+    if not _RANDOM.fullmatch(label):
+        return f"_:{label}"
+    return blanks.setdefault(label, f"_:unlabelled_{len(blanks) + 1}")
+
+
+def _format(syntax: RdfFormat, *endings: str) -> Format:
+    return Format(syntax.name, endings, partial(read_rdf, syntax=syntax), unit="triple")
+
+
+FORMATS.add("n_triples", _format(RdfFormat.N_TRIPLES, ".nt", ".ntriples"))
+FORMATS.add("n_quads", _format(RdfFormat.N_QUADS, ".nq", ".nquads"))
+FORMATS.add("turtle", _format(RdfFormat.TURTLE, ".ttl", ".turtle"))
+FORMATS.add("trig", _format(RdfFormat.TRIG, ".trig"))

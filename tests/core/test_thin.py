@@ -1,0 +1,57 @@
+"""Probabilities that the calibration sample is too small for."""
+
+import numpy as np
+import pytest
+
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.sample import CalibrationSample, synthetic_sample
+from kgcore.calibration.support import Support
+from kgcore.calibration.thin import Thinness, thin_notes
+from kgcore.config import CorruptConfig
+from kgcore.registries import CALIBRATORS
+
+
+def fitted(positives: int, alpha: float, apart: float) -> tuple[BoundCalibrator, CalibrationSample]:
+    """Return `beta`, fitted to normal scores with as many negatives as `auto` draws."""
+    rng, eta = np.random.default_rng(0), CorruptConfig(for_base_rate=alpha).eta(positives)
+    sample = synthetic_sample(rng.normal(apart, 1, positives), rng.normal(0, 1, positives * eta), alpha)
+    map_ = CALIBRATORS.get("beta")().fit_sample(sample)
+    support = Support.fit(sample, False)
+    return BoundCalibrator("beta", "synthetic", alpha, "model", "graph", map_, support=support), sample
+
+
+@pytest.mark.parametrize(
+    ("positives", "alpha", "apart", "noted"),
+    [
+        (500, 0.5, 2, False),
+        (500, 0.1, 4, False),
+        (3000, 1e-3, 4, False),  # three negatives, of 102,000, have such a probability
+        (100, 1e-3, 4, True),
+        (500, 0.01, 2, True),
+        (500, 0.5, 0.1, False),  # hardly any probability is far from 1/2
+        (500, 1e-4, 1, False),  # no positive has such a probability
+    ],
+)
+def test_thin_probabilities_are_named(positives: int, alpha: float, apart: float, noted: bool) -> None:
+    found = Thinness.of(*fitted(positives, alpha, apart))
+    notes = thin_notes({"synthetic": found.figures("beta") | {"overlap": 0.1}})
+    assert len(notes) == noted
+    if noted:
+        said = f"synthetic.beta ({found.thin:,} of {found.positives:,}; {found.negatives:,} negatives). Read"
+        assert said in notes[0]
+
+
+def test_the_counts_are_those_of_the_moved_calibrator() -> None:
+    bound, sample = fitted(500, 0.5, 3)
+    moved = bound.at(1e-3)
+    found = Thinness.of(moved, sample)
+    q = moved.predict(sample.scores, "model")
+    rows = (q > 0.75) & (sample.labels == 1)
+    low, _ = moved.interval(sample.scores, q)
+    assert found == Thinness(int(rows.sum()), int((low[rows] <= 0.5).sum()), int((q[sample.labels == 0] > 0.75).sum()))
+    assert thin_notes({"synthetic": found.figures("beta")})
+    assert not thin_notes({"synthetic": Thinness.of(bound, sample).figures("beta")})
+
+
+def test_audits_of_earlier_versions_have_no_note() -> None:
+    assert thin_notes({"synthetic": {"overlap": 0.1, "effective_sample_size": 100.0}}) == []
