@@ -30,6 +30,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("audit", config.AuditConfig),
         ("predict, all pairs", config.PairsConfig),
         ("base-rate", config.BaseRateConfig),
+        ("calibrate-scores", config.ScoresConfig),
         ("explain", config.ExplainConfig),
         ("discover", config.DiscoverConfig),
     ),

@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from flows.audit import audit
 from flows.base_rate import base_rate
+from flows.calibrate_scores import calibrate_scores
 from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.explain import explain
@@ -39,6 +40,7 @@ OTHERS: tuple[Flow[..., Any], ...] = (
     discover,
     explain,
     audit,
+    calibrate_scores,
     promote,
     watch,
     tune,

@@ -88,6 +88,11 @@ JOBS = (
         "List the training facts that are probably wrong, or draw facts to label and estimate how many are wrong.",
     ),
     Deployment(
+        "calibrate-scores",
+        "flows/calibrate_scores.py:calibrate_scores",
+        "Turn a file of labelled scores of any scorer into calibrators, and give other rows probabilities.",
+    ),
+    Deployment(
         "discover",
         "flows/discover.py:discover",
         "List the most probable missing facts, with a controlled share of false ones, or an answer set of a query.",

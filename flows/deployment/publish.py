@@ -25,6 +25,7 @@ from tasks.jobs.explain import Explained
 from tasks.jobs.prediction import Prediction
 from tasks.jobs.promote import Decision
 from tasks.jobs.reproduce import Reproduction
+from tasks.jobs.scores_result import ScoresResult
 from tasks.jobs.tuning_result import TuningResult
 from tasks.jobs.watch import WatchResult
 from tasks.stages.reference import StageRef
@@ -131,6 +132,18 @@ def publish_base_rate(found: BaseRateResult) -> None:
     """Publish the sentences about a base rate. The table has the base rates of the relations."""
     table = [asdict(row) for row in found.relations[:MOST_ROWS]]
     _publish(f"Base rate of candidates of {found.dataset}", "\n\n".join(found.sentences()), table, found.run)
+
+
+def publish_scores(found: ScoresResult) -> None:
+    """Publish how good calibrators of scores are. The table has a row for each, or the first answers."""
+    text: list[str] = []
+    table: Sequence[Mapping[str, object]] = found.applied.examples if found.applied else []
+    if found.summary is not None:
+        text = [*found.summary.notes, markdown(found.summary.results, {})]
+        table = [{"calibrator": row.label, **row.metrics} for row in found.summary.results.rows]
+    if found.applied is not None:
+        text.append(f"{found.applied.rows:,} rows with probabilities: `{found.applied.output}`")
+    _publish(f"Scores of {found.scorer}", "\n\n".join(text), table, found.run)
 
 
 def publish_explanation(shown: Explained) -> None:

@@ -83,8 +83,8 @@ def best_bend(log_odds: Floats, targets: Probabilities, weights: Weights) -> flo
     losses: dict[float, float] = {}
     for m in (0.0, *np.interp(BENDS, np.cumsum(total) - total / 2, z).tolist()):
         u = _fit(z - m, t, total) @ features(z - m)
-        losses[m] = float(total @ (np.logaddexp(0, u) - t * u))
-    return min(losses, key=losses.__getitem__)
+        losses[float(m)] = float(total @ (np.logaddexp(0, u) - t * u))
+    return min(losses, key=lambda bend: losses[bend])
 
 
 def _fit(log_odds: Floats, targets: Probabilities, weights: Weights) -> Floats:

@@ -90,7 +90,7 @@ def fit_logistic(
             if free[leave] or gradient[leave] >= -TOLERANCE:
                 return theta
             free[leave] = True
-        rows = design[free]
+        rows = design if free.all() else design[free]  # no copy: a design can have millions of columns
         hessian = (rows * (weights * q * (1 - q))) @ rows.T
         hessian += (1e-14 * hessian.diagonal().max() + 1e-30) * np.eye(len(rows))
         direction = np.zeros_like(theta)

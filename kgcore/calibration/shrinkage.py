@@ -51,13 +51,14 @@ class RelationCounts:
         order = np.lexsort((z, relation))
         relation, z = relation[order], z[order]
         first = np.flatnonzero(np.r_[True, (np.diff(relation) != 0) | (np.diff(z) != 0)])
-        positives, rows, mass = (np.add.reduceat(w[order], first) for w in (effective * labels, effective, weights))
-        return cls(relation[first], z[first], positives, rows, mass, offset)
+        positives, rows, own = (
+            np.add.reduceat(values[order], first) for values in (effective * labels, effective, weights)
+        )
+        return cls(relation[first], z[first], positives, rows, own, offset)
 
     def sums(self, values: Floats) -> Floats:
         """Sum values (k,) by relation: (R,)."""
-        total: Floats = np.bincount(self.relation, values, len(self.offset)).astype(np.float64)
-        return total
+        return np.bincount(self.relation, values, len(self.offset)).astype(np.float64)
 
     def log_odds(self, theta: Floats) -> Floats:
         """Return (1 + a_r) z + b_r (k,) for theta (2, R), the rows a and b."""

@@ -5,6 +5,7 @@ choices.py  the allowed names of settings that no registry lists
 stages.py   the settings of each stage
 pipeline.py the settings of a whole pipeline
 jobs.py     the settings of promote, watch, predict, base-rate, explain, tune and ensemble
+scores.py   the settings of calibrate-scores
 given.py    the settings that the user gives; the others are None
 recipes.py  the values of the presets
 presets.py  the decision of every setting from the given values, a preset and the defaults
@@ -38,6 +39,7 @@ from kgcore.config.jobs import (
 )
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.prepare import PrepareConfig
+from kgcore.config.scores import ScoresConfig
 from kgcore.config.stages import (
     ASSUMED,
     ASSUMED_BASE_RATE,
@@ -84,6 +86,7 @@ __all__ = [
     "RankConfig",
     "ReportConfig",
     "ScoreConfig",
+    "ScoresConfig",
     "TrainConfig",
     "TrainGiven",
     "TuneConfig",

@@ -1,7 +1,7 @@
 """The evaluation of calibrators: every registered metric with its interval, and the reliability diagram."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,13 +10,14 @@ from kgcore.arrays import Ints
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.base import Metric, Sample
+from kgcore.metrics.base import Draw, Metric, Sample
 from kgcore.metrics.bootstrap import estimate, resampled
 from kgcore.metrics.catalogue import every_metric
 from kgcore.metrics.reliability import Reliability, diagram
 from kgcore.metrics.tally import SortedRows
 
 FINEST = 4096  # resamplings merge neighbouring probabilities into at most 4096 groups
+MOST_RESAMPLED = 2**18  # from more independent rows than this, groups of rows are resampled instead of rows
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,9 @@ def evaluate(
     positive is drawn together with its corruptions, which keeps the base rate. The bootstrap shows how much a metric
     varies, but not its bias: on a finite sample, every calibration error except the debiased one is above 0 even for
     perfect probabilities, so an interval of it would not cover. For speed, every resampling uses the bins of equal mass
-    of the whole sample, and merges neighbouring probabilities if there are more than 4096 distinct ones.
+    of the whole sample, and merges neighbouring probabilities if there are more than 4096 distinct ones. With more than
+    MOST_RESAMPLED rows and no `source`, it draws how often each group of merged rows occurs, for each calibrator on its
+    own: the intervals are the same, but for the weights inside a group (see `SortedRows.merged`).
 
     Raises MismatchError if the length of `source` is not the number of negatives, or an index is out of range.
     """
@@ -81,9 +84,13 @@ def evaluate(
     clusters = None if source is None else _clusters(predictions, source)
     rng, n = np.random.default_rng(config.bootstrap_seed), len(predictions.labels)
     replicates: dict[str, list[dict[str, float]]] = {label: [] for label in judged}
-    for done, counts in enumerate(resampled(n, rng, config.bootstrap_replicates, clusters), start=1):
-        for label, sample in coarse.items():
-            draw = sample.draw(counts)
+    if source is None and n > MOST_RESAMPLED:
+        draws = _draws_of_groups(coarse, rng, config)
+    else:
+        times = resampled(n, rng, config.bootstrap_replicates, clusters)
+        draws = ({label: sample.draw(counts) for label, sample in coarse.items()} for counts in times)
+    for done, drawn in enumerate(draws, start=1):
+        for label, draw in drawn.items():
             replicates[label].append({name: draw.once(metric.figure) for name, metric in varied.items()})
         on_replicate(done)
     samples = {label: Sample(SortedRows(*rows), config.bins, tau) for label, rows in judged.items()}
@@ -101,6 +108,19 @@ def kept_sources(source: Ints, predicates: Ints, corrupted: Ints) -> Ints:
     """
     kept: Ints = (np.cumsum(np.isin(predicates, corrupted)) - 1)[source]
     return kept
+
+
+def _draws_of_groups(
+    samples: Mapping[str, Sample], rng: np.random.Generator, config: EvaluateConfig
+) -> Iterator[dict[str, Draw]]:
+    """Yield resamplings of the samples, by label, in which groups of rows are drawn at once."""
+    groups = {label: sample.rows.merged() for label, sample in samples.items()}
+    merged = {label: Sample(rows, samples[label].bins, samples[label].tau) for label, (rows, _) in groups.items()}
+    for _ in range(config.bootstrap_replicates):
+        yield {
+            label: merged[label].draw(rng.multinomial(int(sizes.sum()), sizes / sizes.sum()).astype(np.float64))
+            for label, (_, sizes) in groups.items()
+        }
 
 
 def _measure(

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kgcore.arrays import Floats, Labels, Probabilities, Weights
+from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
 from kgcore.metrics.rows import judged_rows
 
 
@@ -78,6 +78,22 @@ class SortedRows:
             sums.append(np.bincount(place, times * w, len(self.q)).astype(np.float64))
             squares.append(np.bincount(place, times * squared, len(self.q)).astype(np.float64))
         return Tally(self.q, *sums, *squares)
+
+    def merged(self) -> tuple["SortedRows", Ints]:
+        """Merge the rows of each distinct probability and label into one row, with their mean weight.
+
+        Return the m merged rows, and how many rows each of them stands for (m,). A bootstrap of many rows draws these
+        numbers from a multinomial distribution, which takes far less time. It differs from a bootstrap of the rows only
+        if rows of one label and one probability have different weights.
+        """
+        parts = []
+        for label, (_, place, w, _) in zip((1.0, 0.0), self._sides, strict=True):
+            number = np.bincount(place, minlength=len(self.q))
+            used = np.flatnonzero(number)
+            mean = np.bincount(place, w, len(self.q))[used] / number[used]
+            parts.append((self.q[used], np.full(len(used), label), mean, number[used]))
+        q, y, weights, numbers = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return SortedRows(q, y, weights), numbers
 
 
 def tally(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Tally:

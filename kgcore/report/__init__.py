@@ -5,6 +5,7 @@ columns.py                                   the metrics that each table shows
 markdown.py, ensembles.py                    tables in Markdown
 plots.py                                     plots
 page.py                                      the HTML report of a pipeline
+scores.py                                    the results and the HTML report of a calibration of scores
 explanation.py                               the HTML page that explains a probability
 cells.py, comparison*.py                     the HTML page that compares a reproduction with the paper
 """

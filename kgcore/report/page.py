@@ -13,6 +13,7 @@ from kgcore.config.base import value_text
 from kgcore.metrics.catalogue import every_metric
 from kgcore.report.columns import first_table, further_tables, without_interval
 from kgcore.report.data import count_title, shown_settings
+from kgcore.report.results import Results
 from kgcore.report.summary import Summary
 
 if TYPE_CHECKING:
@@ -40,13 +41,35 @@ def page(
     settings  stage -> its settings
     runs      stage -> its MLflow run id
     """
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
-    results = summary.results
-    best = results.best_fitted()
-    return environment.from_string(template).render(
-        title=title,
+    return render(
+        "page.html.j2",
+        title,
+        summary.results,
+        settings,
         summary=summary,
+        audits=audits,
+        relations=[relation for relation in summary.relations if relation.reliability],
+        figures={name: svg(figure) for name, figure in figures.items()},
+        counts=counts,
+        runs=runs,
+    )
+
+
+def render(
+    template: str, title: str, results: Results, settings: Mapping[str, Mapping[str, object]], **values: object
+) -> str:
+    """Return a page with tables of results as HTML.
+
+    template  file of this folder
+    settings  stage -> its settings
+    values    further values that the template uses
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    best = results.best_fitted()
+    return environment.get_template(template).render(
+        title=title,
         rows=results.rows,
         best=results.best(),
         metrics=every_metric(),
@@ -55,16 +78,16 @@ def page(
         uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # the same in every row
         level=settings.get("evaluate", {}).get("bootstrap_level"),
         without_interval=without_interval(),
-        audits=audits,
         best_label=best.label if best else "",
-        relations=[relation for relation in summary.relations if relation.reliability],
-        figures={name: svg(figure) for name, figure in figures.items()},
-        counts=counts,
         settings={stage: values for stage, values in shown_settings(settings).items() if values},
         count_title=count_title,
         value_text=value_text,
-        runs=runs,
+        **values,
     )
+
+
+def _template(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def svg(figure: "Figure") -> Markup:

@@ -21,6 +21,13 @@ from kgcore.storage.calibrated import (
 )
 from kgcore.storage.corruptions import read_corruptions, write_corruptions
 from kgcore.storage.disagreement import read_disagreement, write_disagreement
+from kgcore.storage.external import (
+    SCORE_CALIBRATOR_FILE,
+    read_score_calibrator,
+    read_score_rows,
+    write_score_calibrator,
+    write_score_rows,
+)
 from kgcore.storage.graph import read_graph, read_names, write_graph
 from kgcore.storage.json_file import FORMAT, read_json, write_json
 from kgcore.storage.measured import read_measured, write_measured
@@ -36,6 +43,7 @@ __all__ = [
     "FORMAT",
     "GRAPH_PART",
     "MODEL_PART",
+    "SCORE_CALIBRATOR_FILE",
     "missing_parts",
     "model_parts",
     "read_calibrated",
@@ -50,6 +58,8 @@ __all__ = [
     "read_names",
     "read_predictions",
     "read_ranks",
+    "read_score_calibrator",
+    "read_score_rows",
     "read_scores",
     "read_trials",
     "write_calibrated",
@@ -63,6 +73,8 @@ __all__ = [
     "write_model",
     "write_predictions",
     "write_ranks",
+    "write_score_calibrator",
+    "write_score_rows",
     "write_scores",
     "write_trials",
 ]

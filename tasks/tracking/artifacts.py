@@ -15,11 +15,14 @@ from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import Predictions
+from kgcore.external.calibrator import ScoreCalibrator
+from kgcore.external.rows import ScoreRows
 from kgcore.graph import KnowledgeGraph
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.score_table import ScoreTable
 from tasks.tracking.handles import Artifact, ModelFiles
+from tasks.tracking.labels import CALIBRATE_SCORES
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
@@ -92,6 +95,12 @@ MEASURED: Artifact[dict[str, Measured]] = Artifact(
 SUMMARY: Artifact[Summary] = _typed_json("evaluate", "summary.json", Summary)
 REPORT: Artifact[str] = Artifact("report", "report.html", _read_text, _write_text)
 
+SCORE_CALIBRATOR: ModelFiles[ScoreCalibrator] = ModelFiles(
+    CALIBRATE_SCORES, storage.read_score_calibrator, storage.write_score_calibrator, storage.SCORE_CALIBRATOR_FILE
+)
+SCORE_ROWS: Artifact[ScoreRows] = Artifact(
+    CALIBRATE_SCORES, "rows.parquet", storage.read_score_rows, storage.write_score_rows
+)
 ENSEMBLE: ModelFiles[tuple[list[str], Ensemble]] = ModelFiles(
     "ensemble", storage.read_ensemble, _write_ensemble, storage.ENSEMBLE_FILE
 )

@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping
 
 ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter `model` in its measurements
+CALIBRATE_SCORES = "calibrate-scores"  # stage of a run that calibrates scores of any scorer
+APPLY_SCORES = "apply-scores"  # stage of a run in which a stored calibrator of scores answers
+WATCH_SCORES = "watch-scores"  # stage of a run that checks a calibrator of scores on newly labelled rows
 _SHORT = {"ground_truth": "gt", "synthetic": "syn"}
 
 

@@ -20,7 +20,7 @@ from tasks.tracking.registry import Sources, load_bound, sources_of
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
-    from mlflow.models import ModelSignature
+    from mlflow.models import Model, ModelSignature
 
 LOADER = "tasks.tracking.pyfunc"
 EXAMPLES = 3  # triples of the input example
@@ -40,12 +40,17 @@ def log_pyfunc(store: Store, model_id: str, base_rate: float, examples: Sequence
     base_rate  the base rate of its calibrator or ensemble
     examples   triples of names, at least one
     """
+    from mlflow.models import Model
+
     sources = sources_of(store, model_id)
     places = {part: f"models:/{base}" for part, base in _models(sources).items()}
     places[GRAPH_PART] = f"runs:/{sources.graph}/{GRAPH.path}"
     example = pd.DataFrame(examples, columns=list(COLUMNS))
     store.add_model_files(
-        model_id, lambda folder: _write(folder, model_id, sources.run.run_id, base_rate, places, example)
+        model_id,
+        lambda folder: write_pyfunc(
+            folder, LOADER, _signature(base_rate), example, Model(model_id=model_id, run_id=sources.run.run_id), places
+        ),
     )
 
 
@@ -88,27 +93,31 @@ def _models(sources: Sources) -> dict[str, str]:
     return {f"{MODEL_PART}_{number}": base for number, base in enumerate(sources.models, start=1)}
 
 
-def _write(
+def write_pyfunc(
     folder: Path,
-    model_id: str,
-    run_id: str,
-    base_rate: float,
-    places: Mapping[str, str],
+    loader: str,
+    signature: "ModelSignature",
     example: pd.DataFrame,
+    model: "Model",
+    places: Mapping[str, str],
 ) -> None:
-    """Write MLmodel, the pinned requirements and the input example to an empty folder."""
+    """Write MLmodel, the pinned requirements and the input example to a folder.
+
+    loader  name of the module whose `_load_pyfunc` loads the model
+    model   MLflow's record of the LoggedModel, with its id and the id of its run
+    places  part of the model -> URI from which the loader fetches it
+    """
     import mlflow.pyfunc
-    from mlflow.models import Model
 
     with tempfile.TemporaryDirectory() as parent:
         mlflow.pyfunc.save_model(
             Path(parent) / "pyfunc",
-            loader_module=LOADER,
-            signature=_signature(base_rate),
+            loader_module=loader,
+            signature=signature,
             input_example=example,
             pip_requirements=requirements(),
             model_config=dict(places),
-            mlflow_model=Model(model_id=model_id, run_id=run_id),
+            mlflow_model=model,
         )
         for file in (Path(parent) / "pyfunc").iterdir():
             file.rename(folder / file.name)

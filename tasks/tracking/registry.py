@@ -39,10 +39,12 @@ class Version:
     uri: str
 
 
-def register(store: Store, dataset: str, model_id: str, description: str) -> Version:
+def register(store: Store, dataset: str, model_id: str, description: str, content: str = "") -> Version:
     """Register a LoggedModel as a version of the data set's registered model. Return the version.
 
     A version with an equal calibrator or ensemble is re-used, so that a second run of a pipeline adds no version.
+
+    content  hash of what the LoggedModel holds; if empty, it is computed
 
     Raises InputError if the store does not answer or the LoggedModel does not exist.
     """
@@ -55,7 +57,7 @@ def register(store: Store, dataset: str, model_id: str, description: str) -> Ver
                 f"the registered model {name} cannot be read from {store.place}: {first_line(error)}"
             ) from error
         store.client.create_registered_model(name, description=f"Calibrated models of {dataset}, by `kgcal promote`.")
-    content = digest(load_bound(store, model_id).to_json())
+    content = content or digest(load_bound(store, model_id).to_json())
     for version in store.client.search_model_versions(f"name = {quoted(name)}"):
         if version.tags.get(_CONTENT) == content:
             return _version(version)

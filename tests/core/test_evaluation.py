@@ -187,3 +187,18 @@ def test_sources_are_counted_without_the_positives_that_are_left_out() -> None:
     """Positives 1 and 3 are of a relation without corruptions. Positive 2 has none itself, but its relation has."""
     kept = kept_sources(np.array([0, 4, 4]), np.array([7, 8, 7, 8, 9]), np.array([7, 9, 9]))
     np.testing.assert_array_equal(kept, [0, 2, 2])
+
+
+def test_groups_of_rows_vary_as_rows_do(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many rows, the bootstrap draws numbers of groups instead of rows."""
+    q, y = calibrated(rng, 20_000)
+    judged = predictions({"x": DISTORTIONS["overconfident"](q)}, y, pair_weights(y, 0.2))
+    config = EvaluateConfig(bootstrap_replicates=300)
+    [by_rows] = evaluate(judged, config).values()
+    monkeypatch.setattr(module, "MOST_RESAMPLED", 1000)
+    [by_groups] = evaluate(judged, config).values()
+    assert by_groups.metrics == by_rows.metrics
+    assert by_groups.intervals != by_rows.intervals
+    for name, (low, high) in by_rows.intervals.items():
+        found = by_groups.intervals[name]
+        assert found[1] - found[0] == pytest.approx(high - low, rel=0.25), name

@@ -56,6 +56,7 @@ WITHOUT_DEFAULT = {
     "watch": {"dataset"},
     "recalibrate": {"base_rate"},
     "ensemble": {"runs"},
+    "calibrate-scores": {"file", "apply", "output", "model", "calibrator"},
 }
 PLAIN = {
     "runner": "threads",
@@ -63,7 +64,7 @@ PLAIN = {
     "device": "",
     "labels": "",
     "instead": False,
-    "refit": False,
+    **dict.fromkeys(("refit", "promote", "watch"), False),
     "preset": "default",
 }
 
@@ -103,9 +104,8 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     of_predict = names(config.PredictConfig, config.PairsConfig)
     asking = of_predict, names(config.DiscoverConfig), names(config.ExplainConfig)
     upkeep = names(config.GateConfig, config.WatchConfig)
-    jobs = upkeep.union(
-        *asking, names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
-    )
+    others = names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
+    jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
     of_stages = set(DEFAULTS) - jobs
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
@@ -119,6 +119,8 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
         assert set(POINTS[entry]) == own | plain
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
     assert set(POINTS["base-rate"]) == names(config.BaseRateConfig) | WITHOUT_DEFAULT["base-rate"]
+    scores = names(config.ScoresConfig, config.EvaluateConfig)
+    assert set(POINTS["calibrate-scores"]) == scores | {"promote", "watch"} | WITHOUT_DEFAULT["calibrate-scores"]
     assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}
 
 

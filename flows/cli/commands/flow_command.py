@@ -36,6 +36,10 @@ PLAIN: Mapping[str, Any] = {
     "error_rate": Annotated[float | None, typer.Option()],
     "explain.triple": Annotated[list[str], typer.Argument(metavar="SUBJECT PREDICATE OBJECT")],
     "explain.output": Annotated[str, typer.Option("--output", "-o")],
+    "calibrate-scores.file": Annotated[str, typer.Argument(metavar="[FILE]")],
+    "calibrate-scores.output": Annotated[str, typer.Option("--output", "-o")],
+    "calibrate-scores.promote": Annotated[bool, typer.Option("--promote")],
+    "calibrate-scores.watch": Annotated[bool, typer.Option("--watch")],
     "discover.output": Annotated[str, typer.Option("--output", "-o")],
 }
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."

@@ -1,4 +1,4 @@
-"""`kgcal predict`, `kgcal base-rate`, `kgcal discover`, `kgcal explain` and `kgcal audit`."""
+"""`kgcal predict`, `kgcal base-rate`, `kgcal discover`, `kgcal explain`, `kgcal audit` and `kgcal calibrate-scores`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,12 +8,15 @@ import typer
 
 from flows.audit import audit
 from flows.base_rate import base_rate
+from flows.calibrate_scores import calibrate_scores
 from flows.cli.commands.flow_command import add_flow_command, start
 from flows.cli.tables.audit import show_audit
 from flows.cli.tables.base_rate import show_base_rate
 from flows.cli.tables.discovery import show_discovery
 from flows.cli.tables.explanation import show_explanation
 from flows.cli.tables.prediction import show_prediction
+from flows.cli.tables.scores import show_scores
+from flows.cli.tables.watch import show_check
 from flows.cli.terminal import check_target, console
 from flows.discover import discover
 from flows.explain import explain
@@ -49,6 +52,13 @@ def run_audit(**arguments: Any) -> None:
     show_audit(console, start(audit, **arguments))
 
 
+def run_calibrate_scores(**arguments: Any) -> None:
+    """Calibrate scores, and print how good the probabilities are."""
+    _check_output(arguments)
+    found = start(calibrate_scores, **arguments)
+    show_check(console, found) if arguments["watch"] else show_scores(console, found)
+
+
 def _check_output(arguments: Mapping[str, Any]) -> None:
     """Raise InputError if the output file cannot be written."""
     if arguments["output"]:
@@ -56,9 +66,10 @@ def _check_output(arguments: Mapping[str, Any]) -> None:
 
 
 def add_predictions(app: typer.Typer) -> None:
-    """Add `predict`, `base-rate`, `discover`, `explain` and `audit`."""
+    """Add `predict`, `base-rate`, `discover`, `explain`, `audit` and `calibrate-scores`."""
     add_flow_command(app, predict, run_predict)
     add_flow_command(app, base_rate, run_base_rate)
     add_flow_command(app, discover, run_discover)
     add_flow_command(app, explain, run_explain)
     add_flow_command(app, audit, run_audit)
+    add_flow_command(app, calibrate_scores, run_calibrate_scores)

@@ -13,21 +13,9 @@ from tasks.tracking.ui import ui_command
 
 def show_results(console: Console, summary: PipelineSummary) -> None:
     """Print the table of results, the notes, the ranks, the re-used stages, the report's path and MLflow's command."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("negatives", "calibrator"):
-        table.add_column(name)
-    for name in first_table():
-        table.add_column(name.replace("_", " "), justify="right")
-    best = summary.results.best()
-    for row in summary.results.rows:
-        compared = [name for name in headline() if row.negatives and name in row.metrics]
-        best_here = {name for name in compared if row.metrics[name] == best[name]}
-        texts = zip(first_table(), row.texts(first_table()), strict=True)
-        cells = [f"[bold green]{text}[/]" if name in best_here else text for name, text in texts]
-        table.add_row(row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " "), *cells)
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
-    console.print(table)
-    _show_best(console, summary.results)
+    console.print(results_table(summary.results))
+    show_best(console, summary.results)
     for note in summary.notes:
         console.print(note)
     relation, ranks = summary.accuracy_per_relation, summary.ranks
@@ -43,7 +31,24 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
     console.print(f"MLflow: {ui_command()}", soft_wrap=True)
 
 
-def _show_best(console: Console, results: Results) -> None:
+def results_table(results: Results) -> Table:
+    """Return the metrics of the first table, with a row for each calibrator."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("negatives", "calibrator"):
+        table.add_column(name)
+    for name in first_table():
+        table.add_column(name.replace("_", " "), justify="right")
+    best = results.best()
+    for row in results.rows:
+        compared = [name for name in headline() if row.negatives and name in row.metrics]
+        best_here = {name for name in compared if row.metrics[name] == best[name]}
+        texts = zip(first_table(), row.texts(first_table()), strict=True)
+        cells = [f"[bold green]{text}[/]" if name in best_here else text for name, text in texts]
+        table.add_row(row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " "), *cells)
+    return table
+
+
+def show_best(console: Console, results: Results) -> None:
     """Print the main metrics of the calibrator with the best Brier score, with their confidence intervals."""
     row = results.best_fitted()
     if row is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kgcore.datasets.formats.base import COLUMNS, LABEL, Source
 from kgcore.errors import InputError
@@ -131,8 +132,12 @@ def _with_further(source: Source, cells: Sequence[str], found: Columns) -> Colum
     taken = set(found.names.values())
     others = [place for place in range(len(cells)) if place not in taken]
     names = [cells[place] if found.header else f"column_{place + 1}" for place in others]
-    every = [*found.names, *names]
-    twice = sorted({name for name in every if every.count(name) > 1})
-    if twice:
-        raise InputError(f"{source.path} has the column {', '.join(twice)} twice: give every column its own name")
+    check_twice(source.path, [*found.names, *names])
     return Columns(found.header, found.width, found.names | dict(zip(names, others, strict=True)))
+
+
+def check_twice(path: Path, names: Sequence[str]) -> None:
+    """Raise InputError if two columns have the same name."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path} has the column {', '.join(twice)} twice: give every column its own name")

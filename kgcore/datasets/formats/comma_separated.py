@@ -3,7 +3,7 @@
 from functools import partial
 
 from kgcore.datasets.formats.base import Format
-from kgcore.datasets.formats.text import read_text
+from kgcore.datasets.formats.text import COMMAS, read_text
 from kgcore.registries import FORMATS
 
-FORMATS.add("csv", Format("comma-separated text", (".csv",), partial(read_text, delimiter=",", quotes=True)))
+FORMATS.add("csv", Format("comma-separated text", (".csv",), partial(read_text, style=COMMAS)))

@@ -3,7 +3,7 @@
 from functools import partial
 
 from kgcore.datasets.formats.base import Format
-from kgcore.datasets.formats.text import read_text
+from kgcore.datasets.formats.text import TABS, read_text
 from kgcore.registries import FORMATS
 
-FORMATS.add("tsv", Format("tab-separated text", (".tsv", ".txt"), partial(read_text, delimiter="\t", quotes=False)))
+FORMATS.add("tsv", Format("tab-separated text", (".tsv", ".txt"), partial(read_text, style=TABS)))

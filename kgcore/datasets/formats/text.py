@@ -1,7 +1,10 @@
 """Text with columns, read block by block."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
@@ -13,35 +16,72 @@ from kgcore.errors import InputError
 
 BLOCK_BYTES = 2**24  # bytes of text per block
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
-WORDS = {"\t": "tab-separated", ",": "comma-separated"}
 
 
-def read_text(source: Source, delimiter: str, quotes: bool) -> Iterator[Block]:
-    """Yield the blocks of a text file with columns.
+@dataclass(frozen=True)
+class Style:
+    """How the values of a line are separated.
 
-    quotes  whether quotes may enclose a value; otherwise they are ordinary characters
+    delimiter  the character between two values
+    quotes     whether quotes may enclose a value; otherwise they are ordinary characters
+    word       what such text is called in messages
+    """
+
+    delimiter: str
+    quotes: bool
+    word: str
+
+    def cells(self, line: str) -> list[str]:
+        """Return the values of a line."""
+        return next(csv.reader([line], delimiter=self.delimiter), []) if self.quotes else line.split(self.delimiter)
+
+
+TABS = Style("\t", False, "tab-separated")
+QUOTED_TABS = Style("\t", True, "tab-separated")
+COMMAS = Style(",", True, "comma-separated")
+
+
+def read_text(source: Source, style: Style) -> Iterator[Block]:
+    """Yield the blocks of a text file of triples.
 
     Raises InputError, with file and line, for a file that is empty or not UTF-8, and as `find_columns` does.
     """
+    kind = "columns" if source.further else f"{style.word} columns"
+    return read_lines(source.path, style, partial(find_columns, source), COLUMNS, kind)
+
+
+def read_lines(
+    path: Path, style: Style, find: Callable[[list[str]], Columns], required: Sequence[str], kind: str = "columns"
+) -> Iterator[Block]:
+    """Yield the blocks of a text file with columns. All values are strings.
+
+    find      function of the values of the first line, which returns the columns
+    required  columns that the file must have, for the message about an empty file
+    kind      what the columns are called in messages
+
+    Raises InputError, with file and line, for a file that is empty or not UTF-8, and as `find` does.
+    """
     columns, line = None, 1
-    for data, done in _whole_lines(source):
-        _check_utf8(source, data, line)
+    for data, done in _whole_lines(path):
+        _check_utf8(path, data, line)
         if columns is None:
             data = data.removeprefix(MARK)
             head, _, rest = data.partition(b"\n")
-            columns = find_columns(source, _cells(head.decode().rstrip("\r"), delimiter, quotes))
+            columns = find(style.cells(head.decode().rstrip("\r")))
             data, line = (rest, 2) if columns.header else (data, 1)
         if data:
-            yield _block(source, data, columns, (delimiter, quotes), line, done)
+            table, refused = _parse(path, data, columns, style, line)
+            faults = [f"{path}, line {n}: {found} {kind}: it must have {columns.width}" for n, found in refused]
+            yield Block(table, done, line, tuple(n for n, _ in refused), tuple(faults))
         line += data.count(b"\n")
     if columns is None:
-        raise InputError(f"{source.path} is empty: it must have the columns {', '.join(COLUMNS)}")
+        raise InputError(f"{path} is empty: it must have the columns {', '.join(required)}")
 
 
-def _whole_lines(source: Source) -> Iterator[tuple[bytes, float]]:
+def _whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
     """Yield blocks of whole lines, and the part of the file that has been read. White space alone is no block."""
-    size = max(source.path.stat().st_size, 1)
-    with open_packed(source.path) as (stream, file):
+    size = max(path.stat().st_size, 1)
+    with open_packed(path) as (stream, file):
         rest = b""
         while data := stream.read(BLOCK_BYTES):
             data = rest + data
@@ -55,25 +95,24 @@ def _whole_lines(source: Source) -> Iterator[tuple[bytes, float]]:
             yield rest, 1.0
 
 
-def _check_utf8(source: Source, data: bytes, line: int) -> None:
+def _check_utf8(path: Path, data: bytes, line: int) -> None:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         line += data.count(b"\n", 0, error.start)
         raise InputError(
-            f"{source.path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8 text"
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8 text"
         ) from error
 
 
-def _cells(line: str, delimiter: str, quotes: bool) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter), []) if quotes else line.split(delimiter)
+def _parse(
+    path: Path, data: bytes, columns: Columns, style: Style, line: int
+) -> tuple[pa.Table, list[tuple[int, int]]]:
+    """Parse whole lines as columns of strings.
 
+    line  number of the first line in the file
 
-def _block(source: Source, data: bytes, columns: Columns, style: tuple[str, bool], line: int, done: float) -> Block:
-    """Parse whole lines as columns of strings. A row with a wrong number of columns is a fault.
-
-    style  delimiter, and whether there are quotes
-    line   number of the first line in the file
+    Return the table, and the number of each line with another number of columns than the first, with that number.
     """
     refused: list[pa.csv.InvalidRow] = []
 
@@ -81,7 +120,6 @@ def _block(source: Source, data: bytes, columns: Columns, style: tuple[str, bool
         refused.append(row)
         return "skip"
 
-    delimiter, quotes = style
     places = {place: name for name, place in columns.names.items()}
     names = [places.get(place, f" {place}") for place in range(columns.width)]
     try:
@@ -90,8 +128,8 @@ def _block(source: Source, data: bytes, columns: Columns, style: tuple[str, bool
             # a single block, so that the number of a refused row is its line
             read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
             parse_options=pa.csv.ParseOptions(
-                delimiter=delimiter,
-                quote_char='"' if quotes else False,
+                delimiter=style.delimiter,
+                quote_char='"' if style.quotes else False,
                 ignore_empty_lines=False,
                 invalid_row_handler=skip,
             ),
@@ -103,13 +141,5 @@ def _block(source: Source, data: bytes, columns: Columns, style: tuple[str, bool
             ),
         )
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"{source.path}, in the lines from {line}, cannot be read as {WORDS[delimiter]} text: {error}"
-        ) from error
-    kind = "columns" if source.further else f"{WORDS[delimiter]} columns"
-    lines = [line + row.number - 1 for row in refused]
-    faults = [
-        f"{source.path}, line {number}: {row.actual_columns} {kind}: it must have {row.expected_columns}"
-        for number, row in zip(lines, refused, strict=True)
-    ]
-    return Block(table, done, line, tuple(lines), tuple(faults))
+        raise InputError(f"{path}, in the lines from {line}, cannot be read as {style.word} text: {error}") from error
+    return table, [(line + row.number - 1, row.actual_columns) for row in refused]

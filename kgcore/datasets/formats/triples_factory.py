@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kgcore.arrays import Ints
 from kgcore.datasets.formats.base import COLUMNS, Block, Layout, Source, Vocabulary
 from kgcore.datasets.formats.files import PACKED
-from kgcore.datasets.formats.text import read_text
+from kgcore.datasets.formats.text import QUOTED_TABS, read_text
 from kgcore.errors import InputError, raise_faults
 from kgcore.registries import LAYOUTS
 
@@ -50,7 +50,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     faults: list[str] = []
     try:
         # the columns of this table take the parts of a triple: subject = id, predicate = label
-        for block in read_text(Source(path, columns=("id", "label")), "\t", quotes=True):
+        for block in read_text(Source(path, columns=("id", "label")), QUOTED_TABS):
             faults += block.faults
             ids, labels = (block.names[name].to_pylist() for name in COLUMNS[:2])
             for line, number, label in zip(block.numbers, ids, labels, strict=True):
@@ -74,7 +74,7 @@ def read_triples(source: Source, entities: Vocabulary, predicates: Vocabulary) -
     keys = {word: pa.array(list(vocabulary.names)) for word, vocabulary in tables.items()}
     names = {word: pa.array(list(vocabulary.names.values())) for word, vocabulary in tables.items()}
     try:
-        for block in read_text(replace(source, columns=("head", "relation", "tail")), "\t", quotes=True):
+        for block in read_text(replace(source, columns=("head", "relation", "tail")), QUOTED_TABS):
             places = {word: pc.index_in(block.names[word], value_set=keys[word]) for word in tables}
             known = np.logical_and.reduce([place.is_valid().to_numpy() for place in places.values()])
             wrong = np.flatnonzero(~known)

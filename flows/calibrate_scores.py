@@ -1,0 +1,46 @@
+"""The Prefect flow that calibrates the scores of any scorer."""
+
+from flows.deployment.flow import flow
+from flows.deployment.publish import publish_check, publish_scores
+from kgcore.config import EvaluateConfig, ScoresConfig
+from tasks.jobs.calibrate_scores import ScoresRequest
+from tasks.jobs.calibrate_scores import calibrate_scores as run_calibration
+from tasks.jobs.scores_result import ScoresResult
+from tasks.jobs.watch import WatchResult
+
+
+@flow(name="calibrate-scores")
+def calibrate_scores(
+    file: str = "",
+    apply: str = "",
+    output: str = "",
+    model: str = "",
+    calibrator: str = "",
+    promote: bool = False,
+    watch: bool = False,
+    config: ScoresConfig = ScoresConfig(),
+    evaluate: EvaluateConfig = EvaluateConfig(),
+) -> ScoresResult | WatchResult:
+    """Turn the scores of any scorer into probabilities: of a rule miner, a language model, a search engine.
+
+    No graph is needed: calibrators are fitted to a file of scores with labels. They are measured on rows that they were
+    not fitted on. With --apply, the rows of another file get probabilities with intervals. Without labelled scores,
+    --model names the stored calibrator that gives them. With --watch, a stored calibrator is checked for drift.
+
+    Args:
+        file: file of labelled scores with a header (.csv, .tsv, .txt, .parquet)
+        apply: file of scores, with or without labels, whose rows get probabilities
+        output: file for the rows of --apply with the columns probability, low and high (.parquet, .csv or .tsv)
+        model: stored calibrator that answers instead of a fit: model URI, run id of calibrate-scores, or latest
+        calibrator: calibrator that answers, such as beta; if empty, the one with the best Brier score
+        promote: register the calibrator, and make it the champion of its scorer if it passes the gate of `promote`
+        watch: check a stored calibrator, by default the champion of the scorer, on newly labelled rows; fit none
+        config: the columns, the calibrators and the folds
+        evaluate: how the probabilities are measured
+    """
+    found = run_calibration(ScoresRequest(file, apply, output, model, calibrator, promote, watch), config, evaluate)
+    if isinstance(found, WatchResult):
+        publish_check(found)
+    else:
+        publish_scores(found)
+    return found

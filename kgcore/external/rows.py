@@ -1,0 +1,119 @@
+"""Labelled scores of one scorer, in an order that does not depend on the order of the file."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights
+from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.shift import check_base_rate
+from kgcore.errors import FitError
+
+CLIP = 1e-7  # probabilities are clipped to [CLIP, 1 - CLIP] before they become log-odds, as in the log loss
+
+
+@dataclass(frozen=True)
+class ScoreRows:
+    """The n labelled rows of a scorer.
+
+    scores     (n,) any finite numbers, higher = more plausible
+    positive   (n,) 1 = true, 0 = false
+    weights    (n,) above 0; None: all rows count the same
+    relations  (n,) position of the relation in `names`; None: the rows have no relations
+    names      the relations
+    """
+
+    scores: Scores
+    positive: npt.NDArray[np.int8]
+    weights: Weights | None = None
+    relations: npt.NDArray[np.int32] | None = None
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @property
+    def labels(self) -> Labels:
+        """Return the labels (n,) as numbers."""
+        return self.positive.astype(np.float64)
+
+    @property
+    def positives(self) -> int:
+        """Return the number of true rows."""
+        return int(self.positive.sum(dtype=np.int64))
+
+    @property
+    def predicates(self) -> Ints | None:
+        """Return the relations (n,) as calibrators take them."""
+        return None if self.relations is None else self.relations.astype(np.int64)
+
+    def in_order(self) -> "ScoreRows":
+        """Return the rows in increasing order of score, label, weight and relation."""
+        keys = [self.relations, self.weights, self.positive, self.scores]
+        return self.part(np.lexsort([key for key in keys if key is not None]))
+
+    def part(self, rows: Ints | Bools) -> "ScoreRows":
+        """Return some rows: their positions, or a mask (n,)."""
+        weights = None if self.weights is None else self.weights[rows]
+        relations = None if self.relations is None else self.relations[rows]
+        return ScoreRows(self.scores[rows], self.positive[rows], weights, relations, self.names)
+
+    def weights_at(self, base_rate: float | None) -> Weights:
+        """Return positive weights (n,) with which the share of true rows is the base rate.
+
+        A row's own weight is multiplied by W- / W+ if the row is true, and by 1 / alpha - 1 if it is false, where W+
+        and W- are the sums of the own weights of true and of false rows, and alpha is the base rate. So the ratio of
+        two rows of one label stays as it is. None: the own weights, or ones.
+
+        Raises InputError for a base rate outside (0, 1), FitError if all rows have the same label.
+        """
+        own: Weights = np.ones(len(self)) if self.weights is None else self.weights
+        if base_rate is None:
+            return own
+        if self.weights is None:
+            return base_rate_weights(self.labels, base_rate)
+        check_base_rate("base_rate", base_rate)
+        true = self.positive == 1
+        if true.all() or not true.any():
+            raise FitError("all rows have the same label: weights for a base rate need true and false rows")
+        weights: Weights = own * np.where(true, own[~true].sum() / own[true].sum(), 1 / base_rate - 1)
+        weights /= weights.mean()
+        return weights
+
+    def base_rate(self, stated: float | None) -> float:
+        """Return the stated base rate or, if there is none, the share of true rows by weight."""
+        return float(np.average(self.positive, weights=self.weights)) if stated is None else stated
+
+    def sample(self, base_rate: float | None) -> CalibrationSample:
+        """Return the rows as a calibration sample, weighted to the base rate as in `weights_at`."""
+        return CalibrationSample(self.scores, self.labels, self.weights_at(base_rate), self.predicates)
+
+    def evenly_weighted(self, rng: np.random.Generator) -> "ScoreRows":
+        """Return rows without weights that represent the same distribution of the scores of each label.
+
+        A row stays with the probability w / max w, where the maximum is over the rows of its label (rejection
+        sampling). Equal weights in a label leave all of its rows. Confidence limits that count rows are right for the
+        result, and wrong for weighted rows.
+        """
+        if self.weights is None:
+            return self
+        most = np.array([self.weights[self.positive == label].max(initial=0.0) for label in (0, 1)])
+        kept = self.part(rng.random(len(self)) * most[self.positive] < self.weights)
+        return ScoreRows(kept.scores, kept.positive, None, kept.relations, kept.names)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the rows, the same for every order of the rows if they are `in_order`."""
+        found = hashlib.sha256("\n".join(self.names).encode())
+        for column in (self.scores, self.positive, self.weights, self.relations):
+            found.update(b"|" if column is None else np.ascontiguousarray(column).data)
+        return found.hexdigest()[:32]
+
+
+def log_odds(probabilities: Floats) -> Scores:
+    """Return the log-odds (n,) of probabilities (n,) in [0, 1], clipped to [CLIP, 1 - CLIP]."""
+    q = probabilities.clip(CLIP, 1 - CLIP)
+    scores: Scores = np.log(q) - np.log1p(-q)
+    return scores
