@@ -6,7 +6,8 @@ Each calibrator has its own file. The other files:
 * sample.py builds the samples that calibrators are fitted on, balance.py weights them to a base rate in each relation,
   and audit.py describes such a sample.
 * fit.py fits all configured calibrators to a score table.
-* pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share.
+* pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share. shrinkage.py fits
+  the slopes and offsets of relations.
 * band.py computes confidence limits of a probability, and support.py stores them with the counts per predicate.
 * thin.py says which probabilities the sample is too small for.
 * bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.

@@ -53,19 +53,24 @@ class PerRelation(SmoothedIsotonic):
     def fit_sample(self, sample: CalibrationSample) -> Self:
         if not self.tau > 0:
             raise InputError(f"tau is {self.tau:g}: it must be above 0")
-        super().fit_sample(sample)
-        if sample.predicates is None:
-            return self.set_fitted(relations={})
-        usable = np.isin(sample.predicates, sample.predicates[sample.labels == 0])
-        present, relation = np.unique(sample.predicates[usable], return_inverse=True)
+        pooled = SmoothedIsotonic().fit_sample(sample)
+        relations = {} if sample.predicates is None else self._fit_relations(sample, sample.predicates, pooled)
+        return self.set_fitted(scores=pooled.scores_, probabilities=pooled.probabilities_, relations=relations)
+
+    def _fit_relations(
+        self, sample: CalibrationSample, predicates: Ints, pooled: SmoothedIsotonic
+    ) -> dict[int, tuple[float, float]]:
+        """Return the slope and the offset of each predicate with negatives. `pooled` is the map g."""
+        usable = np.isin(predicates, predicates[sample.labels == 0])
+        present, relation = np.unique(predicates[usable], return_inverse=True)
         labels, weights = sample.labels[usable], sample.weights[usable]
-        counts = RelationCounts.of(relation, logit(self.calibrate(sample.scores[usable])), labels, weights)
+        counts = RelationCounts.of(relation, logit(pooled.calibrate(sample.scores[usable])), labels, weights)
         theta, _ = fit_relations(counts, self.tau)
         slopes, offsets = theta
         if labels.any():
             offsets = offsets + move_to(counts, theta, float(np.average(labels, weights=weights)))
         pairs = zip(slopes.tolist(), offsets.tolist(), strict=True)
-        return self.set_fitted(relations=dict(zip(present.tolist(), pairs, strict=True)))
+        return dict(zip(present.tolist(), pairs, strict=True))
 
     def calibrate_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
         if predicates is None:

@@ -1,4 +1,4 @@
-"""The base class of strategies that draw several candidates and use a model to keep the best one."""
+"""The base class of strategies that draw several candidates and keep the best one, by a model or by the graph."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ BLOCK = 200_000  # at most this many candidates are rated at once, to bound the 
 class Choice(Strategy):
     """A strategy that lets another strategy draw `candidates` entities, and keeps the one with the highest rating.
 
-    A rating of -inf excludes a candidate. If all are excluded, the draw is uniform. The ratings use the model of the
-    last call of `see`: during training, this is the model at the end of the previous epoch.
+    A rating of -inf excludes a candidate. If all are excluded, the draw is uniform. Ratings that need a model use that
+    of the last call of `see`: during training, this is the model at the end of the previous epoch.
     """
 
     by_predicate = True

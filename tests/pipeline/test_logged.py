@@ -46,7 +46,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
 
 
 def test_the_stages_are_nested_under_the_pipeline(logged: Logged) -> None:
-    assert len(logged.runs) == 1 + len(STAGE_NAMES) + 6  # the pipeline, its stages, a measurement of each calibrator
+    assert len(logged.runs) == 1 + len(STAGE_NAMES) + 8  # the pipeline, its stages, a measurement of each calibrator
     assert {run.info.status for run in logged.runs.values()} == {"FINISHED"}
     for stage in STAGE_NAMES:
         tags = tags_of(logged.stage(stage))
@@ -75,7 +75,7 @@ def test_the_loss_is_a_series_with_a_step_for_each_epoch(logged: Logged) -> None
 
 
 def test_each_calibrator_is_a_model_over_one_base_model(logged: Logged) -> None:
-    assert len(logged.models) == 7  # the base model, two baselines, two calibrators by two kinds of negatives
+    assert len(logged.models) == 9  # the base model, two baselines, three calibrators by two kinds of negatives
     [base] = [model for model in logged.models if "label" not in model.tags]
     assert {model.tags["base_model"] for model in logged.models if "label" in model.tags} == {base.model_id}
     assert {metric.key for metric in base.metrics} >= {"mrr", "hits_at_10"}

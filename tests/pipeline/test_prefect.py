@@ -84,7 +84,7 @@ def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() ->
     assert set(artifacts) == {"summary", "results", "train", "rank", "evaluate"}
     [brier] = [row.metrics["brier"] for row in summary.results.rows if row.label == "ground_truth.beta"]
     assert f"{brier:.4f}" in artifacts["summary"].data
-    assert len(json.loads(artifacts["results"].data)) == 6
+    assert len(json.loads(artifacts["results"].data)) == 8
     assert artifacts["train"].type == "progress"
     assert artifacts["train"].data == 100
     assert artifacts["train"].description.startswith("train transe: 2 of 2; loss ")

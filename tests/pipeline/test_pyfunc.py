@@ -91,7 +91,7 @@ def assert_equal_answers(answers: pd.DataFrame, expected: pd.DataFrame) -> None:
 def test_every_calibrator_has_the_probabilities_of_predict_and_of_classify(promoted: Promoted) -> None:
     classified = client_of(promoted.kgcal).download_artifacts(promoted.runs["classify"], "predictions.parquet")
     evaluated, labels = pd.read_parquet(classified), promoted.calibrators()
-    assert len(labels) == 6
+    assert len(labels) == 8
     for label in ("base_rate", "ground_truth.smoothed_isotonic", "synthetic.beta"):
         model = mlflow.pyfunc.load_model(f"models:/{labels[label]}")
         answers = model.predict(promoted.candidates, params={"at_least": 0})

@@ -76,7 +76,7 @@ def test_the_calibrators_of_all_runs_are_compared(first: tuple[Kgcal, dict]) -> 
     assert done.returncode == 0, done.stderr
     frame = pd.read_csv(target)
     own = frame[frame["run"] == results["pipeline"]]
-    assert len(own) == 6  # four calibrators, two baselines
+    assert len(own) == 8  # six calibrators, two baselines
     assert own["brier"].is_monotonic_increasing
     fitted = own[own["negatives"] != "none"]
     for row in fitted.itertuples():
