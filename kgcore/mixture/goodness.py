@@ -17,11 +17,13 @@ class Fitness:
     statistic   G^2, at least 0: twice the log-likelihood that the mixture lacks to explain every bin
     p_value     share of simulated data sets with at least this statistic, in (0, 1]
     replicates  number of simulated data sets
+    expected    mean statistic of the simulated data sets; 0 in fits that were stored by an older version
     """
 
     statistic: float
     p_value: float
     replicates: int
+    expected: float = 0.0
 
 
 def fitness(counts: Counts, best: Solution, alpha: float | None, replicates: int, rng: np.random.Generator) -> Fitness:
@@ -42,7 +44,7 @@ def fitness(counts: Counts, best: Solution, alpha: float | None, replicates: int
     found = statistics(own, solved)[0]
     simulated = statistics(drawn, solve(drawn, many, start=solved.repeat(replicates)))
     p_value = (1 + int((simulated >= found).sum())) / (1 + replicates)
-    return Fitness(float(found), float(p_value), replicates)
+    return Fitness(float(found), float(p_value), replicates, float(simulated.mean()))
 
 
 def statistics(counts: Counts, solved: Solution) -> Floats:

@@ -39,6 +39,14 @@ class ScoreSample:
         groups, predicates = (None if own is None else own[rows] for own in (self.groups, self.predicates))
         return ScoreSample(self.scores[rows], groups, predicates)
 
+    def joined(self, other: "ScoreSample") -> "ScoreSample":
+        """Return the rows of this sample, then those of another one, as independent rows."""
+        if not len(other):
+            return ScoreSample(self.scores, predicates=self.predicates)
+        known = self.predicates is not None and other.predicates is not None
+        predicates = np.r_[self.predicates, other.predicates] if known else None
+        return ScoreSample(np.r_[self.scores, other.scores], predicates=predicates)
+
 
 @dataclass(frozen=True)
 class LabelledCandidates:

@@ -164,7 +164,7 @@ def test_the_sample_by_relation_has_the_base_rate_of_each_relation() -> None:
         assert sample.predicates is not None
         return sample.part(sample.predicates == predicate).base_rate
 
-    free = relation_sample(data, replace(found, stated=False), rates)
+    free = relation_sample(data, replace(found, stated=False, remainder=0.0), rates)
     assert [rate_of(free, one.predicate) for one in rates] == pytest.approx([one.shrunk for one in rates])
     assert rate_of(free, 2) == pytest.approx(0.4)  # too few candidates: the base rate of all
     assert free.predicates is not None
