@@ -9,7 +9,7 @@ from kgcore.errors import InputError
 from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
 from kgcore.mixture.draws import resample
 from kgcore.mixture.em import Solution, solve
-from kgcore.mixture.goodness import fitness
+from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval
 from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
 from kgcore.mixture.level import interval_level
@@ -59,7 +59,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
     test of fit can refute the assumption, but not confirm it.
 
     If the base rate is stated, the mistakes need not look like corruptions. The worse the strategies fit, the more of
-    the mistakes' distribution is taken from the candidates themselves: see `remainder` and `remainder_share`.
+    the mistakes is taken from the candidates themselves: see `remainder` and `remainder_share`.
     """
     edges = bin_edges(data, options.bins or number_of_bins(data))
     counts = count(data, edges)
@@ -75,8 +75,8 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
         name: Rate(value, min(low, value), max(high, value))
         for name, value, (low, high) in zip(data.negatives, values, limits, strict=True)
     }
-    fit = fitness(counts, best, stated, options.replicates, rng)
-    rest = 0.0 if stated is None else remainder_share(fit.statistic, fit.expected)
+    simulation = simulated(counts, best, stated, options.replicates, rng)
+    rest = 0.0 if stated is None else remainder_share(simulation, stated)
     shape = _shape(edges, counts, best, tuple(data.negatives))
     if stated is not None and rest:
         shape = _with_remainder(shape, remainder(data, stated), stated, rest)
@@ -85,7 +85,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
         stated=stated is not None,
         estimated=estimated,
         shares=shares,
-        fit=fit,
+        fit=fitness_of(simulation),
         shape=shape,
         candidates=len(data.candidates),
         labels=len(data.labelled),

@@ -7,6 +7,9 @@ from scipy.optimize import brentq
 from sklearn.isotonic import isotonic_regression
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
+from kgcore.mixture.bins import Counts
+from kgcore.mixture.em import Solution
+from kgcore.mixture.goodness import Simulation
 from kgcore.mixture.samples import MixtureData, ScoreSample
 
 REMAINDER = "remainder"  # its name among the components of the mistakes
@@ -100,16 +103,35 @@ def true_shares(
     return shares(most if excess(most) <= 0 else float(brentq(excess, -most, most, xtol=1e-12)))
 
 
-def remainder_share(statistic: float, expected: float) -> float:
+def remainder_share(simulation: Simulation, base_rate: float) -> float:
     """Return the share rho of the remainder in the mistakes, in [0, 1]: the rest comes from the strategies.
 
-        rho = max(0, 1 - expected / statistic)
+        rho = max(0, 1 - E D^2 / D^2),    D^2 = sum_b g_b (q_b - q'_b)^2
 
-    statistic  G^2 of the test of fit, at least 0
-    expected   its mean if the mistakes are a mixture of the strategies
+    q_b is the probability of a true triple in bin b by the fitted strategies, q'_b by the remainder, both
+    non-decreasing. g_b is the share of candidates. E D^2 is the mean of D^2 if the strategies are right: `simulation`
+    has been drawn so.
 
     The remainder is right whatever the mistakes are, but it is noisy. The strategies have little noise, but they may be
-    wrong. This is the factor of James & Stein (1961) for an estimate that is shrunk towards a model, here the fitted
-    strategies: G^2 measures how far the candidates are from them, and its mean under the model is the noise.
+    wrong. If the noise of the remainder has the variance V = E D^2 and the error of the strategies is D^2 - V, the
+    mixture of both with the share rho has the least squared error of the probabilities. It is shrinkage towards a model
+    (James & Stein 1961; Efron & Morris, JASA 68, 1973).
     """
-    return max(0.0, 1 - expected / statistic) if statistic > 0 else 0.0
+    found = float(_distances(simulation.counts, simulation.solved, base_rate)[0])
+    expected = float(_distances(simulation.drawn, simulation.again, base_rate).mean())
+    return max(0.0, 1 - expected / found) if found > 0 else 0.0
+
+
+def _distances(counts: Counts, solved: Solution, base_rate: float) -> Floats:
+    """Return D^2 (S,) of each problem."""
+    bins = np.arange(counts.candidates.shape[-1], dtype=np.float64)
+    found = []
+    for candidates, positives, weights, densities in zip(
+        counts.candidates, counts.components[:, 0], solved.weights, solved.densities, strict=True
+    ):
+        parts = weights[:, None] * densities
+        g = np.maximum(parts.sum(axis=0), 1e-300)
+        by_strategies = isotonic_regression(parts[0] / g, sample_weight=g, y_min=0.0, y_max=1.0)
+        by_remainder = true_shares(bins, bins, base_rate, positives, candidates)
+        found.append(candidates @ (by_strategies - by_remainder) ** 2 / candidates.sum())
+    return np.array(found)

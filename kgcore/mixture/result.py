@@ -7,6 +7,7 @@ from kgcore.mixture.goodness import Fitness
 from kgcore.mixture.labels import Rate
 from kgcore.mixture.remainder import REMAINDER
 
+MUCH = 0.5  # a share of the remainder from this one on is reported
 FOREIGN = 0.01  # a test of fit with a p-value below this one is reported
 
 
@@ -87,10 +88,10 @@ class MixtureFit:
                 f"your candidates contain mistakes that no strategy resembles: no mixture of "
                 f"{', '.join(self.shares)}{stated} has their scores (p = {self.fit.p_value:.2g})"
             )
-        if self.fit.p_value <= FOREIGN and self.remainder:
+        if self.remainder >= MUCH:
             found.append(
-                f"so {self.remainder:.0%} of the mistakes' distribution comes from the candidates' own scores: the "
-                "probabilities are right if the stated base rate is"
+                f"the strategies explain the mistakes badly, so {self.remainder:.0%} of the mistakes in the calibration "
+                "sample are the candidates themselves, weighted by the stated base rate: check that it is right"
             )
         return found
 
