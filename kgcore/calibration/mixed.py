@@ -7,9 +7,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints
-from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
+from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.windows import Windows
 from kgcore.mixture.bins import Counts, count
 from kgcore.mixture.em import solve
 from kgcore.mixture.relations import RelationRate
@@ -94,26 +95,24 @@ def fit_to_candidates(
     replicates  number of bootstrap replicates, at least 20
 
     In every replicate all samples are drawn again: positives together with their own corruptions, and candidates. The
-    weights are estimated again, and so is the base rate unless it was stated. Then the calibrator is fitted again. The
-    limits are percentiles of its probabilities at up to 512 scores. The remainder is computed again; its share is kept.
+    weights are estimated again, and so is the base rate unless it was stated. The remainder is computed again; its
+    share is kept. The limits are percentiles of the shares of positives in windows of scores: see `Windows`. They do
+    not depend on the calibrator, but they include its probabilities.
     """
     sample = mixture_sample(data, fit.base_rate, fit.weights)
     fitted = make().fit_sample(sample)
-    scores = np.unique(np.quantile(sample.scores, np.linspace(0, 1, MOST_POINTS), method="nearest"))
+    windows = Windows.of(sample, min(len(data.positives), len(data.candidates)))
     edges = np.array(fit.shape.edges)
     draws = [_draw(data, rng) for _ in range(replicates)]
     problems = Counts.stack([count(_drawn(data, draw), edges) for draw in draws])
     solved = solve(problems, np.full(replicates, fit.base_rate) if fit.stated else None).weights
-    curves = []
+    shares = []
     for draw, weights in zip(draws, solved, strict=True):
         alpha = float(np.clip(weights[0], 1e-6, 1 - 1e-6))
-        shares = ((1 - fit.remainder) * weights[1:] / weights[1:].sum()).tolist()
-        again = make().fit_sample(_sample(data, alpha, shares, fit.remainder, draw))
-        curves.append(again.calibrate(scores))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
-    own = fitted.calibrate(scores)
-    return fitted, Band(scores, np.minimum(low, own), np.maximum(high, own))
+        strategies = ((1 - fit.remainder) * weights[1:] / weights[1:].sum()).tolist()
+        shares.append(windows.shares(_sample(data, alpha, strategies, fit.remainder, draw)))
+    below, above = np.array(shares).swapaxes(0, 1)
+    return fitted, windows.band(below, above, fitted.calibrate(windows.scores))
 
 
 def _sample(

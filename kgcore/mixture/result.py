@@ -90,8 +90,8 @@ class MixtureFit:
             )
         if self.remainder >= MUCH:
             found.append(
-                f"the strategies explain the mistakes badly, so {self.remainder:.0%} of the mistakes in the calibration "
-                "sample are the candidates themselves, weighted by the stated base rate: check that it is right"
+                f"the strategies explain the mistakes badly, so {self.remainder:.0%} of the calibration's mistakes are "
+                "the candidates themselves, weighted by the stated base rate: check that it is right"
             )
         return found
 
