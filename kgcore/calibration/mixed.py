@@ -95,8 +95,8 @@ def fit_to_candidates(
     replicates  number of bootstrap replicates, at least 20
 
     In every replicate all samples are drawn again: positives together with their own corruptions, and candidates. The
-    weights are estimated again, and so is the base rate unless it was stated. The remainder is computed again; its
-    share is kept. The limits are percentiles of the shares of positives in windows of scores: see `Windows`. They do
+    weights are estimated again, and so is the base rate unless it was stated. If the remainder has a share, it is
+    computed again, and the limits count with it alone: the strategies' part is then somewhat wrong. The limits are percentiles of the shares of positives in windows of scores: see `Windows`. They do
     not depend on the calibrator, but they include its probabilities.
     """
     sample = mixture_sample(data, fit.base_rate, fit.weights)
@@ -106,13 +106,13 @@ def fit_to_candidates(
     draws = [_draw(data, rng) for _ in range(replicates)]
     problems = Counts.stack([count(_drawn(data, draw), edges) for draw in draws])
     solved = solve(problems, np.full(replicates, fit.base_rate) if fit.stated else None).weights
-    shares = []
+    shares, rest = [], float(fit.remainder > 0)
     for draw, weights in zip(draws, solved, strict=True):
         alpha = float(np.clip(weights[0], 1e-6, 1 - 1e-6))
-        strategies = ((1 - fit.remainder) * weights[1:] / weights[1:].sum()).tolist()
-        shares.append(windows.shares(_sample(data, alpha, strategies, fit.remainder, draw)))
-    below, above = np.array(shares).swapaxes(0, 1)
-    return fitted, windows.band(below, above, fitted.calibrate(windows.scores))
+        strategies = ((1 - rest) * weights[1:] / weights[1:].sum()).tolist()
+        shares.append(windows.shares(_sample(data, alpha, strategies, rest, draw)))
+    low, high = np.array(shares).swapaxes(0, 1)
+    return fitted, windows.band(low, high, fitted.calibrate(windows.scores))
 
 
 def _sample(

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from scipy.stats import norm
 
-from kgcore.arrays import Floats, Scores
+from kgcore.arrays import Floats
 from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
 from kgcore.calibration.sample import CalibrationSample
 
@@ -16,21 +16,20 @@ ADDED = float(norm.isf(_TAIL)) ** 2 / 2  # rows that are added against a limit, 
 
 @dataclass(frozen=True)
 class Windows:
-    """A window of scores below, and one above, each of m scores.
+    """A window of scores around each of m scores.
 
-    The only assumption is that the probability q(f) is non-decreasing in the score f. Then the share of positives in a
-    window below f is at most q(f), and in a window above f at least q(f). So limits of these shares are limits of q(f),
-    whatever the calibrator is (Yang & Barber, Electronic Journal of Statistics 13, 2019). A window has the share
-    n^(-1/3) of the weight, for the effective number n of rows of the smaller label.
+    The share of positives in a narrow window around a score f estimates the probability q(f), whatever the calibrator
+    is. A window has the share n^(-1/3) of the weight, for n rows of the smaller label, and half of it on each side of f.
+    Near the lowest and the highest score it is smaller, because both halves are equal.
 
     scores  (m,) ascending
-    below   (m,) start of the window below; it ends at the score
-    above   (m,) end of the window above; it starts at the score
+    start   (m,) lowest score of the window
+    stop    (m,) highest score of the window
     """
 
     scores: Floats
-    below: Floats
-    above: Floats
+    start: Floats
+    stop: Floats
 
     @classmethod
     def of(cls, sample: CalibrationSample, rows: float) -> Self:
@@ -38,35 +37,32 @@ class Windows:
         points = np.unique(np.quantile(sample.scores, np.linspace(0, 1, MOST_POINTS), method="nearest"))
         order = np.argsort(sample.scores, kind="stable")
         scores, mass = sample.scores[order], np.cumsum(sample.weights[order])
-        size = mass[-1] * rows ** (-1 / 3)
         last = np.searchsorted(scores, points, side="right") - 1
         first = np.searchsorted(scores, points, side="left")
         before = np.r_[0.0, mass][first]
-        below = np.searchsorted(mass, mass[last] - size, side="left")
-        above = np.searchsorted(mass, before + size, side="left").clip(max=len(scores) - 1)
-        return cls(points, scores[below], scores[above])
+        half = np.minimum(np.minimum(before, mass[-1] - mass[last]), mass[-1] * rows ** (-1 / 3) / 2)
+        start = np.searchsorted(mass, before - half, side="left")
+        stop = np.searchsorted(mass, mass[last] + half, side="left").clip(max=len(scores) - 1)
+        return cls(points, scores[start], scores[stop])
 
     def shares(self, sample: CalibrationSample) -> tuple[Floats, Floats]:
-        """Return the share of positives in each window below (m,) and above (m,).
+        """Return a low and a high share of positives in each window, (m,) and (m,).
 
-        The share below has ADDED further negatives, the share above ADDED further positives, of the greatest weight of
-        a row with this label. Without them, the limits of rare labels would be too narrow (Agresti & Coull, American
+        The low share has ADDED further negatives, the high one ADDED further positives, of the greatest weight of a row
+        with this label. Without them, the limits of rare labels would be too narrow (Agresti & Coull, American
         Statistician 52, 1998).
         """
         order = np.argsort(sample.scores, kind="stable")
         scores, weights, labels = sample.scores[order], sample.weights[order], sample.labels[order]
         every, true = np.r_[0.0, np.cumsum(weights)], np.r_[0.0, np.cumsum(weights * labels)]
 
-        def between(start: Scores, stop: Scores) -> tuple[Floats, Floats]:
-            i, j = np.searchsorted(scores, start, side="left"), np.searchsorted(scores, stop, side="right")
-            return every[j] - every[i], true[j] - true[i]
-
+        first = np.searchsorted(scores, self.start, side="left")
+        after = np.searchsorted(scores, self.stop, side="right")
+        inside, found = every[after] - every[first], true[after] - true[first]
         negative, positive = (ADDED * float(weights[labels == label].max()) for label in (0, 1))
-        in_below, true_below = between(self.below, self.scores)
-        in_above, true_above = between(self.scores, self.above)
-        return true_below / (in_below + negative), (true_above + positive) / (in_above + positive)
+        return found / (inside + negative), (found + positive) / (inside + positive)
 
-    def band(self, below: Floats, above: Floats, own: Floats) -> Band:
+    def band(self, low_shares: Floats, high_shares: Floats, own: Floats) -> Band:
         """Return the limits from the shares (replicates, m) of all replicates. They include the probabilities `own`."""
-        low, high = np.quantile(below, _TAIL, axis=0), np.quantile(above, 1 - _TAIL, axis=0)
+        low, high = np.quantile(low_shares, _TAIL, axis=0), np.quantile(high_shares, 1 - _TAIL, axis=0)
         return Band(self.scores, np.minimum(low, own), np.maximum(high, own))
