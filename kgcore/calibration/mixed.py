@@ -96,8 +96,9 @@ def fit_to_candidates(
 
     In every replicate all samples are drawn again: positives together with their own corruptions, and candidates. The
     weights are estimated again, and so is the base rate unless it was stated. If the remainder has a share, it is
-    computed again, and the limits count with it alone: the strategies' part is then somewhat wrong. The limits are percentiles of the shares of positives in windows of scores: see `Windows`. They do
-    not depend on the calibrator, but they include its probabilities.
+    computed again, and the limits count with it alone: the strategies' part is then somewhat wrong. The limits are
+    percentiles of the shares of positives in windows of scores: see `Windows`. They do not depend on the calibrator,
+    but they include its probabilities.
     """
     sample = mixture_sample(data, fit.base_rate, fit.weights)
     fitted = make().fit_sample(sample)

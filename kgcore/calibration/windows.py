@@ -19,8 +19,9 @@ class Windows:
     """A window of scores around each of m scores.
 
     The share of positives in a narrow window around a score f estimates the probability q(f), whatever the calibrator
-    is. A window has the share n^(-1/3) of the weight, for n rows of the smaller label, and half of it on each side of f.
-    Near the lowest and the highest score it is smaller, because both halves are equal.
+    is. A window has the share n^(-1/3) of the weight, and half of it on each side of f. n is the number of positives or
+    of candidates, whichever is smaller. Near the lowest and the highest score a window is smaller, because both halves
+    are equal.
 
     scores  (m,) ascending
     start   (m,) lowest score of the window
