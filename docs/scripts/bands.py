@@ -21,7 +21,7 @@ from kgcore.registries import CALIBRATORS
 
 RATE, REPLICATES, LEVELS = 0.3, 100, (0.05, 0.25, 0.5, 0.75, 0.95)
 WORLDS = {"like a strategy": (-1.0, 1.0), "like no strategy": (-0.3, 0.8)}
-NAMES = ("smoothed_isotonic", "beta")
+NAMES = ("smoothed_isotonic",)
 
 
 def places(mistakes: tuple[float, float]) -> np.ndarray:
