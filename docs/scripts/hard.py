@@ -12,7 +12,7 @@ made of each positive of valid and test:
 * mixed          half of them `other, first`, half relational corruptions
 * labelled       the labelled negatives of the data set, if it has some
 
-Known facts of all splits are no mistakes. The positives of the fit are the validation positives, or 1,300 of them. The
+Known facts of all splits are no mistakes. The positives of the fit are 1,300 validation positives. The
 candidates are as many true triples and mistakes, at a stated base rate: of the validation split, with the labels
 hidden, or of one half of test. Brier scores are measured on test, or on its other half.
 """
@@ -170,16 +170,12 @@ def measured(pool: Pool, kind: str, rate: float, candidates: str, most: int) -> 
 
 
 def rows_of(name: str, made: dict[str, Pool]) -> None:
-    """Print the rows of a data set: the mean and the greatest value over models, places of the candidates, sizes."""
+    """Print the rows of a data set: the mean and the greatest value over calibrators, models and candidates."""
     kinds = next(iter(made.values())).mistakes
     for kind in kinds:
         for rate in (0.5, 0.2):
-            sizes = {min(POSITIVES, len(made["transe"].positives[0])), len(made["transe"].positives[0])}
             found = [
-                measured(pool, kind, rate, place, size)
-                for pool in made.values()
-                for place in ("valid", "test")
-                for size in sorted(sizes)
+                measured(pool, kind, rate, place, POSITIVES) for pool in made.values() for place in ("valid", "test")
             ]
             values, rest = np.array([one for one, _ in found]), np.mean([share for _, share in found])
             values = values.reshape(-1, values.shape[-1])
