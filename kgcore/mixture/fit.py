@@ -15,7 +15,7 @@ from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
 from kgcore.mixture.level import interval_level
 from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
 from kgcore.mixture.result import MixtureFit, Shape
-from kgcore.mixture.samples import MixtureData
+from kgcore.mixture.samples import MixtureData, shared_positives
 
 POSITIVES = "positives"
 SMALLEST_SHARE = 1e-4  # a strategy with a smaller share of the mistakes gets the share 0
@@ -75,7 +75,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
         name: Rate(value, min(low, value), max(high, value))
         for name, value, (low, high) in zip(data.negatives, values, limits, strict=True)
     }
-    simulation = simulated(counts, best, stated, options.replicates, rng)
+    simulation = simulated(counts, best, stated, options.replicates, rng, shared_positives(data))
     rest = 0.0 if stated is None else remainder_share(simulation, stated)
     shape = _shape(edges, counts, best, tuple(data.negatives))
     if stated is not None and rest:

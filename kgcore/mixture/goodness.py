@@ -39,19 +39,25 @@ class Simulation:
 
 
 def simulated(
-    counts: Counts, best: Solution, alpha: float | None, replicates: int, rng: np.random.Generator
+    counts: Counts,
+    best: Solution,
+    alpha: float | None,
+    replicates: int,
+    rng: np.random.Generator,
+    shared: float = 0.0,
 ) -> Simulation:
     """Draw candidates and components from the fitted densities of one problem, and fit them (parametric bootstrap).
 
-    best   the solution of the problem
-    alpha  the stated base rate; None: any base rate
+    best    the solution of the problem
+    alpha   the stated base rate; None: any base rate
+    shared  share of the positives that are also candidates: see `shared_positives`
 
     Labelled candidates are counted as unlabelled ones.
     """
     own = counts.without_labels()
     fixed = None if alpha is None else np.array([alpha])
     solved = solve(own, fixed, start=best) if counts.labels else best
-    drawn = simulate(own, solved, replicates, rng)
+    drawn = simulate(own, solved, replicates, rng, shared)
     many = None if alpha is None else np.full(replicates, alpha)
     return Simulation(own, solved, drawn, solve(drawn, many, start=solved.repeat(replicates)))
 
