@@ -46,7 +46,7 @@ from kgcore.registries import CALIBRATORS
 from kgcore.training.loop import train
 from tasks.workspace.settings import ensure_home, mirror
 
-ETA, POSITIVES = 10, 1_300
+ETA, POSITIVES, RATES = 10, 1_300, (0.5, 0.2)
 NAMES = ("smoothed_isotonic", "beta")
 
 
@@ -173,7 +173,7 @@ def rows_of(name: str, made: dict[str, Pool]) -> None:
     """Print the rows of a data set: the mean and the greatest value over calibrators, models and candidates."""
     kinds = next(iter(made.values())).mistakes
     for kind in kinds:
-        for rate in (0.5, 0.2):
+        for rate in RATES:
             found = [
                 measured(pool, kind, rate, place, POSITIVES) for pool in made.values() for place in ("valid", "test")
             ]
