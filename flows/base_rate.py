@@ -13,6 +13,7 @@ from tasks.jobs.request import Request
 @flow(name="base-rate", flow_run_name="base rate of {candidates}")
 def base_rate(
     candidates: str,
+    output: str = "",
     dataset: str = "",
     model: str = "",
     calibrator: str = "",
@@ -30,12 +31,13 @@ def base_rate(
     Args:
         candidates: file of triples (.tsv, .txt, .csv, .parquet); a fourth column, or a column named label, has 1 (true)
             or -1 (false) for a random sample of them, and is empty for the others
+        output: file for the estimates (.parquet, .csv, .tsv or .json); if empty, none is written
         dataset: data set whose champion scores; if empty, the data set of the newest run
         model: run id, latest, or model URI that scores instead of the champion; no ensemble
         calibrator: label of one of the calibrators of a run, which names the model
         device: auto, cpu, cuda or cuda:N
         config: what the candidates are compared with
     """
-    found = estimate_base_rate(candidates, Request(Ask(model, dataset, calibrator), device=device), config)
+    found = estimate_base_rate(candidates, Request(Ask(model, dataset, calibrator), output, device=device), config)
     publish_base_rate(found)
     return found

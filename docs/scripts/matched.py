@@ -38,7 +38,7 @@ from tasks.workspace.settings import ensure_home, mirror
 
 STRATEGIES = {name: {name: 1.0} for name in ("relational", "typed", "uniform", "near_miss", "nearest")}
 STRATEGIES["default"] = {"typed": 0.9, "uniform": 0.1}  # the rule of the presets of WN11 and FB13
-STATED = 0.5
+STATED, ETA = 0.5, 20
 
 
 def trained_model(graph: KnowledgeGraph, name: str, seed: int) -> TrainedModel:
@@ -71,7 +71,7 @@ def words(fit: MixtureFit) -> str:
 def row(name: str, graph: KnowledgeGraph, seed: int) -> str:
     """Return a row of the table."""
     model = trained_model(graph, name, seed)
-    data = mixture_data(graph, model, seed, graph.valid.positives, graph.valid.triples, CorruptConfig().calibration_eta)
+    data = mixture_data(graph, model, seed, graph.valid.positives, graph.valid.triples, ETA)
     rng = np.random.default_rng(seed)
     stated = fit_mixture(data, MixtureOptions(STATED), rng)
     free = fit_mixture(data, MixtureOptions(), rng)

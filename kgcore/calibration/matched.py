@@ -10,7 +10,6 @@ from scipy.special import expit, logit
 from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
-from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
@@ -20,6 +19,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.labels import Rate
 from kgcore.mixture.relations import RelationRate, fit_relations
+from kgcore.mixture.remainder import REMAINDER
 from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
@@ -87,9 +87,10 @@ class Matched:
 
     @property
     def mistakes(self) -> str:
-        """Which corruptions the mistakes resemble, such as `61 % near_miss, 39 % typed`."""
+        """What the mistakes resemble, such as `61 % near_miss, 24 % typed, 15 % no strategy`."""
         shares = sorted(self.fit.weights.items(), key=lambda share: -share[1])
-        return ", ".join(f"{100 * share:.0f} % {name}" for name, share in shares if share >= SMALLEST_SHOWN)
+        named = [(share, "no strategy" if name == REMAINDER else name) for name, share in shares]
+        return ", ".join(f"{100 * share:.0f} % {name}" for share, name in named if share >= SMALLEST_SHOWN)
 
     def sentences(self) -> list[str]:
         """Return what the probabilities of calibrators fitted to these candidates are about, in sentences."""
@@ -137,7 +138,7 @@ def match(
     source, notes  see `Matched`
     """
     fit = fit_mixture(data, options, rng)
-    relations = fit_relations(data, fit.weights, rng, replicates=options.replicates)
+    relations = fit_relations(data, fit.strategies, rng, replicates=options.replicates)
     return Matched(source, fit, tuple(relations), tuple(notes))
 
 
@@ -160,9 +161,10 @@ def fit_matched(
     replicates  bootstrap replicates, at least 20
 
     A calibrator with a map for each predicate is fitted with the base rate and the mistakes of each relation. All
-    others share the limits of `candidate_band`.
+    others share the limits of `fit_to_candidates`.
     """
-    band, found = candidate_band(data, matched, replicates, rng), {}
+    _, band = fit_to_candidates(data, matched.fit, SmoothedIsotonic, replicates, rng)
+    found = {}
     for name in names:
         made = CALIBRATORS.get(name)()
         sample = candidate_sample(data, matched, made.by_predicate)
@@ -170,28 +172,6 @@ def fit_matched(
         bands = {one.predicate: _relation_band(one, sample, rng) for one in relations}
         found[name] = (made.fit_sample(sample), Support(band, bands, rows_of(sample)))
     return found
-
-
-def candidate_band(data: MixtureData, matched: Matched, replicates: int, rng: np.random.Generator) -> Band:
-    """Return confidence limits of the share of true candidates at a score.
-
-    Two errors count, and their sizes in log-odds are added as squares. The error of the finite sample at known weights
-    is that of `Band.fit`. The error of the weights, and of an estimated base rate, is that of the bootstrap of
-    `fit_to_candidates` with Platt scaling: it is smooth in the score, where a bootstrap of isotonic regression would
-    be too narrow.
-    """
-    sample = candidate_sample(data, matched)
-    own = _equal_weights(sample, rng)
-    band = Band.fit(own)
-    at = SmoothedIsotonic().fit_sample(sample).calibrate(band.scores)
-    line, smooth = fit_to_candidates(data, matched.fit, Platt, replicates, rng)
-    of_line, (low, high) = line.calibrate(band.scores), smooth.limits(band.scores)
-    rate = sample.base_rate
-    with np.errstate(divide="ignore"):
-        below = np.maximum(logit(at) - logit(shift(band.low, own.base_rate, rate)), 0)
-        above = np.maximum(logit(shift(band.high, own.base_rate, rate)) - logit(at), 0)
-        down, up = np.maximum(logit(of_line) - logit(low), 0), np.maximum(logit(high) - logit(of_line), 0)
-        return Band(band.scores, expit(logit(at) - np.hypot(below, down)), expit(logit(at) + np.hypot(above, up)))
 
 
 def rows_of(sample: CalibrationSample) -> dict[int, tuple[int, int]]:

@@ -7,12 +7,14 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints
-from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
+from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.windows import Windows
 from kgcore.mixture.bins import Counts, count
 from kgcore.mixture.em import solve
 from kgcore.mixture.relations import RelationRate
+from kgcore.mixture.remainder import REMAINDER, Remainder, Times, remainder
 from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import MixtureData, ScoreSample
 
@@ -21,11 +23,13 @@ def mixture_sample(data: MixtureData, base_rate: float, weights: Mapping[str, fl
     """Build the calibration sample of a mixture, on which every calibrator can be fitted.
 
     base_rate  alpha: the positives have this share of the weight, in equal parts
-    weights    strategy -> pi_k: its corruptions have the share (1 - alpha) pi_k, in equal parts; 0 leaves them out
+    weights    strategy -> pi_k: its corruptions have the share (1 - alpha) pi_k, in equal parts; 0 leaves them out.
+               With a share of REMAINDER, the candidates themselves have this share, each by its probability of being a
+               mistake: see `kgcore.mixture.remainder`
 
     Raises FitError if the base rate is 0 or 1.
     """
-    return _sample(data, base_rate, [weights[name] for name in data.negatives], None)
+    return _sample(data, base_rate, [weights[name] for name in data.negatives], weights.get(REMAINDER, 0.0), None)
 
 
 def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[RelationRate]) -> CalibrationSample:
@@ -35,12 +39,18 @@ def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[Rela
     its corruptions were drawn, or dropped because they are known facts. A relation that is not in `relations`, or that
     has no candidates, has the base rate and the shares of all. If the base rate was stated, the log-odds of the
     relations' base rates are all moved by the same number. Then the sample has the stated base rate.
+
+    If the remainder has the share rho in the fit, it has this share in each relation. The base rates by relation rest
+    on the strategies, so their log-odds are first moved towards the stated base rate, by the share rho of the way.
     """
     by_relation = {one.predicate: one for one in relations}
     known = [one.predicates for one in (*data.components, data.candidates) if one.predicates is not None]
     every = np.unique(np.concatenate(known))
     others = data.of_relations([p for p in every.tolist() if p not in by_relation])
-    strata = [(data.of_relations([p]), one.shrunk, one.weights) for p, one in by_relation.items()]
+    strata: list[tuple[MixtureData | None, float, Mapping[str, float]]] = [
+        (data.of_relations([p]), _towards(fit, one.shrunk), _with_remainder(fit, one.weights))
+        for p, one in by_relation.items()
+    ]
     strata.append((others, fit.base_rate, fit.weights))
     parts = [(part, rate, weights) for part, rate, weights in strata if part is not None]
     sizes = np.array([float(len(part.candidates)) for part, _, _ in parts])
@@ -54,6 +64,19 @@ def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[Rela
         np.concatenate([s.weights * (size / s.weights.sum()) for s, size in zip(samples, sizes, strict=True)]),
         np.concatenate([sample.predicates for sample in samples if sample.predicates is not None]),
     )
+
+
+def _towards(fit: MixtureFit, rate: float) -> float:
+    """Return the base rate of a relation, moved towards that of all candidates by the share of the remainder."""
+    if not fit.remainder:
+        return rate
+    own, every = logit(np.clip([rate, fit.base_rate], 1e-6, 1 - 1e-6))
+    return float(expit(own + fit.remainder * (every - own)))
+
+
+def _with_remainder(fit: MixtureFit, weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the shares of a relation's strategies, scaled down, and the share that the remainder has in the fit."""
+    return {name: (1 - fit.remainder) * own for name, own in weights.items()} | {REMAINDER: fit.remainder}
 
 
 def _moved(rates: Floats, shares: Floats, mean: float) -> Floats:
@@ -72,29 +95,34 @@ def fit_to_candidates(
     replicates  number of bootstrap replicates, at least 20
 
     In every replicate all samples are drawn again: positives together with their own corruptions, and candidates. The
-    weights are estimated again, and so is the base rate unless it was stated. Then the calibrator is fitted again. The
-    limits are percentiles of its probabilities at up to 512 scores.
+    weights are estimated again, and so is the base rate unless it was stated. If the remainder has a share, it is
+    computed again, and the limits count with it alone: the strategies' part is then somewhat wrong. The limits are
+    percentiles of the shares of positives in windows of scores: see `Windows`. They do not depend on the calibrator,
+    but they include its probabilities.
     """
     sample = mixture_sample(data, fit.base_rate, fit.weights)
     fitted = make().fit_sample(sample)
-    scores = np.unique(np.quantile(sample.scores, np.linspace(0, 1, MOST_POINTS), method="nearest"))
+    windows = Windows.of(sample, min(len(data.positives), len(data.candidates)))
     edges = np.array(fit.shape.edges)
     draws = [_draw(data, rng) for _ in range(replicates)]
     problems = Counts.stack([count(_drawn(data, draw), edges) for draw in draws])
     solved = solve(problems, np.full(replicates, fit.base_rate) if fit.stated else None).weights
-    curves = []
+    shares, rest = [], float(fit.remainder > 0)
     for draw, weights in zip(draws, solved, strict=True):
         alpha = float(np.clip(weights[0], 1e-6, 1 - 1e-6))
-        again = make().fit_sample(_sample(data, alpha, (weights[1:] / weights[1:].sum()).tolist(), draw))
-        curves.append(again.calibrate(scores))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
-    own = fitted.calibrate(scores)
-    return fitted, Band(scores, np.minimum(low, own), np.maximum(high, own))
+        strategies = ((1 - rest) * weights[1:] / weights[1:].sum()).tolist()
+        shares.append(windows.shares(_sample(data, alpha, strategies, rest, draw)))
+    low, high = np.array(shares).swapaxes(0, 1)
+    return fitted, windows.band(low, high, fitted.calibrate(windows.scores))
 
 
-def _sample(data: MixtureData, base_rate: float, weights: list[float], draw: list[Ints] | None) -> CalibrationSample:
-    """Build the sample. `draw` has the number of times that each row was drawn; None: each row once."""
+def _sample(
+    data: MixtureData, base_rate: float, weights: list[float], rest: float, draw: list[Ints] | None
+) -> CalibrationSample:
+    """Build the sample, in which the remainder has the share `rest` of the mistakes.
+
+    draw  the number of times that each row was drawn; None: each row once
+    """
     scores, labels, row_weights, predicates = [], [], [], []
     shares = [base_rate, *((1 - base_rate) * weight for weight in weights)]
     for position, (sample, share) in enumerate(zip(data.components, shares, strict=True)):
@@ -107,8 +135,21 @@ def _sample(data: MixtureData, base_rate: float, weights: list[float], draw: lis
         row_weights.append(times[rows] * (share / times.sum()))
         if sample.predicates is not None:
             predicates.append(sample.predicates[rows])
+    if rest > 0 and base_rate < 1:
+        left = _remainder(data, base_rate, draw)
+        rows = left.weights > 0
+        scores.append(left.sample.scores[rows])
+        labels.append(np.zeros(int(rows.sum())))
+        row_weights.append(left.weights[rows] * ((1 - base_rate) * rest / left.weights.sum()))
+        if left.sample.predicates is not None:
+            predicates.append(left.sample.predicates[rows])
     known = np.concatenate(predicates) if len(predicates) == len(scores) else None
     return CalibrationSample(np.concatenate(scores), np.concatenate(labels), np.concatenate(row_weights), known)
+
+
+def _remainder(data: MixtureData, base_rate: float, draw: list[Ints] | None) -> Remainder:
+    times = None if draw is None else Times(*(draw[place].astype(np.float64) for place in (0, -2, -1)))
+    return remainder(data, base_rate, times)
 
 
 def _draw(data: MixtureData, rng: np.random.Generator) -> list[Ints]:

@@ -11,6 +11,7 @@ the mixture. It sees scores only: no model, no graph, no calibrator.
   and level.py where some strategies have no share.
 * draws.py draws bootstrap replicates.
 * goodness.py tests whether the candidates contain mistakes that no strategy resembles.
+* remainder.py takes the scores of mistakes from the candidates themselves. This needs a stated base rate.
 * relations.py estimates the base rate by relation.
 * labels.py estimates a base rate from labels alone, and says how many labels are needed.
 * fit.py does all of this, and returns a MixtureFit. result.py defines it, and writes it as JSON.

@@ -7,12 +7,22 @@ from kgcore.mixture.bins import Counts, smoothed
 from kgcore.mixture.em import Solution
 
 
-def simulate(counts: Counts, solved: Solution, replicates: int, rng: np.random.Generator) -> Counts:
-    """Draw problems from the solution of one problem (S = 1): a parametric bootstrap. The samples keep their sizes."""
+def simulate(
+    counts: Counts, solved: Solution, replicates: int, rng: np.random.Generator, shared: float = 0.0
+) -> Counts:
+    """Draw problems from the solution of one problem (S = 1): a parametric bootstrap. The samples keep their sizes.
+
+    shared  share of the positives that are also candidates, in [0, 1]. The drawn problems share as many
+    """
     parts = solved.weights[0][:, None] * solved.densities[0]
-    candidates = drawn_counts(counts.candidates.sum(), parts.sum(axis=0), replicates, rng)
     sizes = counts.components[0].sum(axis=-1)
     rows = [drawn_counts(n, p, replicates, rng) for n, p in zip(sizes, solved.densities[0], strict=True)]
+    number = counts.candidates.sum()
+    common = min(shared * sizes[0], solved.weights[0, 0] * number)
+    others = np.maximum(number * parts.sum(axis=0) - common * solved.densities[0, 0], 0.0)
+    candidates = common / sizes[0] * rows[0]
+    if number - common >= 1:
+        candidates = candidates + drawn_counts(number - common, others, replicates, rng)
     labelled = np.concatenate([parts[0], parts[1:].sum(axis=0)])
     return Counts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
 

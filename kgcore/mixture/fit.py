@@ -9,12 +9,13 @@ from kgcore.errors import InputError
 from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
 from kgcore.mixture.draws import resample
 from kgcore.mixture.em import Solution, solve
-from kgcore.mixture.goodness import fitness
+from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval
 from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
 from kgcore.mixture.level import interval_level
+from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
 from kgcore.mixture.result import MixtureFit, Shape
-from kgcore.mixture.samples import MixtureData
+from kgcore.mixture.samples import MixtureData, shared_positives
 
 POSITIVES = "positives"
 SMALLEST_SHARE = 1e-4  # a strategy with a smaller share of the mistakes gets the share 0
@@ -56,6 +57,9 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
     f+ is the density of the positives' scores, and f-_k that of the corruptions of strategy k. The result assumes that
     true candidates have scores like the positives, and that mistakes have scores like a mixture of the corruptions. The
     test of fit can refute the assumption, but not confirm it.
+
+    If the base rate is stated, the mistakes need not look like corruptions. The worse the strategies fit, the more of
+    the mistakes is taken from the candidates themselves: see `remainder` and `remainder_share`.
     """
     edges = bin_edges(data, options.bins or number_of_bins(data))
     counts = count(data, edges)
@@ -71,17 +75,23 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
         name: Rate(value, min(low, value), max(high, value))
         for name, value, (low, high) in zip(data.negatives, values, limits, strict=True)
     }
+    simulation = simulated(counts, best, stated, options.replicates, rng, shared_positives(data))
+    rest = 0.0 if stated is None else remainder_share(simulation, stated)
+    shape = _shape(edges, counts, best, tuple(data.negatives))
+    if stated is not None and rest:
+        shape = _with_remainder(shape, remainder(data, stated), stated, rest)
     return MixtureFit(
         base_rate=float(weights[0]) if stated is None else stated,
         stated=stated is not None,
         estimated=estimated,
         shares=shares,
-        fit=fitness(counts, best, stated, options.replicates, rng),
-        shape=_shape(edges, counts, best, tuple(data.negatives)),
+        fit=fitness_of(simulation),
+        shape=shape,
         candidates=len(data.candidates),
         labels=len(data.labelled),
         width=options.width,
         labels_needed=labels_needed(np.linspace(estimated.low, estimated.high, 101), options.width, options.confidence),
+        remainder=rest,
     )
 
 
@@ -112,3 +122,15 @@ def _shape(edges: Floats, counts: Counts, best: Solution, names: tuple[str, ...]
     parts = best.weights[0][:, None] * best.densities[0]
     named = {name: tuple(own.tolist()) for name, own in zip((POSITIVES, *names), parts, strict=True)}
     return Shape(tuple(edges.tolist()), tuple(observed.tolist()), named)
+
+
+def _with_remainder(shape: Shape, rest: Remainder, base_rate: float, share: float) -> Shape:
+    """Return the shape in which the remainder has a share of the mistakes, and the strategies have the others."""
+    bins = np.searchsorted(np.array(shape.edges), rest.sample.scores, side="right")
+    weights = np.bincount(bins, rest.weights, len(shape.candidates))
+    parts = {
+        name: own if name == POSITIVES else tuple((1 - share) * part for part in own)
+        for name, own in shape.parts.items()
+    }
+    scale = (1 - base_rate) * share / weights.sum()
+    return Shape(shape.edges, shape.candidates, parts | {REMAINDER: tuple((scale * weights).tolist())})

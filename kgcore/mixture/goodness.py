@@ -24,25 +24,59 @@ class Fitness:
     replicates: int
 
 
-def fitness(counts: Counts, best: Solution, alpha: float | None, replicates: int, rng: np.random.Generator) -> Fitness:
-    """Test whether a mixture of the components explains the candidates of one problem (S = 1).
+@dataclass(frozen=True)
+class Simulation:
+    """One problem (S = 1) without its labels, and problems that were drawn from its solution.
 
-    best   the solution of the problem
-    alpha  the stated base rate, which the hypothesis then includes; None: any base rate
+    counts, solved  the problem and its solution
+    drawn, again    the drawn problems and their solutions (S = replicates)
+    """
 
-    G^2 = 2 (log-likelihood with a free probability for each bin in each sample - greatest log-likelihood). Its
-    distribution is simulated: candidates and components are drawn again from the fitted densities, and fitted again
-    (parametric bootstrap). So it counts the finite samples of the components, and weights of 0. Labels are not used.
+    counts: Counts
+    solved: Solution
+    drawn: Counts
+    again: Solution
+
+
+def simulated(
+    counts: Counts,
+    best: Solution,
+    alpha: float | None,
+    replicates: int,
+    rng: np.random.Generator,
+    shared: float = 0.0,
+) -> Simulation:
+    """Draw candidates and components from the fitted densities of one problem, and fit them (parametric bootstrap).
+
+    best    the solution of the problem
+    alpha   the stated base rate; None: any base rate
+    shared  share of the positives that are also candidates: see `shared_positives`
+
+    Labelled candidates are counted as unlabelled ones.
     """
     own = counts.without_labels()
     fixed = None if alpha is None else np.array([alpha])
     solved = solve(own, fixed, start=best) if counts.labels else best
-    drawn = simulate(own, solved, replicates, rng)
+    drawn = simulate(own, solved, replicates, rng, shared)
     many = None if alpha is None else np.full(replicates, alpha)
-    found = statistics(own, solved)[0]
-    simulated = statistics(drawn, solve(drawn, many, start=solved.repeat(replicates)))
-    p_value = (1 + int((simulated >= found).sum())) / (1 + replicates)
-    return Fitness(float(found), float(p_value), replicates)
+    return Simulation(own, solved, drawn, solve(drawn, many, start=solved.repeat(replicates)))
+
+
+def fitness(counts: Counts, best: Solution, alpha: float | None, replicates: int, rng: np.random.Generator) -> Fitness:
+    """Test whether a mixture of the components explains the candidates: see `simulated` and `fitness_of`."""
+    return fitness_of(simulated(counts, best, alpha, replicates, rng))
+
+
+def fitness_of(simulation: Simulation) -> Fitness:
+    """Test whether a mixture of the components explains the candidates. A stated base rate is part of the hypothesis.
+
+    G^2 = 2 (log-likelihood with a free probability for each bin in each sample - greatest log-likelihood). Its
+    distribution is simulated. So it counts the finite samples of the components, and weights of 0. Labels are not used.
+    """
+    found = statistics(simulation.counts, simulation.solved)[0]
+    drawn = statistics(simulation.drawn, simulation.again)
+    p_value = (1 + int((drawn >= found).sum())) / (1 + len(drawn))
+    return Fitness(float(found), float(p_value), len(drawn))
 
 
 def statistics(counts: Counts, solved: Solution) -> Floats:

@@ -5,7 +5,9 @@ from typing import Any, Self
 
 from kgcore.mixture.goodness import Fitness
 from kgcore.mixture.labels import Rate
+from kgcore.mixture.remainder import REMAINDER
 
+MUCH = 0.5  # a share of the remainder from this one on is reported
 FOREIGN = 0.01  # a test of fit with a p-value below this one is reported
 
 
@@ -15,7 +17,8 @@ class Shape:
 
     edges       (B - 1,) ascending scores between the bins
     candidates  (B,) observed shares; they sum to 1
-    parts       component -> (B,) fitted shares; those of all components sum to 1
+    parts       component -> (B,) fitted shares; those of all components sum to 1. If the remainder has a share, it is a
+                component
     """
 
     edges: tuple[float, ...]
@@ -30,13 +33,16 @@ class MixtureFit:
     base_rate      the base rate that probabilities assume, in [0, 1]
     stated         whether the user stated it; if not, it is the estimate
     estimated      the base rate that the candidates and labels suggest, with its interval
-    shares         strategy -> its share pi of the mistakes, with a bootstrap interval; the values sum to 1
+    shares         strategy -> its share pi of the mistakes, with a bootstrap interval; the values sum to 1. They are
+                   shares of the mistakes without the remainder
     fit            the test of fit
     shape          the candidates' scores and the fitted parts; the positives' part is called "positives"
     candidates     number of unlabelled candidates
     labels         number of labelled candidates
     width          the base rate is determined if its interval is at most this wide
     labels_needed  number of random candidates to label for an interval of that width, from labels alone
+    remainder      share of the remainder in the mistakes, in [0, 1]: see `remainder_share`. It is 0 without a stated
+                   base rate
     """
 
     base_rate: float
@@ -49,6 +55,7 @@ class MixtureFit:
     labels: int
     width: float
     labels_needed: int
+    remainder: float = 0.0
 
     @property
     def determined(self) -> bool:
@@ -56,9 +63,15 @@ class MixtureFit:
         return self.estimated.width <= self.width
 
     @property
-    def weights(self) -> dict[str, float]:
-        """Return strategy -> its share of the mistakes."""
+    def strategies(self) -> dict[str, float]:
+        """Return strategy -> its share of the mistakes without the remainder."""
         return {name: share.value for name, share in self.shares.items()}
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Return component -> its share of the mistakes: strategies, and the remainder if it has a share. Sum 1."""
+        strategies = {name: (1 - self.remainder) * share for name, share in self.strategies.items()}
+        return strategies | ({REMAINDER: self.remainder} if self.remainder else {})
 
     def findings(self) -> list[str]:
         """Return what a user should know about the fit, in sentences. The list is empty if all is well."""
@@ -79,6 +92,11 @@ class MixtureFit:
             found.append(
                 f"your candidates contain mistakes that no strategy resembles: no mixture of "
                 f"{', '.join(self.shares)}{stated} has their scores (p = {self.fit.p_value:.2g})"
+            )
+        if self.remainder >= MUCH:
+            found.append(
+                f"the strategies explain the mistakes badly, so {self.remainder:.0%} of the calibration's mistakes are "
+                "the candidates themselves, weighted by the stated base rate: check that it is right"
             )
         return found
 

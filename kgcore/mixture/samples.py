@@ -39,6 +39,14 @@ class ScoreSample:
         groups, predicates = (None if own is None else own[rows] for own in (self.groups, self.predicates))
         return ScoreSample(self.scores[rows], groups, predicates)
 
+    def joined(self, other: "ScoreSample") -> "ScoreSample":
+        """Return the rows of this sample, then those of another one, as independent rows."""
+        if not len(other):
+            return ScoreSample(self.scores, predicates=self.predicates)
+        known = self.predicates is not None and other.predicates is not None
+        predicates = np.r_[self.predicates, other.predicates] if known else None
+        return ScoreSample(np.r_[self.scores, other.scores], predicates=predicates)
+
 
 @dataclass(frozen=True)
 class LabelledCandidates:
@@ -119,3 +127,16 @@ def _rows(sample: ScoreSample, predicates: Collection[int]) -> Bools:
         raise InputError("a sample of the mixture has no predicates: base rates by relation need those of every sample")
     own: Bools = np.isin(sample.predicates, list(predicates))
     return own
+
+
+def shared_positives(data: MixtureData) -> float:
+    """Return the share of the positives that are also candidates, in [0, 1], as far as equal scores show it.
+
+    If the candidates are the validation triples without their labels, all positives are among them. Then the samples
+    are dependent, and the candidates are closer to the fitted mixture than independent ones would be.
+    """
+    scores, times = np.unique(data.positives.scores, return_counts=True)
+    candidates = np.r_[data.candidates.scores, data.labelled.sample.scores]
+    place = np.searchsorted(scores, candidates).clip(max=len(scores) - 1)
+    found = np.bincount(place[scores[place] == candidates], minlength=len(scores))
+    return float(np.minimum(times, found).sum() / len(data.positives))

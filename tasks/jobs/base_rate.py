@@ -19,6 +19,7 @@ from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import Judged, read_judged
 from kgcore.prediction.score_candidates import check_enough, mixture_data
+from tasks.jobs.base_rate_file import check_output, write_estimates
 from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
 from tasks.jobs.request import Request, answering
 from tasks.tracking.record import RunTags
@@ -29,13 +30,15 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
     """Estimate the base rate of the candidates of a file, in an MLflow run with the result as base_rate.json.
 
     candidates  file of candidates, some of which may have labels: see `read_judged`
-    request     whose scores are used
+    request     whose scores are used. Its output is a table, whose first row is the estimate for all candidates, or a
+                .json file with the whole result
 
-    Raises InputError as `read_judged` does, if there is no such model or if it is an ensemble, and if the candidates
-    are too few.
+    Raises InputError as `read_judged` does, if there is no such model or if it is an ensemble, if the candidates are
+    too few, and if the output cannot be written.
     """
     path = Path(candidates)
     check_readable(path)
+    check_output(request.output)
     by, store = answering(request), open_store()
     found, scorer, graph = by.found, by.model.trained, by.model.graph
     if isinstance(scorer, PooledModel):
@@ -51,7 +54,9 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
         result = replace(result, model=found.uri, run=run_id)
         store.log_metrics(run_id, result.metrics(), model_id=found.model_id)
         said = result.sentences()
-        store.log_json(run_id, {**asdict(result), "sentences": said, "command": result.command}, "base_rate.json")
+        made = {**asdict(result), "sentences": said, "command": result.command}
+        store.log_json(run_id, made, "base_rate.json")
+        write_estimates(request.output, result, made)
         store.log_tags(run_id, RunTags(note="\n\n".join(said)))
     return result
 
@@ -88,7 +93,7 @@ def _result(
 
 def _rates(data: MixtureData, mixture: MixtureFit, rng: np.random.Generator) -> dict[int, Rate]:
     """Return predicate -> base rate, for the relations whose scores are enough."""
-    found = fit_relations(data, mixture.weights, rng)
+    found = fit_relations(data, mixture.strategies, rng)
     return {one.predicate: Rate(one.shrunk, one.own.low, one.own.high) for one in found}
 
 

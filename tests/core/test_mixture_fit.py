@@ -15,11 +15,11 @@ from kgcore.errors import FitError, InputError
 from kgcore.mixture.bins import bin_edges, count
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
-from kgcore.mixture.goodness import fitness, statistics
+from kgcore.mixture.goodness import fitness, fitness_of, simulated, statistics
 from kgcore.mixture.interval import Profile
 from kgcore.mixture.relations import fit_relations, shrink
 from kgcore.mixture.result import MixtureFit
-from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
+from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, shared_positives
 from tests.core.mixtures import normal_mixture
 
 QUICK = MixtureOptions(replicates=40)
@@ -71,6 +71,23 @@ def test_foreign_mistakes_are_found_and_others_are_not() -> None:
         level.append(fitness(counts, solve(counts), None, 60, np.random.default_rng(seed)).p_value)
     assert np.mean(np.array(level) <= 0.1) < 0.25
     assert 0.35 < np.mean(level) < 0.7
+
+
+def test_the_level_is_right_if_all_positives_are_candidates() -> None:
+    """The candidates are the positives of the fit and as many mistakes: closer to the mixture than independent ones."""
+    p, apart = [], []
+    for seed in range(60):
+        data = normal_mixture(seed, (-1.0,), (1.0,), positives=400, candidates=400, base_rate=0.0)
+        shared = replace(data, candidates=ScoreSample(np.r_[data.positives.scores, data.candidates.scores]))
+        assert shared_positives(shared) == 1
+        assert shared_positives(data) == 0
+        counts = count(shared, bin_edges(shared, 12))
+        best = solve(counts, np.array([0.5]))
+        p.append(fitness_of(simulated(counts, best, 0.5, 60, np.random.default_rng(seed), 1.0)).p_value)
+        apart.append(fitness(counts, best, 0.5, 60, np.random.default_rng(seed)).p_value)
+    assert 0.35 < np.mean(p) < 0.65
+    assert np.mean(np.array(p) <= 0.1) < 0.25
+    assert np.mean(apart) > 0.8
 
 
 def test_the_statistic_is_that_of_hand_numbers() -> None:
@@ -164,7 +181,7 @@ def test_the_sample_by_relation_has_the_base_rate_of_each_relation() -> None:
         assert sample.predicates is not None
         return sample.part(sample.predicates == predicate).base_rate
 
-    free = relation_sample(data, replace(found, stated=False), rates)
+    free = relation_sample(data, replace(found, stated=False, remainder=0.0), rates)
     assert [rate_of(free, one.predicate) for one in rates] == pytest.approx([one.shrunk for one in rates])
     assert rate_of(free, 2) == pytest.approx(0.4)  # too few candidates: the base rate of all
     assert free.predicates is not None

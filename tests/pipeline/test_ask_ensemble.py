@@ -147,6 +147,11 @@ def test_a_server_answers_with_an_ensemble(pooled: Pooled, monkeypatch: pytest.M
 
 
 def test_an_ensemble_cannot_be_recalibrated(pooled: Pooled) -> None:
+    asked = pooled.kgcal.home / "asked.tsv"
+    pooled.test.to_csv(asked, sep="\t", header=False, index=False)
+    done = pooled.kgcal("base-rate", str(asked), "--model", pooled.run)
+    assert done.returncode == 2
+    assert "is an ensemble, fitted to the validation triples: name one of its members" in " ".join(done.stderr.split())
     done = pooled.kgcal("recalibrate", pooled.run, "--base-rate", "0.1")
     assert done.returncode == 2
     assert "is an ensemble of several models: name a run of one of them" in done.stderr

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
@@ -115,6 +116,42 @@ def test_rows_that_do_not_count_are_said(trained: Trained) -> None:
         assert f"Left out: {number} of {len(rows) + 6:,} rows {reason}" in shown
 
 
+@pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "json"])
+def test_the_estimates_go_to_a_file(trained: Trained, ending: str) -> None:
+    file, target = trained.write("labelled.tsv", trained.rows[:120]), trained.folder / f"rates.{ending}"
+    made, _ = trained.estimated(file, "--width", "0.3", "--output", str(target))
+    if ending == "json":
+        assert json.loads(target.read_text()) == made
+        return
+    read = {"tsv": lambda path: pd.read_csv(path, sep="\t"), "csv": pd.read_csv, "parquet": pd.read_parquet}
+    frame = read[ending](target)
+    assert list(frame) == ["relation", "base_rate", "low", "high", "candidates", "labels"]
+    overall = frame.iloc[0]
+    assert pd.isna(overall["relation"])
+    assert (overall["base_rate"], overall["labels"]) == (pytest.approx(made["labelled"]["value"]), 120)
+    assert frame["relation"].tolist()[1:] == [one["relation"] for one in made["relations"]]
+    assert frame["high"].to_numpy()[1:] == pytest.approx([one["high"] for one in made["relations"]])
+    assert frame["labels"].sum() == 240
+
+
+def test_mistakes_that_no_strategy_resembles_are_refused_without_labels(trained: Trained) -> None:
+    """The mistakes swap subject and object of facts; the strategies are uniform corruptions only."""
+    known = {tuple(row[:3]) for row in trained.rows}
+    true = [row[:3] for row in trained.rows if row[3] == "1"]
+    swapped = [row[2::-1] for row in true if tuple(row[2::-1]) not in known]
+    # every mistake that is not a fact, so that a large part of the candidates scores like neither
+    rows = true[: len(true) // 3] + swapped
+    options = (*QUICK, "--strategies", "uniform")
+    made, shown = trained.estimated(trained.write("foreign.tsv", rows), *options)
+    assert made["mixture"]["fit"]["p_value"] <= 0.01
+    assert made["command"] == ""
+    assert "mistakes that no strategy resembles" in " ".join(shown.split())
+    assert "so their scores cannot show the base rate" in " ".join(made["sentences"])[:2_000].replace("So", "so")
+    labelled = [[*row, "1" if row in true else "-1"] for row in rows[:: len(rows) // 100]]
+    made, _ = trained.estimated(trained.write("judged.tsv", labelled + [[*row, ""] for row in rows]), *options)
+    assert any(text.startswith("So only the labels count here") for text in made["sentences"])
+
+
 def test_too_wide_an_interval_asks_for_labels(trained: Trained) -> None:
     made, shown = trained.estimated(trained.write("few.tsv", trained.rows[:20]), *QUICK)
     assert made["command"] == ""
@@ -132,6 +169,7 @@ def test_too_wide_an_interval_asks_for_labels(trained: Trained) -> None:
         ([["a", "b", "c", "yes"]], (), "has the labels 'yes': a label must be 1 (true), -1 (false) or empty"),
         ([["TRUE", "1"], ["TRUE", "-1"]], (), "labels 1 triples both true and false"),
         ([["a", "b", "c"]], ("--strategies", "kbgan"), "strategies"),
+        ([["a", "b", "c"]], ("--output", "rates.xlsx"), "its name must end in .parquet, .csv, .tsv, .json"),
         ([["a", "b", "c"]], ("--dataset", "wn11"), "wn11 has neither a champion nor a finished run"),
     ],
 )

@@ -33,6 +33,7 @@ PLAIN: Mapping[str, Any] = {
     "predict.candidates": Annotated[list[str], typer.Argument(metavar="[FILE | SUBJECT PREDICATE OBJECT]")],
     "predict.output": Annotated[str, typer.Option("--output", "-o")],
     "base-rate.candidates": Annotated[str, typer.Argument(metavar="FILE")],
+    "base-rate.output": Annotated[str, typer.Option("--output", "-o")],
     "audit.output": Annotated[str, typer.Option("--output", "-o")],
     "error_rate": Annotated[float | None, typer.Option()],
     "explain.triple": Annotated[list[str], typer.Argument(metavar="SUBJECT PREDICATE OBJECT")],

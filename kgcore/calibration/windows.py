@@ -1,0 +1,69 @@
+"""Confidence limits of a probability from windows of scores, in bootstrap replicates of a weighted sample."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.stats import norm
+
+from kgcore.arrays import Floats
+from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
+from kgcore.calibration.sample import CalibrationSample
+
+_TAIL = (1 - CONFIDENCE) / 2
+ADDED = float(norm.isf(_TAIL)) ** 2 / 2  # rows that are added against a limit, z^2 / 2
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A window of scores around each of m scores.
+
+    The share of positives in a narrow window around a score f estimates the probability q(f), whatever the calibrator
+    is. A window has the share n^(-1/3) of the weight, and half of it on each side of f. n is the number of positives or
+    of candidates, whichever is smaller. Near the lowest and the highest score a window is smaller, because both halves
+    are equal.
+
+    scores  (m,) ascending
+    start   (m,) lowest score of the window
+    stop    (m,) highest score of the window
+    """
+
+    scores: Floats
+    start: Floats
+    stop: Floats
+
+    @classmethod
+    def of(cls, sample: CalibrationSample, rows: float) -> Self:
+        """Return the windows of up to MOST_POINTS scores of a sample. `rows` is n."""
+        points = np.unique(np.quantile(sample.scores, np.linspace(0, 1, MOST_POINTS), method="nearest"))
+        order = np.argsort(sample.scores, kind="stable")
+        scores, mass = sample.scores[order], np.cumsum(sample.weights[order])
+        last = np.searchsorted(scores, points, side="right") - 1
+        first = np.searchsorted(scores, points, side="left")
+        before = np.r_[0.0, mass][first]
+        half = np.minimum(np.minimum(before, mass[-1] - mass[last]), mass[-1] * rows ** (-1 / 3) / 2)
+        start = np.searchsorted(mass, before - half, side="left")
+        stop = np.searchsorted(mass, mass[last] + half, side="left").clip(max=len(scores) - 1)
+        return cls(points, scores[start], scores[stop])
+
+    def shares(self, sample: CalibrationSample) -> tuple[Floats, Floats]:
+        """Return a low and a high share of positives in each window, (m,) and (m,).
+
+        The low share has ADDED further negatives, the high one ADDED further positives, of the greatest weight of a row
+        with this label. Without them, the limits of rare labels would be too narrow (Agresti & Coull, American
+        Statistician 52, 1998).
+        """
+        order = np.argsort(sample.scores, kind="stable")
+        scores, weights, labels = sample.scores[order], sample.weights[order], sample.labels[order]
+        every, true = np.r_[0.0, np.cumsum(weights)], np.r_[0.0, np.cumsum(weights * labels)]
+
+        first = np.searchsorted(scores, self.start, side="left")
+        after = np.searchsorted(scores, self.stop, side="right")
+        inside, found = every[after] - every[first], true[after] - true[first]
+        negative, positive = (ADDED * float(weights[labels == label].max()) for label in (0, 1))
+        return found / (inside + negative), (found + positive) / (inside + positive)
+
+    def band(self, low_shares: Floats, high_shares: Floats, own: Floats) -> Band:
+        """Return the limits from the shares (replicates, m) of all replicates. They include the probabilities `own`."""
+        low, high = np.quantile(low_shares, _TAIL, axis=0), np.quantile(high_shares, 1 - _TAIL, axis=0)
+        return Band(self.scores, np.minimum(low, own), np.maximum(high, own))

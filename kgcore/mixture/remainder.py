@@ -1,0 +1,137 @@
+"""The scores of mistakes that no strategy resembles: what the true triples leave over of the candidates."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from sklearn.isotonic import isotonic_regression
+
+from kgcore.arrays import Floats, Probabilities, Scores, Weights
+from kgcore.mixture.bins import Counts
+from kgcore.mixture.em import Solution
+from kgcore.mixture.goodness import Simulation
+from kgcore.mixture.samples import MixtureData, ScoreSample
+
+REMAINDER = "remainder"  # its name among the components of the mistakes
+_LARGEST = 1e12  # odds at scores that no candidate has
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """Candidates, weighted so that their scores are distributed like those of the mistakes.
+
+    sample   the candidates, unlabelled ones first, then the labelled ones
+    weights  (n,) the probability that the candidate is a mistake, in [0, 1]; 1 or 0 for a labelled one
+    """
+
+    sample: ScoreSample
+    weights: Weights
+
+
+def remainder(data: MixtureData, base_rate: float, times: "Times | None" = None) -> Remainder:
+    """Weight the candidates so that they stand for the mistakes, at a stated base rate alpha in (0, 1).
+
+    The scores of candidates have the density g = alpha f+ + (1 - alpha) f-. So the mistakes have the density
+
+        f- = (g - alpha f+) / (1 - alpha),
+
+    which is that of candidates with the weights 1 - q, where q = alpha f+ / g is the probability of a true triple
+    (Elkan & Noto, KDD 2008). No corruption is needed. Without a stated base rate, alpha and f- cannot be told apart.
+
+    times  how often each row counts; None: once. A bootstrap passes the numbers of its draws
+    """
+    own = times or Times.once(data)
+    labelled = data.labelled
+    true = labelled.labels == 1
+    positives = np.r_[data.positives.scores, labelled.sample.scores[true]]
+    known = np.r_[own.positives, own.labelled[true]]
+    q = true_shares(positives, data.candidates.scores, base_rate, known, own.candidates)
+    weights = np.r_[own.candidates * (1 - q), own.labelled * (1 - labelled.labels)]
+    return Remainder(data.candidates.joined(labelled.sample), weights)
+
+
+@dataclass(frozen=True)
+class Times:
+    """How often each positive, each unlabelled candidate and each labelled candidate counts."""
+
+    positives: Weights
+    candidates: Weights
+    labelled: Weights
+
+    @classmethod
+    def once(cls, data: MixtureData) -> "Times":
+        """Return 1 for every row."""
+        return cls(*(np.ones(len(own)) for own in (data.positives, data.candidates, data.labelled)))
+
+
+def true_shares(
+    positives: Scores, candidates: Scores, base_rate: float, times_positive: Weights, times_candidate: Weights
+) -> Probabilities:
+    """Estimate the probability q (n,) that each candidate (n,) is true, from the scores alone.
+
+    base_rate        alpha, in (0, 1)
+    times_positive   (P,) how often each positive counts
+    times_candidate  (n,) how often each candidate counts
+
+    q is alpha f+ / g. It is taken as non-decreasing in the score. Then positives among positives and candidates have
+    odds of greatest likelihood, which isotonic regression finds, and
+
+        q = min(1, c odds),    with c so that the mean of q over the candidates is alpha.
+
+    This is the case-control likelihood of Ward et al. (Biometrics 65, 2009) under monotonicity. If even q = 1 at every
+    score with odds above 0 has a smaller mean than alpha, the result has that mean: then candidates cannot have so many
+    true triples.
+    """
+    scores, place = np.unique(np.r_[positives, candidates], return_inverse=True)
+    at_positives, at_candidates = np.split(place, [len(positives)])
+    found = np.bincount(at_positives, times_positive, len(scores))
+    every = found + np.bincount(at_candidates, times_candidate, len(scores))
+    used = every > 0
+    share = np.zeros(len(scores))
+    share[used] = isotonic_regression(found[used] / every[used], sample_weight=every[used], y_min=0.0, y_max=1.0)
+    odds = share[at_candidates] / np.maximum(1 - share[at_candidates], 1 / _LARGEST)
+    total = times_candidate.sum()
+
+    def shares(log_scale: float) -> Floats:
+        capped: Floats = np.minimum(1.0, np.exp(log_scale) * odds)
+        return capped
+
+    def excess(log_scale: float) -> float:
+        return float(times_candidate @ shares(log_scale)) / float(total) - base_rate
+
+    most = 2 * np.log(_LARGEST)
+    return shares(most if excess(most) <= 0 else float(brentq(excess, -most, most, xtol=1e-12)))
+
+
+def remainder_share(simulation: Simulation, base_rate: float) -> float:
+    """Return the share rho of the remainder in the mistakes, in [0, 1]: the rest comes from the strategies.
+
+        rho = max(0, 1 - E D^2 / D^2),    D^2 = sum_b g_b (q_b - q'_b)^2
+
+    q_b is the probability of a true triple in bin b by the fitted strategies, q'_b by the remainder, both
+    non-decreasing. g_b is the share of candidates. E D^2 is the mean of D^2 if the strategies are right: `simulation`
+    has been drawn so.
+
+    The remainder is right whatever the mistakes are, but it is noisy. The strategies have little noise, but they may be
+    wrong. If the noise of the remainder has the variance V = E D^2 and the error of the strategies is D^2 - V, the
+    mixture of both with the share rho has the least squared error of the probabilities. It is shrinkage towards a model
+    (James & Stein 1961; Efron & Morris, JASA 68, 1973).
+    """
+    found = float(_distances(simulation.counts, simulation.solved, base_rate)[0])
+    expected = float(_distances(simulation.drawn, simulation.again, base_rate).mean())
+    return max(0.0, 1 - expected / found) if found > 0 else 0.0
+
+
+def _distances(counts: Counts, solved: Solution, base_rate: float) -> Floats:
+    """Return D^2 (S,) of each problem."""
+    bins = np.arange(counts.candidates.shape[-1], dtype=np.float64)
+    found = []
+    for candidates, positives, weights, densities in zip(
+        counts.candidates, counts.components[:, 0], solved.weights, solved.densities, strict=True
+    ):
+        parts = weights[:, None] * densities
+        g = np.maximum(parts.sum(axis=0), 1e-300)
+        by_strategies = isotonic_regression(parts[0] / g, sample_weight=g, y_min=0.0, y_max=1.0)
+        by_remainder = true_shares(bins, bins, base_rate, positives, candidates)
+        found.append(candidates @ (by_strategies - by_remainder) ** 2 / candidates.sum())
+    return np.array(found)
