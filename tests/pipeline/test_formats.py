@@ -75,7 +75,7 @@ def test_a_refused_file_leaves_nothing(
     [
         (("--columns", "a,b"), "columns is 'a,b': it must be auto, or three or four names"),
         (("--columns", "1,2,2"), "columns is '1,2,2': it must name every column once"),
-        (("--valid-share", "0.6", "--test-share", "0.4"), "their sum must be below 1"),
+        (("--valid-share", "0.6"), "valid_share is 0.6: it must be above 0 and below 0.5"),
     ],
 )
 def test_impossible_settings_are_refused(kgcal: Kgcal, options: tuple[str, ...], message: str) -> None:
