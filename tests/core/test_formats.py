@@ -79,6 +79,15 @@ def test_one_file_or_several_are_split_alike_in_every_format(tmp_path: Path, end
     assert (read(one).graph.name, several.graph.name) == ("mine", "mine")
 
 
+def test_transc_has_negatives_in_files_of_their_own(tmp_path: Path) -> None:
+    folder = LAYOUTS["transc"](tmp_path / "mine", SPLITS)
+    for split in ("Valid", "Test"):
+        (folder / split / "triple2id_negative.txt").write_text("1\n0 0 0\n")
+    graph = read(folder).graph
+    assert graph.labelled
+    assert len(graph.valid.negatives) == 1
+
+
 def test_the_names_of_files_tell_the_splits(tmp_path: Path, expected: Prepared) -> None:
     folder = write_splits(tmp_path / "x", {f"umls-{name}": rows for name, rows in SPLITS.items()}, ".nt")
     (folder / "notes.md").write_text("no triples")

@@ -48,6 +48,9 @@ def test_prepare_takes_paths_and_says_how_it_split_them(kgcal: Kgcal, tmp_path: 
     total = len(TRAIN) + len(TEST)
     assert f"The data set has no splits, so its {total:,} rows" in said
     assert "Every entity and predicate is in train." in said
+    [page] = (kgcal.home / "artifacts").rglob(f"{done.stdout.strip()}/artifacts/data.html")
+    assert "Inverse and duplicate predicates" in page.read_text()
+    assert "Facts per entity" not in said  # nothing to warn of
     refused(kgcal, "the data set is named twice", "prepare", str(folder / "a.nt"), "--dataset", "wn11")
 
 
