@@ -19,11 +19,14 @@ from kgcore.datasets.unknown_names import describe_unknown_names
 from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS, STRATEGIES
 from kgcore.report.data import drawn_notes
+from kgcore.report.graph_findings import findings
+from kgcore.report.graph_page import graph_page
+from kgcore.report.graph_shape import shape_of
 from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, run_stage
 from tasks.stages.task import as_task
-from tasks.tracking.artifacts import COUNTS, GRAPH
+from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.progress import DownloadBar
@@ -41,11 +44,23 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     _log_read(prepared)
     _log_dropped(prepared)
     _log_prepared(run, prepared, spec.url or spec.title)
+    _log_report(run, prepared)
+
+
+def _log_report(run: StageRun, prepared: Prepared) -> None:
+    """Save the data report, and log what needs attention."""
+    graph = prepared.graph
+    shape = shape_of(graph)
+    found = findings(graph, shape, prepared.counts)
+    run.save(DATA_REPORT, graph_page(graph, shape, found))
+    for one in found:
+        if one.warns:
+            log.info("prepare   %s: %s. %s", one.title, one.figure, one.meaning)
 
 
 def _code(config: PrepareConfig) -> list[str]:
     spec = find_dataset(config.dataset)
-    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", *format_modules(spec)]
+    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", "kgcore.report.graph_page", *format_modules(spec)]
     return code if spec.folder else [*code, DATASETS.module(config.dataset)]
 
 

@@ -76,6 +76,7 @@ GRAPH_WITHOUT_TEST: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", _rea
 ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", storage.read_names)
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", storage.read_names)
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
+DATA_REPORT: Artifact[str] = Artifact("prepare", "data.html", _read_text, _write_text)
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
 MIXTURE: Artifact[MixtureData] = Artifact("match", "scores.parquet", storage.read_mixture, storage.write_mixture)
 MATCHED: Artifact[Matched] = Artifact("match", "mixture.json", storage.read_matched, storage.write_matched)

@@ -1,5 +1,6 @@
 """Files of candidate triples: their layouts, blocks, and faults with file and line."""
 
+import gzip
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,6 +66,15 @@ def test_parquet_is_read_whatever_the_type_of_its_names(tmp_path: Path) -> None:
     rows = read(tmp_path / "c.parquet")
     assert triples(rows) == [("1", "p", "b"), ("2", "p", "c")]
     assert [row["score_before"] for row in rows] == [0.5, 1.5]
+
+
+def test_candidates_may_be_packed_text_with_other_names_or_rdf(tmp_path: Path) -> None:
+    header = gzip.compress(b"relation,tail,head,note\nlikes,b,a,x\n")
+    assert read(write(tmp_path, "c.csv.gz", header)) == [
+        {"subject": "a", "predicate": "likes", "object": "b", "note": "x"}
+    ]
+    rdf = write(tmp_path, "c.nt", '<x:a> <x:p> <x:b> .\n<x:a> <x:p> "a literal" .\n')
+    assert triples(read(rdf)) == [("x:a", "x:p", "x:b")]
 
 
 @pytest.mark.parametrize("size", [1, 7, 20, 64, 10_000])

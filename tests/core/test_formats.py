@@ -17,7 +17,7 @@ from kgcore.datasets.formats.files import endings
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.registries import FORMATS
 from kgcore.registries import LAYOUTS as REGISTERED
-from tests.core.graph_files import LAYOUTS, TEXTS, lines, n_triples, packed, write_splits
+from tests.core.graph_files import LAYOUTS, TEXTS, ids_of, lines, n_triples, packed, write_splits
 
 NAMES_OF_ENTITIES = [f"http://x.org/{name}" for name in ("Zürich", "b", "a", "Ü#1", "東京", "a-b", "10", "9", "c,d")]
 RNG = np.random.default_rng(5)
@@ -77,6 +77,18 @@ def test_one_file_or_several_are_split_alike_in_every_format(tmp_path: Path, end
         assert found.graph.fingerprint() == plain.graph.fingerprint()
         assert found.counts == plain.counts
     assert (read(one).graph.name, several.graph.name) == ("mine", "mine")
+
+
+def test_transc_has_negatives_in_files_of_their_own(tmp_path: Path) -> None:
+    folder = LAYOUTS["transc"](tmp_path / "mine", SPLITS)
+    entities, predicates = ids_of(SPLITS)
+    [s, p, o] = next((s, p, o) for s in entities for p in predicates for o in entities if (s, p, o) not in ROWS)
+    for split in ("Valid", "Test"):
+        text = f"1\n{entities[s]} {entities[o]} {predicates[p]}\n"
+        (folder / split / "triple2id_negative.txt").write_text(text)
+    graph = read(folder).graph
+    assert graph.labelled
+    assert graph.names_of(graph.valid.negatives).iloc[0].tolist() == [s, p, o]
 
 
 def test_the_names_of_files_tell_the_splits(tmp_path: Path, expected: Prepared) -> None:

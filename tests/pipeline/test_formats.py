@@ -8,7 +8,7 @@ import pytest
 from tests.core.graph_files import LAYOUTS, write_splits
 from tests.folders import TEST, TRAIN, VALID
 from tests.pipeline.conftest import Kgcal
-from tests.pipeline.test_mistakes import refused, written
+from tests.pipeline.refusals import refused, written
 
 NAMES = {"train": TRAIN, "valid": VALID, "test": TEST}
 SPLITS = {
@@ -48,6 +48,9 @@ def test_prepare_takes_paths_and_says_how_it_split_them(kgcal: Kgcal, tmp_path: 
     total = len(TRAIN) + len(TEST)
     assert f"The data set has no splits, so its {total:,} rows" in said
     assert "Every entity and predicate is in train." in said
+    [page] = (kgcal.home / "artifacts").rglob(f"{done.stdout.strip()}/artifacts/data.html")
+    assert "Inverse and duplicate predicates" in page.read_text()
+    assert "Facts per entity" not in said  # nothing to warn of
     refused(kgcal, "the data set is named twice", "prepare", str(folder / "a.nt"), "--dataset", "wn11")
 
 
@@ -75,7 +78,7 @@ def test_a_refused_file_leaves_nothing(
     [
         (("--columns", "a,b"), "columns is 'a,b': it must be auto, or three or four names"),
         (("--columns", "1,2,2"), "columns is '1,2,2': it must name every column once"),
-        (("--valid-share", "0.6", "--test-share", "0.4"), "their sum must be below 1"),
+        (("--valid-share", "0.6"), "valid_share is 0.6: it must be above 0 and below 0.5"),
     ],
 )
 def test_impossible_settings_are_refused(kgcal: Kgcal, options: tuple[str, ...], message: str) -> None:

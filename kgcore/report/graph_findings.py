@@ -1,0 +1,125 @@
+"""What the data of a graph mean for the figures that follow, one sentence for each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgcore.graph import KnowledgeGraph
+from kgcore.report.graph_shape import MOST_FACTS, Shape
+
+FEW = 0.05  # a smaller share of test positives that follow from train is no warning
+SPARSE = 2  # a median number of facts per entity up to this is a warning
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure of the data.
+
+    figure   what was found
+    meaning  what it means for the figures that follow
+    warns    whether the terminal shows it, too
+    """
+
+    title: str
+    figure: str
+    meaning: str
+    warns: bool = False
+
+
+def findings(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> list[Finding]:
+    """Return the findings about a graph.
+
+    counts  the counts of its files: see `Prepared`
+    """
+    return [*_splits(graph, counts), *_shape(graph, shape), *_leaks(graph, shape, counts)]
+
+
+def _splits(graph: KnowledgeGraph, counts: Mapping[str, int]) -> list[Finding]:
+    splits = {"valid": graph.valid, "test": graph.test}
+    held = {name: (len(split.positives), len(split.negatives)) for name, split in splits.items()}
+    texts = [f"{true:,} true and {false:,} false triples in {name}" for name, (true, false) in held.items()]
+    unseen = counts.get("valid_with_unseen", 0) + counts.get("test_with_unseen", 0)
+    repeated = sum(counts.get(f"{name}_duplicates", 0) for name in ("train", "valid", "test"))
+    repeated += counts.get("drawn_from_duplicates", 0)
+    smallest = min(true for true, _ in held.values())
+    return [
+        Finding(
+            "Size",
+            f"{len(graph.entities):,} entities, {len(graph.predicates):,} predicates, {len(graph.train):,} training "
+            f"triples, {', '.join(texts)}",
+            "Intervals of the figures narrow with the square root of the number of held-out triples."
+            + (" There are fewer than 200 in a split: the intervals are wide." if smallest < 200 else ""),
+            smallest < 200,
+        ),
+        Finding("Duplicates", f"{repeated:,} rows", "Duplicate rows are dropped, so that no triple counts twice."),
+        Finding(
+            "Unknown names",
+            f"{unseen:,} held-out rows have an entity or a predicate that is not in train",
+            "These rows have no score and are dropped: the figures hold for names in train only.",
+            unseen > 0,
+        ),
+    ]
+
+
+def _shape(graph: KnowledgeGraph, shape: Shape) -> list[Finding]:
+    median, ninety, most = shape.degrees
+    symmetric = [one.name for one in shape.predicates if one.symmetry >= 0.5]
+    many = sum(one.cardinality == "n-to-n" for one in shape.predicates)
+    return [
+        Finding(
+            "Facts per entity",
+            f"median {median:,}, 90 % at most {ninety:,}, maximum {most:,}; {shape.single:.0%} have one fact",
+            "An entity with few facts has an embedding that is little more than its start, and less certain scores.",
+            median <= SPARSE,
+        ),
+        Finding(
+            "Components",
+            f"{shape.components:,}; the largest has {shape.largest:.1%} of the entities",
+            "Between components, training has no path: scores of triples across them say little.",
+            shape.largest < 0.9,
+        ),
+        Finding(
+            "Symmetric predicates",
+            f"{len(symmetric):,} of {len(graph.predicates):,}",
+            "TransE cannot model a symmetric predicate; DistMult, ComplEx and RotatE can.",
+        ),
+        Finding(
+            "Predicates with many subjects and many objects",
+            f"{many:,} of {len(graph.predicates):,}",
+            "A translation gives their many objects one place; bilinear models separate them better.",
+        ),
+    ]
+
+
+def _leaks(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> list[Finding]:
+    test = len(graph.test.positives)
+    false = sum(counts.get(f"{name}_negatives_true_in_train", 0) for name in ("valid", "test"))
+    shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
+    if shape.twins is None:
+        twins = Finding(
+            "Inverse and duplicate predicates",
+            f"not compared: the graph has more than {MOST_FACTS:,} facts",
+            "Test triples may follow from train by an inverse predicate.",
+        )
+    else:
+        twins = Finding(
+            "Inverse and duplicate predicates",
+            f"{len(shape.twins):,} pairs; {shape.leaking:,} of {test:,} true test triples follow from a training fact "
+            "by an inverse, a duplicate or a symmetric predicate",
+            "A model answers these by rote, as in FB15K and WN18: the figures are better than for new facts.",
+            shape.leaking > FEW * test,
+        )
+    return [
+        twins,
+        Finding(
+            "Held-out triples that are training facts",
+            f"{shared:,}",
+            "The model was fitted to them, so they are left out, except in the data sets of the paper.",
+            shared > 0,
+        ),
+        Finding(
+            "Labelled negatives that are training facts",
+            f"{false:,}",
+            "A triple cannot be both: one of its labels is wrong, and the figures count it as the model's mistake.",
+            false > 0,
+        ),
+    ]

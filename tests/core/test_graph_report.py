@@ -1,0 +1,91 @@
+"""The data report: figures of small graphs by hand, and the sentences about them."""
+
+import numpy as np
+import pytest
+
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.report.graph_findings import findings
+from kgcore.report.graph_page import graph_page
+from kgcore.report.graph_shape import Predicate, shape_of
+
+# 0 likes, 1 liked_by (its inverse), 2 knows (symmetric), 3 in (n-to-1); entities 0-5 are one component, 6 and 7 another
+LIKES = [(0, 0, 1), (1, 0, 2), (2, 0, 3), (3, 0, 0), (0, 0, 2)]
+TRAIN = [
+    *LIKES,
+    *((o, 1, s) for s, _, o in LIKES[:4]),
+    *((0, 2, 4), (4, 2, 0), (1, 2, 5), (5, 2, 1)),
+    *((s, 3, 5) for s in range(4)),
+    (6, 3, 7),
+]
+TEST = [(2, 1, 0), (5, 2, 4), (4, 3, 5)]
+
+
+def split(rows: list[tuple[int, int, int]]) -> Split:
+    return Split(np.array(rows, dtype=np.int64), np.ones(len(rows)))
+
+
+@pytest.fixture
+def graph() -> KnowledgeGraph:
+    names = ["likes", "liked_by", "knows", "in <b>"]
+    return KnowledgeGraph("toy", [f"e{i}" for i in range(8)], names, split(TRAIN), split(TEST[2:]), split(TEST))
+
+
+def test_the_shape_of_a_small_graph_by_hand(graph: KnowledgeGraph) -> None:
+    shape = shape_of(graph)
+    assert shape.components == 2
+    assert shape.largest == 6 / 8
+    assert shape.single == 2 / 8  # e6 and e7
+    assert shape.degrees[2] == 8  # e0: likes 3, liked_by 2, knows 2, in 1
+    found = {one.name: one for one in shape.predicates}
+    assert found["knows"] == Predicate("knows", 4, 1.0, 1.0, 1.0)
+    assert (found["in <b>"].cardinality, found["in <b>"].subjects) == ("n-to-1", 2.5)
+    assert found["likes"].symmetry == 0  # e0 likes e2, and e2 does not like e0
+    assert [one.facts for one in shape.predicates] == sorted((one.facts for one in shape.predicates), reverse=True)
+
+
+def test_inverse_predicates_and_what_follows_from_them_are_found(graph: KnowledgeGraph) -> None:
+    shape = shape_of(graph)
+    assert shape.twins is not None
+    pairs = {(one.predicate, one.other, one.inverse): one.share for one in shape.twins}
+    assert pairs == {("likes", "liked_by", True): 0.8, ("liked_by", "likes", True): 1.0}
+    assert shape.leaking == 1  # e2 liked_by e0, as e0 likes e2; e4 does not know e5 in train
+
+
+def test_a_duplicate_predicate_is_found_and_chance_is_not() -> None:
+    rng = np.random.default_rng(0)
+    facts = np.unique(rng.integers(0, 30, (120, 2)), axis=0)
+    rows = [(int(s), p, int(o)) for s, o in facts for p in (0, 1)]
+    others = [(int(s), 2, int(o)) for s, o in np.unique(rng.integers(0, 30, (120, 2)), axis=0)]
+    graph = KnowledgeGraph(
+        "two",
+        [f"e{i}" for i in range(30)],
+        ["p", "q", "r"],
+        split(rows[:-1] + others),
+        split(rows[:1]),
+        split(rows[-1:]),
+    )
+    shape = shape_of(graph)
+    assert shape.twins is not None
+    assert {(one.predicate, one.other, one.inverse) for one in shape.twins} == {("p", "q", False), ("q", "p", False)}
+    assert shape.leaking == 1
+
+
+def test_findings_warn_of_leaks_and_of_labels_that_contradict_train(graph: KnowledgeGraph) -> None:
+    shape = shape_of(graph)
+    found = {one.title: one for one in findings(graph, shape, {"test_negatives_true_in_train": 3})}
+    assert found["Inverse and duplicate predicates"].warns
+    assert "1 of 3 true test triples follow" in found["Inverse and duplicate predicates"].figure
+    assert found["Labelled negatives that are training facts"].figure == "3"
+    assert found["Labelled negatives that are training facts"].warns
+    assert not found["Duplicates"].warns
+    assert not found["Held-out triples that are training facts"].warns
+
+
+def test_the_page_has_every_finding_and_escapes_names(graph: KnowledgeGraph) -> None:
+    shape = shape_of(graph)
+    found = findings(graph, shape, {})
+    html = graph_page(graph, shape, found)
+    assert all(one.title in html for one in found)
+    assert "in &lt;b&gt;" in html
+    assert "<b>" not in html
+    assert "liked_by" in html
