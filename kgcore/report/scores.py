@@ -89,8 +89,8 @@ class ScoresSummary:
         if "auroc" not in raw.intervals or raw.intervals["auroc"][1] >= 0.5:
             return []
         return [
-            f"The scores rank true rows below false ones (AUROC {raw.metrics['auroc']:.2f}): a higher score must be more "
-            "plausible. Negate the scores, or check the labels."
+            f"The scores rank true rows below false ones (AUROC {raw.metrics['auroc']:.2f}): a higher score must be "
+            "more plausible. Negate the scores, or check the labels."
         ]
 
     def to_json(self) -> dict[str, Any]:
