@@ -1,5 +1,6 @@
 """Probabilities to measure: those of test rows, or of rows that the calibrator was not fitted on."""
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ from kgcore.arrays import Probabilities
 from kgcore.calibration.base import Calibrator
 from kgcore.config import ScoresConfig
 from kgcore.ensembles.folds import draw_folds
+from kgcore.errors import KgcalWarning
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import NEGATIVES, fit_plain
@@ -36,7 +38,10 @@ def cross_fitted(
     found: dict[str, list[Probabilities]] = {}
     for number in range(chosen):
         held = rows.part(fold == number)
-        for name, calibrator in fit_plain(rows.part(fold != number), config).items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", KgcalWarning)  # the final fit gives the same warning once
+            fitted = fit_plain(rows.part(fold != number), config)
+        for name, calibrator in fitted.items():
             q = calibrator.calibrate_of(held.scores, held.predicates)
             found.setdefault(_label(name, calibrator, config), []).append(q)
         parts.append(held)

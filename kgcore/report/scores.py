@@ -76,10 +76,21 @@ class ScoresSummary:
         )
         left_out = {"of the split train": counts.of_train, "of weight 0": counts.of_weight}
         return [
+            *self._wrong_way(),
             fitted,
             by_folds if counts.folds else by_test,
             stated if self.stated else found,
             *(f"Left out: {n:,} rows {which}." for which, n in left_out.items() if n),
+        ]
+
+    def _wrong_way(self) -> list[str]:
+        """Return a sentence if the scores rank true rows below false ones, beyond chance."""
+        raw = self.results.row("", "uncalibrated")
+        if "auroc" not in raw.intervals or raw.intervals["auroc"][1] >= 0.5:
+            return []
+        return [
+            f"The scores rank true rows below false ones (AUROC {raw.metrics['auroc']:.2f}): a higher score must be "
+            "more plausible. Negate the scores, or check the labels."
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Calibration of scores from any scorer: oracles by hand, orders and formats of the file, weights, scorers."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 from kgcore import storage
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
+from kgcore.config import EvaluateConfig
 from kgcore.ensembles import folds
 from kgcore.errors import InputError, MismatchError
+from kgcore.evaluation.evaluate import evaluate
 from kgcore.external.answers import ScoreAnswers
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores, usable
@@ -19,6 +22,8 @@ from kgcore.external.read import read_scores
 from kgcore.external.rows import ScoreRows, log_odds
 from kgcore.external.tables import read_table
 from kgcore.registries import CALIBRATORS
+from kgcore.report.results import Results
+from kgcore.report.scores import Counts, ScoresSummary
 from tests.core.scored_rows import config_of, read, table_of_scores, written
 
 EVERY = tuple(CALIBRATORS.names())
@@ -172,6 +177,20 @@ def test_stored_rows_represent_all_rows(
     assert len(few) == 100
     levels = np.linspace(0, 1, 20)
     assert np.quantile(few.scores, levels) == pytest.approx(np.quantile(rows.scores, levels), abs=0.2)
+
+
+def test_scores_that_run_the_other_way_are_said(tmp_path: Path, rng: np.random.Generator) -> None:
+    table = table_of_scores(rng)
+    negated = table.set_column(1, "f", pa.array(-table["f"].to_numpy()))
+    for rows, said in ((table, False), (negated, True)):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            held_out = cross_fitted(read(tmp_path, rows).fit, config_of(calibrators=("platt",)))
+        assert not found
+        results = Results.of(evaluate(held_out, EvaluateConfig(bootstrap_replicates=50)))
+        counts = Counts(true=1, false=1, measured=600, folds=10, of_train=0, of_weight=0)
+        summary = ScoresSummary(scorer="f", results=results, relations=(), counts=counts, base_rate=0.3, stated=True)
+        assert ("rank true rows below false ones" in summary.notes[0]) == said
 
 
 def test_two_scorers_cannot_be_mixed(tmp_path: Path, rng: np.random.Generator) -> None:

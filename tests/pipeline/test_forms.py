@@ -78,7 +78,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 19
+    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 21
 
 
 def test_baselines_are_not_offered_as_calibrators() -> None:
