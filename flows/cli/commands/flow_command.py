@@ -29,6 +29,7 @@ PLAIN: Mapping[str, Any] = {
     "instead": Annotated[bool, typer.Option("--instead")],
     "runs": Annotated[list[str], typer.Argument(metavar="RUN")],
     "base_rate": Annotated[float | None, typer.Option()],
+    "exam_share": Annotated[float, typer.Option()],
     "predict.candidates": Annotated[list[str], typer.Argument(metavar="[FILE | SUBJECT PREDICATE OBJECT]")],
     "predict.output": Annotated[str, typer.Option("--output", "-o")],
     "base-rate.candidates": Annotated[str, typer.Argument(metavar="FILE")],
