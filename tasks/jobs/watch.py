@@ -32,6 +32,7 @@ from tasks.tracking.registry import CHAMPION, Sources, Version, aliased, load_ca
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
+FEWEST_OF_A_LABEL = 25
 METHOD = 2  # changes whenever the tests of a check change, so that an older check is not shown again
 
 
@@ -120,6 +121,17 @@ def mark_recalibrated(found: WatchResult, pipeline: str) -> WatchResult:
     """
     open_store().log_tags(found.run, RunTags(recalibrated=pipeline))
     return replace(found, recalibrated=pipeline)
+
+
+def enough_to_replace(labels: Path, config: WatchConfig) -> bool:
+    """Return whether the labels that belong to calibration can replace the validation split.
+
+    If the map moved, the validation split shows the old map. Calibrators of the new labels alone are right, but have
+    less data. FEWEST_OF_A_LABEL or more of the labels must be true, as many false.
+    """
+    labelled = read_labels(labels)
+    true = labelled["label"][~for_exam(labelled, config.exam_share)]
+    return bool(min(true.sum(), len(true) - true.sum()) >= FEWEST_OF_A_LABEL)
 
 
 def readable(rate: float) -> float:
