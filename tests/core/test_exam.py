@@ -65,7 +65,7 @@ def test_corruptions_of_the_exam_are_new_and_belong_to_their_positive(small_grap
     assert paper.digest == first_exam(graph, "small").paper(100).digest  # always the same one
     triples, false = graph.number(paper.names)[0], paper.labels == 0
     assert not graph.all_known.contains(triples[false]).any()
-    positive = {cluster: triple for cluster, triple in zip(paper.clusters[~false], triples[~false], strict=True)}
+    positive = dict(zip(paper.clusters[~false], triples[~false], strict=True))
     assert all(
         (triple != positive[cluster]).sum() == 1
         for cluster, triple in zip(paper.clusters[false], triples[false], strict=True)
