@@ -13,7 +13,7 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.monitoring.exam import TEST, Exam, Paper, first_exam
 from kgcore.monitoring.exam_file import read_exam, write_exam
-from tests.core.test_labels import unused_triples
+from tests.core.unused import unused_triples
 
 
 def without_negatives(graph: KnowledgeGraph) -> KnowledgeGraph:

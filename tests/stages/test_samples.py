@@ -63,5 +63,5 @@ def test_samples_that_two_models_drew_are_not_ranked_together_but_judged_on_one_
     [base] = store.get(older.runs["train"]).model_ids
     assert store.model(version.model_id).base_model == base
     assert store.load_model(version.model_id, CALIBRATOR).negatives == "synthetic"
-    [run] = store.find_all(RunTags(stage="exam"))
-    assert store.load(run.run_id, EXAM).paper(100).synthetic
+    [made] = store.find_all(RunTags(stage="exam"))
+    assert store.load(made.run_id, EXAM).paper(100).synthetic
