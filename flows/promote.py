@@ -23,7 +23,8 @@ def promote(dataset: str = "", base_rate: float | None = None, config: GateConfi
     """
     if config.approve:
         check_approval()
-    decisions, mistakes = [], []
+    decisions: list[Decision] = []
+    mistakes: list[str] = []
     for name in [dataset] if dataset else datasets_with_results():
         try:
             decisions.append(promote_best(name, base_rate, config))
@@ -31,11 +32,18 @@ def promote(dataset: str = "", base_rate: float | None = None, config: GateConfi
             mistakes.append(str(error))
     publish_decisions(decisions)
     if any(decision.waiting for decision in decisions):
-        for place, decision in enumerate(decisions):
-            if decision.waiting:
-                decisions[place] = approve(decision, ask(decision.explanation))
+        decisions = [_answered(decision, mistakes) if decision.waiting else decision for decision in decisions]
         publish_decisions(decisions)
     if mistakes:
         done = [decision.explanation for decision in decisions]
         raise InputError("; ".join([*mistakes, *done]))
     return decisions
+
+
+def _answered(decision: Decision, mistakes: list[str]) -> Decision:
+    """Ask a person, and carry out the answer. If that fails, add the reason to the mistakes."""
+    try:
+        return approve(decision, ask(decision.explanation))
+    except KgcalError as error:
+        mistakes.append(str(error))
+        return decision

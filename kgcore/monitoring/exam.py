@@ -7,6 +7,7 @@ part: half of them belong to the exam (kgcore/datasets/label_halves.py).
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -48,7 +49,7 @@ class Paper:
     def __len__(self) -> int:
         return len(self.labels)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Return a hash of the questions: papers with equal questions have equal hashes."""
         text = self.names.assign(label=self.labels.astype(int)).to_csv(sep="\t", index=False, header=False)
