@@ -108,6 +108,10 @@ class Exam:
     era: int
     questions: pd.DataFrame = field(repr=False)
 
+    def __post_init__(self) -> None:
+        kinds = dict.fromkeys(COLUMNS, "str") | dict.fromkeys(("label", "cluster", "era"), "int64")
+        object.__setattr__(self, "questions", self.questions[list(kinds)].astype(kinds).reset_index(drop=True))
+
     def paper(self, at_least: int) -> Paper:
         """Return the paper that candidates sit now.
 

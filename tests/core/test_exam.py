@@ -139,4 +139,4 @@ def test_the_file_keeps_the_exam(small_graph: KnowledgeGraph, tmp_path: Path) ->
     back: Exam = read_exam(tmp_path / "exam.parquet")
     assert (back.version, back.test, back.era, back.synthetic) == (exam.version, exam.test, exam.era, exam.synthetic)
     assert back.paper(20).digest == exam.paper(20).digest
-    pd.testing.assert_frame_equal(back.questions, exam.questions, check_dtype=False)
+    pd.testing.assert_frame_equal(back.questions, exam.questions)
