@@ -1,32 +1,49 @@
 """The Prefect flow that decides whether the best calibrated model of a data set replaces the champion."""
 
+from flows.deployment.approval import ask, check_approval
 from flows.deployment.flow import flow
 from flows.deployment.publish import publish_decisions
 from kgcore.config import GateConfig
 from kgcore.errors import InputError, KgcalError
-from tasks.jobs.promote import Decision, datasets_with_results, promote_best
+from tasks.jobs.promote import Decision, approve, datasets_with_results, promote_best
 
 
 @flow(name="promote", flow_run_name="promote {dataset}")
 def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
-    """Promote the best calibrated model of a data set to champion if the model passes the gate.
+    """Let the best calibrated models of a data set sit its exam, and promote the best to champion if it passes.
 
-    The gate compares the model with the champion. Without a champion, it compares with the constant base rate. It
-    demands a significantly better Brier score, by a bootstrap interval, and a calibration error that is not worse.
+    The exam is the same for all candidates. The gate compares each with the champion; without a champion, with the
+    constant base rate. It demands a significantly better Brier score, and a calibration error that is shown to be
+    higher by less than a margin. Candidates that were judged before are not judged again.
 
     Args:
         dataset: data set that has results; if empty, every data set that has results
-        base_rate: consider only runs with this base rate, stated or assumed; if empty, all runs
+        base_rate: base rate of the exam; if empty, the champion's, or that of the field labels
         config: the conditions of the gate
     """
-    decisions, mistakes = [], []
+    if config.approve:
+        check_approval()
+    decisions: list[Decision] = []
+    mistakes: list[str] = []
     for name in [dataset] if dataset else datasets_with_results():
         try:
             decisions.append(promote_best(name, base_rate, config))
         except KgcalError as error:  # continue with the other data sets
             mistakes.append(str(error))
     publish_decisions(decisions)
+    if any(decision.waiting for decision in decisions):
+        decisions = [_answered(decision, mistakes) if decision.waiting else decision for decision in decisions]
+        publish_decisions(decisions)
     if mistakes:
         done = [decision.explanation for decision in decisions]
         raise InputError("; ".join([*mistakes, *done]))
     return decisions
+
+
+def _answered(decision: Decision, mistakes: list[str]) -> Decision:
+    """Ask a person, and carry out the answer. If that fails, add the reason to the mistakes."""
+    try:
+        return approve(decision, ask(decision.explanation))
+    except KgcalError as error:
+        mistakes.append(str(error))
+        return decision

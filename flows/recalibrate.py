@@ -6,8 +6,10 @@ from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
 from flows.pipeline import after_training
+from kgcore.config import EXAM_SHARE
 from kgcore.config.calibrate import read_base_rate
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.exam import add_field_labels
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
 from tasks.jobs.recalibrate import model_and_settings, note_candidates, recalibration_run
@@ -26,6 +28,7 @@ def recalibrate(
     instead: bool = False,
     base_rate: float | str | None = None,
     refit: bool = False,
+    exam_share: float = EXAM_SHARE,
     force: bool = False,
     device: Device = "auto",
 ) -> PipelineSummary:
@@ -36,13 +39,16 @@ def recalibrate(
     Args:
         model: run id of a train run or of a run that came from it, URI of a model or calibrator, or latest (the newest
             finished pipeline)
-        labels: file of newly labelled triples (subject, predicate, object, 1 or -1) to add to the validation split
+        labels: file of newly labelled triples (subject, predicate, object, 1 or -1) to add to the validation split,
+            except those that belong to the exam
         candidates: file of the triples that you want probabilities for, or valid or test (a held-out split with its
             labels hidden). Calibrators are then fitted to these triples, too
         instead: replace the validation split by these labelled triples, instead of adding them
         base_rate: stated base rate, or an interval LOW:HIGH of it, such as 0.01:0.05; if empty, the base rate of the
             named run
         refit: fit the calibrators again for a new base rate, instead of shifting their probabilities
+        exam_share: share of the labels that belong to the exam of `kgcal promote`; 0 = all labels join the validation
+            split
         force: run every stage but training even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
@@ -56,7 +62,8 @@ def recalibrate(
         context = Context(parent=run_id, force=force, device=device)
         data = resolve("prepare", trained.run_id)
         if file is not None:
-            data = add_labels(data, file, instead, context)
+            data = add_labels(data, file, instead, exam_share, context)
+            add_field_labels(data.run_id, file, exam_share)
         if candidates:
             check_candidates(data, configs.match)
         stages = after_training(data, adopt_model(trained, data, context), configs, context, fitted)

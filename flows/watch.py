@@ -6,7 +6,7 @@ from flows.deployment.flow import flow
 from flows.deployment.publish import publish_check
 from flows.recalibrate import recalibrate
 from kgcore.config import WatchConfig
-from tasks.jobs.watch import WatchResult, mark_recalibrated, watch_champion
+from tasks.jobs.watch import WatchResult, enough_to_replace, mark_recalibrated, watch_champion
 from tasks.workspace.flow_run import current_flow_run
 
 
@@ -25,7 +25,10 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> Wat
         if seen.answer == "shift":
             made = again(model=seen.model, base_rate=seen.new_base_rate)
         else:
-            made = again(model=seen.model, labels=labels)
+            share = config.exam_share
+            if enough_to_replace(Path(labels), config):  # the exam decides which of the two is better
+                again(model=seen.model, labels=labels, exam_share=share, instead=True)
+            made = again(model=seen.model, labels=labels, exam_share=share)
         seen = mark_recalibrated(seen, made.pipeline)
     publish_check(seen)
     return seen

@@ -5,6 +5,7 @@ flow.py         the decorator of every flow, with its heartbeat
 parameters.py   the types of the form fields
 names.py        names of flow runs
 runners.py      Prefect task runners by name
+approval.py     the question whether a challenger becomes the champion
 publish.py      the results that a flow run shows in the Prefect UI
 
 flows/local/deploy.py sends the deployments to the server of `kgcal up`.

@@ -37,6 +37,7 @@ from kgcore.config.given import (
     TrainGiven,
 )
 from kgcore.config.jobs import (
+    EXAM_SHARE,
     AuditConfig,
     BaseRateConfig,
     DiscoverConfig,
@@ -65,6 +66,7 @@ __all__ = [
     "ASSUMED",
     "ASSUMED_BASE_RATE",
     "ESTIMATED",
+    "EXAM_SHARE",
     "LIMITS",
     "STATED",
     "AuditConfig",

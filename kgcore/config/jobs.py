@@ -18,14 +18,29 @@ from kgcore.config.choices import (
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
 
+EXAM_SHARE = 0.5  # share of field labels that belong to the exam
+
 
 @dataclass(frozen=True, kw_only=True)
 class GateConfig(Config):
     """The conditions under which a challenger replaces the champion."""
 
-    level: float = setting(0.95, "confidence level at which the challenger must be better", gt=0.5, lt=1)
-    replicates: int = setting(1000, "bootstrap replicates", ge=100)
-    gate_seed: int = setting(0, "seed of the bootstrap", ge=0)
+    level: float = setting(
+        0.95,
+        "confidence level: 1 - level limits the probability that any challenger that is not better ever passes an exam",
+        gt=0.5,
+        lt=1,
+    )
+    margin: float = setting(
+        0.05, "by how much the calibration error of a challenger may be higher than the champion's", gt=0, lt=1
+    )
+    field_labels: int = setting(
+        100, "smallest number of new field labels that replace the test split as the exam's paper", ge=20
+    )
+    most_challengers: int = setting(20, "largest number of challengers that sit the exam together", ge=1)
+    approve: bool = setting(
+        False, "let a person approve a challenger that has passed, in the Prefect UI, before it becomes the champion"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +60,9 @@ class WatchConfig(Config):
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
     on_drift: str = setting("warn", "what to do if the base rate or the map moved", choices=("warn", "recalibrate"))
+    exam_share: float = setting(
+        EXAM_SHARE, "share of the labels that belong to the exam; the others belong to calibration", ge=0, lt=1
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

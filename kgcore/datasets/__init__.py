@@ -5,5 +5,6 @@ files. read.py reads them by the readers in formats/, schema.py validates the ro
 numbers. draw.py splits a graph that comes without splits. prepare.py checks, counts and makes the graph.
 
 unknown_names.py has the message about names that are not in the training split. labels.py adds newly labelled triples
-to a graph. genealogy.py generates the `family` data set. base.py defines the declaration of a data set.
+to a graph; label_halves.py divides them between calibration and the exam. genealogy.py generates the `family` data set.
+base.py defines the declaration of a data set.
 """

@@ -3,26 +3,33 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
-from kgcore.arrays import Ints, Labels, Probabilities, Weights, same_length
+from kgcore.arrays import Probabilities, as_probabilities, same_length
 from kgcore.config import GateConfig
-from kgcore.metrics.bootstrap import Estimate, bootstrap
-from kgcore.metrics.proper import brier
-from kgcore.metrics.reliability import ece
+from kgcore.metrics.bootstrap import Estimate
+from kgcore.monitoring.paired import Excess, Rows, brier_gain, calibration_excess
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The comparison of a challenger and the champion on the same triples.
 
-    brier    Brier score of the champion minus that of the challenger. If it is above 0, the challenger is better.
-    ece      calibration error of the challenger minus that of the champion. If it is above 0, the challenger is worse.
-             None if there is no champion.
-    triples  number of triples
+    brier        Brier score of the champion minus that of the challenger. If it is above 0, the challenger is better.
+    calibration  squared calibration error of the challenger minus that of the champion. Its upper end is the upper
+                 confidence limit that the gate uses. None if there is no champion.
+    excess       the two squared calibration errors; None if there is no champion
+    margin       by how much the calibration error of the challenger may be higher
+    needed       about how many triples like these show that the calibration error is not worse, if both models are
+                 equally calibrated
+    triples      number of triples
     """
 
     brier: Estimate
-    ece: Estimate | None
+    calibration: Estimate | None
+    excess: Excess | None
+    margin: float
+    needed: int
     triples: int
 
     @property
@@ -31,31 +38,37 @@ class Verdict:
         return self.brier.low > 0
 
     @property
-    def worse_calibrated(self) -> bool:
-        """Return whether its calibration error is significantly higher: the interval of `ece` is above 0."""
-        return self.ece is not None and self.ece.low > 0
+    def calibrated(self) -> bool:
+        """Return whether its calibration error is shown to be higher by less than the margin."""
+        return self.calibration is None or self.calibration.high < self.margin**2
 
     @property
     def passed(self) -> bool:
-        """Return whether the challenger may become the champion: it is better and not worse calibrated."""
-        return self.better and not self.worse_calibrated
+        """Return whether the challenger may become the champion: it is better, and not worse calibrated."""
+        return self.better and self.calibrated
 
     def reason(self) -> str:
         """Return the comparison as a clause: `on 2,000 triples its Brier score is significantly lower (...)`."""
-        better, worse = "" if self.better else "not ", "" if self.worse_calibrated else "not "
+        better = "" if self.better else "not "
         text = f"on {self.triples:,} triples its Brier score is {better}significantly lower (gain {self.brier})"
-        if self.ece is None:
+        if self.excess is None:
             return text
-        return f"{text} and its calibration error is {worse}significantly higher (increase {self.ece})"
+        errors = [max(0.0, square) ** 0.5 for square in (self.excess.challenger, self.excess.champion)]
+        figures = f"(calibration errors {errors[0]:.3f} and {errors[1]:.3f})"
+        if self.calibrated:
+            return f"{text} and its calibration error is at most {self.margin:g} higher {figures}"
+        text = f"{text}, but it is not shown that its calibration error is at most {self.margin:g} higher {figures}"
+        if self.needed <= self.triples:
+            return text
+        return f"{text}; to show it for an equally calibrated challenger needs about {self.needed:,} triples"
 
 
 def gate(
     challenger: Probabilities,
     champion: Probabilities | None,
-    labels: Labels,
-    weights: Weights,
+    rows: Rows,
     config: GateConfig,
-    candidates: int = 1,
+    level: float | None = None,
 ) -> Verdict:
     """Compare two calibrated models on the same n triples.
 
@@ -63,26 +76,30 @@ def gate(
     champion    (n,) probabilities in [0, 1]. If None, there is no champion, and the challenger is compared with a
                 constant probability, the share of positives. Then only Brier scores are compared, because this
                 constant has a calibration error of 0 without being useful
-    labels      (n,) 0/1
-    weights     (n,) positive
-    candidates  number of models among which the challenger is the best. The interval of the Brier difference has the
-                level 1 - (1 - level) / candidates (Bonferroni). So a model that is the best only by chance is unlikely
-                to pass
+    rows        labels, weights and clusters of the triples
+    level       probability, in (0, 1), that a challenger that is not better counts as better. None:
+                (1 - `config.level`) / 2, that of the first challenger of an exam
 
-    Both intervals come from a paired bootstrap over triples. Raises InputError for arrays of different lengths and for
-    values out of range.
+    Two conditions:
+
+    1. The Brier score is lower, by a one-sided test at this level (`brier_gain`).
+    2. The calibration error is not worse: it exceeds the champion's by less than the margin d. The test rejects
+       E_q^2 - E_r^2 >= d^2 at the one-sided level 1 - `config.level` (`calibration_excess`). E_q^2 < E_r^2 + d^2
+       implies E_q < E_r + d. A calibration error itself has no interval that covers near 0; its square has one.
+
+    Raises InputError for arrays of different lengths and for values out of range.
     """
-    q, y, w = challenger, labels, weights
-    r = np.full(len(q), np.average(y, weights=w)) if champion is None else champion
-    rng, n = np.random.default_rng(config.gate_seed), same_length(challenger=q, champion=r, labels=y, weights=w)
-    strict = 1 - (1 - config.level) / candidates
-
-    def gain(i: Ints) -> float:
-        return brier(r[i], y[i], w[i]) - brier(q[i], y[i], w[i])
-
-    def loss(i: Ints) -> float:
-        return ece(q[i], y[i], w[i]) - ece(r[i], y[i], w[i])
-
-    better = bootstrap(gain, n, rng, strict, config.replicates)
-    worse = None if champion is None else bootstrap(loss, n, rng, config.level, config.replicates)
-    return Verdict(better, worse, n)
+    same_length(challenger=challenger, labels=rows.labels, weights=rows.weights)
+    q, count = as_probabilities(challenger), len(rows)
+    r = np.full(count, rows.base_rate) if champion is None else as_probabilities(champion)
+    same_length(challenger=q, champion=r)
+    one_sided = (1 - config.level) / 2 if level is None else level
+    gain = brier_gain(q, r, rows)
+    half = -float(ndtri(one_sided)) * gain.error
+    brier = Estimate(gain.value, gain.value - half, gain.value + half)
+    if champion is None:
+        return Verdict(brier, None, None, config.margin, 0, count)
+    excess, z = calibration_excess(q, r, rows), float(ndtri(config.level))
+    limits = Estimate(excess.value, excess.value - z * excess.error, excess.value + z * excess.error)
+    needed = int(np.ceil(count * z * excess.noise / config.margin**2))
+    return Verdict(brier, limits, excess, config.margin, needed, count)

@@ -1,30 +1,38 @@
-"""Registers the best calibrated model of a data set as challenger, and makes it the champion if it passes the gate.
+"""Judges the candidates of a data set on its exam, and makes the best one the champion if it passes the gate.
 
 The gate is a statistical comparison of challenger and champion: see kgcore/monitoring/gate.py.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
-import pandas as pd
 from filelock import FileLock
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.config import GateConfig
+from kgcore.calibration.shift import check_base_rate
+from kgcore.config import STATED, CalibrateConfig, GateConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.predictions import Predictions
-from kgcore.graph import KnowledgeGraph
-from kgcore.monitoring.gate import Verdict, gate
+from kgcore.monitoring.exam import TEST, Exam
+from kgcore.monitoring.gate import Verdict
+from tasks.jobs.candidates import choose, measured_candidates
 from tasks.jobs.card import model_card
-from tasks.jobs.compare import TEST_SAMPLE, comparison, dataset_name
-from tasks.jobs.measured import measured_models, predictions_of
-from tasks.tracking.artifacts import GRAPH
+from tasks.jobs.compare import comparison, dataset_name
+from tasks.jobs.exam import begin_era, exam_of
+from tasks.jobs.sitting import Judged, Sheet, sheet_of, sit
 from tasks.tracking.mlmodel import complete_model
 from tasks.tracking.record import DatasetId, RunTags
-from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, describe, load_calibrated, register, set_alias
+from tasks.tracking.registry import (
+    CHALLENGER,
+    CHAMPION,
+    Version,
+    aliased,
+    content_of,
+    describe,
+    load_calibrated,
+    register,
+    set_alias,
+)
 from tasks.tracking.store import Store, open_store
-
-FEWEST_TRIPLES = 50  # the least number of test triples, new to the champion, that the gate compares on
 
 
 def datasets_with_results() -> list[str]:
@@ -37,11 +45,12 @@ class Decision:
     """The decision whether a challenger becomes the champion.
 
     dataset      name of the data set
-    challenger   URI of the challenger
+    challenger   URI of the challenger; of the champion if no other candidate was judged
     champion     URI of the champion after the decision; None: the data set has no champion
-    passed       whether the challenger became the champion
+    passed       whether the challenger passed the gate
     explanation  one sentence with the reason
-    run          id of the MLflow run with the metrics of the comparison; None: the challenger was already the champion
+    run          id of the MLflow run with the metrics of the comparison; None: no candidate was judged
+    waiting      whether a person must approve the challenger before it becomes the champion
     """
 
     dataset: str
@@ -50,132 +59,158 @@ class Decision:
     passed: bool
     explanation: str
     run: str | None
+    waiting: bool = False
 
 
 def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> Decision:
-    """Register what has the best Brier score, a calibrator or an ensemble, as challenger. Compare it with the champion.
+    """Let the candidates of a data set sit its exam, and decide whether the best one becomes the champion.
 
     dataset    name of the data set, or the folder of the user's files
-    base_rate  consider only models for this base rate, in (0, 1); None: all
+    base_rate  base rate of the exam, in (0, 1). None: field labels have their own. For the test split it is the base
+               rate that was stated for the champion, or for the newest run; if none was stated, labelled triples have
+               their own, and corruptions the champion's, or 0.5
 
-    Only what was measured on the newest test sample can become challenger. The champion predicts the
-    triples of the same sample. If the data set has no champion, the challenger is compared with a constant probability,
-    the base rate. If the challenger passes, it gets the alias `champion`. The challenger's LoggedModel gets the
-    embedding models and the graph, so that it can be served alone, and its version gets a model card as description.
+    If the data set has no champion, candidates are compared with a constant probability, the base rate. A challenger
+    that passes gets the alias `champion`, or waits for a person if `config.approve`. Its LoggedModel gets the embedding
+    models and the graph, so that it can be served alone, and its version gets a model card as description.
 
-    Raises InputError if no calibrator was measured, if fewer than FEWEST_TRIPLES test triples are new to the champion,
-    or if the champion was trained on a different graph or is for another base rate.
+    Raises InputError, before anything is changed, for a base rate out of range, if no calibrator was measured, if too
+    few questions are new to the models, or if the champion was trained on a different graph.
     """
+    if base_rate is not None:
+        check_base_rate("base_rate", base_rate)
     store, dataset = open_store(), dataset_name(dataset)
     with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
         return _promote(store, dataset, base_rate, config)
 
 
 def _promote(store: Store, dataset: str, base_rate: float | None, config: GateConfig) -> Decision:
-    candidates = _candidates(dataset, base_rate)
-    best = candidates.iloc[0]
-    label = f"{best['negatives']}.{best['calibrator']}"
-    model_id = _calibrator_id(store, best["evaluate"], label)
-    words = f"{_described(best)}, {label.replace('_', ' ')}, Brier score {best['brier']:.4f} ({best['test']})"
-    version = register(store, dataset, model_id, words)
-    complete_model(store, version.model_id)
-    describe(store, dataset, version, model_card(store, version, best["evaluate"]).markdown())
-    set_alias(store, dataset, CHALLENGER, version)
-    champion = aliased(store, dataset, CHAMPION)
-    if champion is not None and champion.number == version.number:
-        why = f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, is already the champion"
-        return Decision(dataset, version.uri, champion.uri, False, why, None)
+    measured = measured_candidates(store, dataset)
+    exam, champion = exam_of(store, dataset, measured.prepared), aliased(store, dataset, CHAMPION)
+    model = None
     if champion is not None:
         complete_model(store, champion.model_id)  # versions of earlier versions of kgcal are not complete
+        model = load_calibrated(store, champion.model_id)
+    sheet = sheet_of(store, exam, *_base_rate(exam, model, measured.settings, base_rate, config), config)
+    not_again = sheet.judged | ({content_of(store, champion.model_id)[:16]} if champion else set())
+    candidates = choose(store, measured, not_again, config.most_challengers)
+    if not candidates:
+        return _nothing_new(dataset, champion, sheet)
+    judged = sit(store, sheet, model, candidates, config)
+    return _decide(store, dataset, champion, sheet, judged, config)
 
-    verdict = _judge(store, best["evaluate"], label, champion.model_id if champion else None, config, len(candidates))
-    against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"
-    why = (
-        f"{dataset}: version {version.number} ({words}), the best of {len(candidates)}, against {against}: "
-        f"{verdict.reason()}. {'It is the new champion.' if verdict.passed else 'It is not promoted.'}"
+
+def _base_rate(
+    exam: Exam, champion: CalibratedModel | None, newest: CalibrateConfig, given: float | None, config: GateConfig
+) -> tuple[float | None, str]:
+    """Return the base rate of the exam, None for the share of true triples among its labels, and its origin as words.
+
+    newest  settings of the calibrators that were evaluated last
+    """
+    paper, theirs = exam.paper(config.field_labels), champion.calibrator if champion else None
+    if given is not None:
+        return given, f"weighted to the stated base rate {given:g}"
+    if paper.era == TEST and theirs is not None and theirs.base_rate_is == STATED:
+        return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
+    if paper.era == TEST and newest.base_rate is not None:
+        return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
+    if paper.era != TEST or not paper.synthetic:
+        return None, "with its own base rate"
+    if theirs is not None:
+        return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:g}"
+    return newest.alpha, f"weighted to the assumed base rate {newest.alpha:g}"
+
+
+def _nothing_new(dataset: str, champion: Version | None, sheet: Sheet) -> Decision:
+    state = f"version {champion.number} is already the champion" if champion else "there is no champion"
+    why = f"{dataset}: {state}, and there is no new challenger: all others were judged before in {sheet.described()}"
+    return Decision(dataset, champion.uri if champion else "", champion.uri if champion else None, False, why, None)
+
+
+def _decide(
+    store: Store, dataset: str, champion: Version | None, sheet: Sheet, judged: Sequence[Judged], config: GateConfig
+) -> Decision:
+    """Register the best candidate as challenger, log the decision and, if nobody has to approve, carry it out."""
+    best, verdict = judged[0].candidate, judged[0].verdict
+    version = register(store, dataset, best.model_id, best.words)
+    complete_model(store, version.model_id)
+    describe(store, dataset, version, model_card(store, version, best.evaluate).markdown())
+    waiting = verdict.passed and config.approve
+    why = _explanation(dataset, version, champion, sheet, judged)
+    what = "It waits for approval." if waiting else "It is the new champion."
+    why = f"{why}. {what if verdict.passed else 'It is not promoted.'}"
+    decision = Decision(dataset, version.uri, champion.uri if champion else None, verdict.passed, why, None, waiting)
+    tags = RunTags(
+        stage="promote",
+        dataset=dataset,
+        exam=str(sheet.exam),
+        era=str(sheet.paper.era),
+        paper=sheet.identity,
+        judged=[one.candidate.content[:16] for one in judged if waiting or not (one is judged[0] and verdict.passed)],
+        note=why,
     )
-    decision = Decision(dataset, version.uri, champion.uri if champion else None, verdict.passed, why, None)
-    with store.open_run(f"promote {dataset}", RunTags(stage="promote")) as run_id:
+    with store.open_run(f"promote {dataset}", tags) as run_id:
         named = {"dataset": dataset, "challenger": version.uri, "champion": decision.champion}
-        store.log_params(run_id, named | asdict(config) | {"candidates": len(candidates)})
-        sample = DatasetId(dataset, str(best["digest"]))
-        store.log_metrics(run_id, _metrics(verdict), model_id=model_id, dataset=sample)
-        store.log_tags(run_id, RunTags(note=why))
-        if verdict.passed:
-            set_alias(store, dataset, CHAMPION, version)
-            decision = replace(decision, champion=version.uri)
+        store.log_params(run_id, named | asdict(config) | {"candidates": len(judged), "exam": sheet.described()})
+        sample = DatasetId(dataset, sheet.paper.digest)
+        store.log_metrics(run_id, _metrics(verdict), model_id=version.model_id, dataset=sample)
+        set_alias(store, dataset, CHALLENGER, version)
+        if verdict.passed and not waiting:
+            decision = _crown(store, decision, version, sheet.paper.era)
     return replace(decision, run=run_id)
+
+
+def _explanation(
+    dataset: str, version: Version, champion: Version | None, sheet: Sheet, judged: Sequence[Judged]
+) -> str:
+    best, verdict = judged[0].candidate, judged[0].verdict
+    against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"
+    among = f"the best of {len(judged)}" if len(judged) > 1 else "the only new challenger"
+    return (
+        f"{dataset}: version {version.number} ({best.words}), {among}, against {against}, in {sheet.described()}: "
+        f"{verdict.reason()}"
+    )
+
+
+def _crown(store: Store, decision: Decision, version: Version, era: int) -> Decision:
+    """Make a version the champion. If field labels have chosen it, later field labels begin a new era."""
+    set_alias(store, decision.dataset, CHAMPION, version)
+    if era != TEST:
+        begin_era(store, decision.dataset)
+    return replace(decision, champion=version.uri, waiting=False)
+
+
+def approve(decision: Decision, yes: bool | None) -> Decision:
+    """Carry out the answer of a person about a challenger that waits.
+
+    yes  whether it becomes the champion; None: nobody has answered. Then the next `kgcal promote` judges it again
+
+    Raises InputError if the champion or the challenger has changed since the comparison.
+    """
+    store, dataset = open_store(), decision.dataset
+    run = store.get(decision.run or "")
+    with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
+        champion, challenger = aliased(store, dataset, CHAMPION), aliased(store, dataset, CHALLENGER)
+        same = (champion.uri if champion else None) == decision.champion
+        if not same or challenger is None or challenger.uri != decision.challenger:
+            raise InputError(
+                f"{dataset}: the champion or the challenger has changed while {decision.challenger} waited for "
+                "approval: start `kgcal promote` again"
+            )
+        said = "A person has approved it: it is the new champion." if yes else "A person has refused it."
+        said = "Nobody has answered: it is not promoted." if yes is None else said
+        why = decision.explanation.replace("It waits for approval.", said)
+        kept = run.tags.judged if yes is False else list(run.tags.judged or ())[1:]
+        store.log_tags(run.run_id, RunTags(note=why, judged=kept))
+        decision = replace(decision, explanation=why, waiting=False)
+        return _crown(store, decision, challenger, int(run.tags.era or TEST)) if yes else decision
 
 
 def _metrics(verdict: Verdict) -> dict[str, float]:
     """Return the differences that the gate tested, the ends of their intervals, and `passed` (1 or 0), as metrics."""
-    figures = {"brier_gain": verdict.brier} | ({"ece_increase": verdict.ece} if verdict.ece else {})
+    figures = {"brier_gain": verdict.brier}
+    figures |= {"calibration_excess": verdict.calibration} if verdict.calibration else {}
     metrics = {name: estimate.value for name, estimate in figures.items()}
     metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
     metrics |= {f"{name}_high": estimate.high for name, estimate in figures.items()}
     return metrics | {"passed": float(verdict.passed)}
-
-
-def _candidates(dataset: str, base_rate: float | None) -> pd.DataFrame:
-    """Return the calibrators and ensembles that were measured on the newest test sample, best Brier score first."""
-    frame = comparison("brier", dataset, base_rate=base_rate)
-    frame = frame[(frame["negatives"] != "none") & frame["brier"].notna()]
-    if frame.empty:
-        raise InputError(f"no calibrator of {dataset} has a Brier score: run `kgcal run --dataset {dataset}` first")
-    newest = frame.sort_values("when").iloc[-1][TEST_SAMPLE]
-    return frame[(frame[TEST_SAMPLE] == newest).all(axis=1)]
-
-
-def _calibrator_id(store: Store, evaluate: str, label: str) -> str:
-    """Return the id of the LoggedModel with this label that an evaluate run or an ensemble's run measured."""
-    model_ids = measured_models(store, evaluate)
-    return next(model_id for model_id in model_ids if store.model(model_id).label == label)
-
-
-def _described(best: "pd.Series[Any]") -> str:
-    """Return the model and the loss of a row of the comparison, or the members of an ensemble."""
-    members = best.get("ensemble.members")
-    return f"{best['model']} of {members}" if isinstance(members, str) else f"{best['model']} {best['loss']}"
-
-
-def _judge(
-    store: Store, evaluate: str, label: str, champion: str | None, config: GateConfig, candidates: int
-) -> Verdict:
-    inputs, predictions = store.get(evaluate).tags.inputs, predictions_of(store, evaluate)
-    if champion is None:
-        return gate(predictions.probabilities[label], None, predictions.labels, predictions.weights, config, candidates)
-    graph = store.load(inputs["prepare"], GRAPH)
-    other = load_calibrated(store, champion)
-    _check_comparable(graph, other, predictions)
-    names = graph.names_of(predictions.triples)
-    _, of_champion, known = other.predict(names)
-    rows = known & ~other.fitted_on(names)  # a model must not be measured on triples that it was fitted on
-    if rows.sum() < FEWEST_TRIPLES:
-        raise InputError(
-            f"{int(rows.sum()):,} test triples are new to the champion: at least {FEWEST_TRIPLES} are needed"
-        )
-    challenger, labels, weights = predictions.probabilities[label], predictions.labels, predictions.weights
-    return gate(challenger[rows], of_champion[rows], labels[rows], weights[rows], config, candidates)
-
-
-def _check_comparable(graph: KnowledgeGraph, champion: CalibratedModel, predictions: Predictions) -> None:
-    """Raise InputError if the champion cannot be compared on these predictions.
-
-    The comparison is impossible if the champion was trained on a different graph with the same name. It is also
-    impossible if the test negatives are corruptions and their weights give another base rate than the champion's.
-    """
-    theirs = champion.graph.names_of(champion.graph.train.triples)
-    triples, known = graph.number(theirs)
-    shared = graph.index(graph.train.triples).contains(triples[known]).sum() / len(theirs)
-    if shared < 0.5:
-        raise InputError(
-            f"the champion of {graph.name} was trained on a different graph with the same name: only {shared:.0%} of "
-            "its training triples are in this graph, and at least 50% are needed. Rename the data set, or remove the "
-            "alias `champion`"
-        )
-    stated = champion.calibrator.base_rate
-    if predictions.synthetic_negatives and abs(stated - predictions.base_rate) > 1e-6:
-        raise InputError(
-            f"the champion of {graph.name} is for a base rate of {stated:g}, but the newest test sample is weighted to "
-            f"{predictions.base_rate:g}: choose the base rate of the comparison with --base-rate"
-        )

@@ -6,18 +6,17 @@ import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
-from kgcore.config import GateConfig
+from kgcore.config import STATED, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import UNKNOWN, ScoreCalibrator
 from kgcore.monitoring.gate import gate
+from kgcore.monitoring.paired import Rows
 from tasks.jobs.score_model import FoundScoreModel, registered_scores
 from tasks.tracking.artifacts import SCORE_CALIBRATOR
 from tasks.tracking.keys import digest
 from tasks.tracking.registry import CHALLENGER, CHAMPION, aliased, register, set_alias
 from tasks.tracking.store import Store
-
-MOST_COMPARED = 2**16  # the gate compares on at most this many measured rows, drawn at random
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,14 @@ def promote_scores(
         if champion is not None and champion.number == version.number:
             return ScorePromotion(version.uri, False, f"{version.uri} ({label}) already is the champion")
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
-        rows = _drawn(len(predictions.labels), config.gate_seed)
+        count = len(predictions.labels)
+        rows = Rows(predictions.labels, predictions.weights, np.arange(count), one.bound.base_rate_is == STATED)
         verdict = gate(
-            predictions.probabilities[label][rows],
-            None if other is None else _of_champion(other, one, predictions)[rows],
-            predictions.labels[rows],
-            predictions.weights[rows],
+            predictions.probabilities[label],
+            None if other is None else _of_champion(other, one, predictions),
+            rows,
             config,
-            candidates,
+            (1 - config.level) / 2 / candidates,  # Bonferroni: it is the best of several
         )
         if verdict.passed:
             set_alias(store, name, CHAMPION, version)
@@ -71,13 +70,6 @@ def promote_scores(
         outcome = "It is the new champion." if verdict.passed else "It is not promoted."
         reason = f"{version.uri} ({label}) against {against}: {verdict.reason()}. {outcome}"
         return ScorePromotion(version.uri, verdict.passed, reason.replace(" triples ", " rows "))
-
-
-def _drawn(n: int, seed: int) -> slice | np.typing.NDArray[np.int64]:
-    """Return the rows of n that the gate compares on."""
-    if n <= MOST_COMPARED:
-        return slice(None)
-    return np.random.default_rng(seed).choice(n, MOST_COMPARED, replace=False)
 
 
 def _of_champion(champion: ScoreCalibrator, challenger: ScoreCalibrator, predictions: Predictions) -> Probabilities:

@@ -14,14 +14,16 @@ from filelock import FileLock
 from kgcore import storage
 from kgcore.config import WatchConfig
 from kgcore.datasets.base import md5_of
+from kgcore.datasets.label_halves import for_exam
 from kgcore.datasets.labels import read_labels
 from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.monitoring.drift import Check, Origin, check
+from kgcore.monitoring.drift import Check, Origin, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.compare import dataset_name
+from tasks.jobs.exam import add_field_labels
 from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS
 from tasks.tracking.handles import Artifact
 from tasks.tracking.keys import digest
@@ -30,6 +32,7 @@ from tasks.tracking.registry import CHAMPION, Sources, Version, aliased, load_ca
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
+FEWEST_OF_A_LABEL = 25
 METHOD = 2  # changes whenever the tests of a check change, so that an older check is not shown again
 
 
@@ -62,8 +65,8 @@ class WatchResult:
 
     @property
     def new_base_rate(self) -> float:
-        """Return the base rate for the answer `shift`."""
-        return readable(self.metrics["moved_base_rate"])
+        """Return the base rate for the answer `shift`, from the labels that do not belong to the exam."""
+        return readable(self.metrics.get("calibration_base_rate", self.metrics["moved_base_rate"]))
 
 
 def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResult:
@@ -74,7 +77,8 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
 
     Triples in the train, valid and test splits of the champion's graph are dropped, because they are not new. If the
     file, the champion and the settings have not changed since the newest check, that check is returned again. Else it
-    is a new check of this champion, and the significance level of all its checks together is `config.alpha`.
+    is a new check of this champion, and the significance level of all its checks together is `config.alpha`. The exam
+    of the data set gets its share of the labels.
 
     Raises InputError if the data set has no champion, if the file cannot be read, or if fewer than `config.at_least`
     triples are new.
@@ -83,7 +87,8 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     champion = aliased(store, dataset, CHAMPION)
     if champion is None:
         raise InputError(f"{dataset} has no champion to watch: run `kgcal promote --dataset {dataset}` first")
-    identity = digest([METHOD, md5_of(labels), champion.model_id, asdict(replace(config, on_drift="warn"))])
+    identity = digest([METHOD, md5_of(labels), champion.model_id, _tests(config)])
+    add_field_labels(sources_of(store, champion.model_id).graph, labels, config.exam_share)
     with FileLock(store.home / "watch.lock"):
         store.mark_dead_runs()
         history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
@@ -95,12 +100,12 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
             return replace(found, number=number, run=before.run_id, recalibrated=before.tags.recalibrated or "")
 
         checked = store.series(before.run_id, "champion").count(float(champion.number)) if before else 0
-        measured = _check(store, champion, labels, config, checked + 1)
+        measured, rate = _check(store, champion, labels, config, checked + 1)
         number += 1
         with store.open_run(
             f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
         ) as run_id:
-            found = _result(dataset, champion, labels, measured, number, run_id)
+            found = _result(dataset, champion, labels, measured, rate, number, run_id)
             store.log_json(run_id, _to_json(found), _check_artifact(number).path)
             measured_on = store.get(sources_of(store, champion.model_id).graph).dataset
             metrics = {**found.metrics, "check": float(number), "champion": float(champion.number)}
@@ -118,16 +123,36 @@ def mark_recalibrated(found: WatchResult, pipeline: str) -> WatchResult:
     return replace(found, recalibrated=pipeline)
 
 
+def enough_to_replace(labels: Path, config: WatchConfig) -> bool:
+    """Return whether the labels that belong to calibration can replace the validation split.
+
+    If the map moved, the validation split shows the old map. Calibrators of the new labels alone are right, but have
+    less data. FEWEST_OF_A_LABEL or more of the labels must be true, as many false.
+    """
+    labelled = read_labels(labels)
+    true = labelled["label"][~for_exam(labelled, config.exam_share)]
+    return bool(min(true.sum(), len(true) - true.sum()) >= FEWEST_OF_A_LABEL)
+
+
 def readable(rate: float) -> float:
     """Return a base rate with four significant digits, if they leave it in (0, 1)."""
     rounded = float(f"{rate:.4g}")
     return rounded if 0 < rounded < 1 else rate
 
 
-def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, number: int) -> Check:
+def _tests(config: WatchConfig) -> Mapping[str, object]:
+    """Return the settings that the tests depend on."""
+    settings = asdict(config)
+    return {name: settings[name] for name in ("alpha", "ece", "psi", "at_least")} | {"on_drift": "warn"}
+
+
+def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, number: int) -> tuple[Check, float]:
     """Measure a calibrated model on the labelled triples that are new to it.
 
     number  number of this check of the champion, from 1
+
+    Also return the moved base rate by the labels that belong to calibration, for a challenger that sits the exam: all
+    labels if one of the two values is missing among these.
     """
     model, frame = load_calibrated(store, champion.model_id), read_labels(labels)
     graph, (triples, known) = model.graph, model.graph.number(frame)
@@ -147,9 +172,13 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     reference = test.scores if np.isfinite(test.scores).all() else model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
     origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights)
-    return check(
-        probabilities, NewTriples(scores, new["label"].to_numpy(), triples[known][~old][:, 1]), origin, config, number
-    )
+    found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
+    made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
+    own = ~for_exam(new, config.exam_share)
+    if own.all() or len(np.unique(found[own])) < 2 or made.report.answer != "shift":
+        return made, made.evidence.moved_base_rate.value
+    half = find_evidence(probabilities[own], NewTriples(scores[own], found[own], rows[own]), origin)
+    return made, half.moved_base_rate.value
 
 
 def _test_predictions(store: Store, sources: Sources) -> Predictions:
@@ -165,14 +194,16 @@ def _test_predictions(store: Store, sources: Sources) -> Predictions:
     )
 
 
-def _result(dataset: str, champion: Version, labels: Path, made: Check, number: int, run_id: str) -> WatchResult:
-    rate, answer = readable(made.evidence.moved_base_rate.value), made.report.answer
+def _result(
+    dataset: str, champion: Version, labels: Path, made: Check, rate: float, number: int, run_id: str
+) -> WatchResult:
+    answer, metrics = made.report.answer, made.metrics() | {"calibration_base_rate": rate}
     commands = {
-        "shift": f"kgcal recalibrate {champion.uri} --base-rate {rate:g}",
+        "shift": f"kgcal recalibrate {champion.uri} --base-rate {readable(rate):g}",
         "refit": f"kgcal recalibrate {champion.uri} --labels {labels}",
     }
     said = (made.report.findings, made.report.notes, answer, commands.get(answer, ""))
-    return WatchResult(dataset, champion.uri, made.metrics(), *said, number, run_id)
+    return WatchResult(dataset, champion.uri, metrics, *said, number, run_id)
 
 
 def markdown(found: WatchResult) -> str:

@@ -12,6 +12,7 @@ from kgcore.config import AuditConfig, PrepareConfig
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.datasets.draw import Draw
 from kgcore.datasets.fetch import fetch
+from kgcore.datasets.label_halves import for_exam
 from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.datasets.read import format_modules
@@ -28,7 +29,7 @@ from tasks.stages.running import StageRun, config_of, run_stage
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH
 from tasks.tracking.record import DatasetId, RunTags
-from tasks.tracking.store import open_store
+from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import DownloadBar
 from tasks.workspace.settings import ensure_home, mirror
 
@@ -86,26 +87,35 @@ PREPARE = Stage(
 
 
 @as_task("add_labels")
-def add_labels(data: StageRef, labels: Path, instead: bool = False, context: Context = Context()) -> StageRef:
+def add_labels(
+    data: StageRef, labels: Path, instead: bool = False, exam_share: float = 0.0, context: Context = Context()
+) -> StageRef:
     """Add newly labelled triples to the validation split of a prepare run's graph. Return a new prepare run.
 
-    data     a prepare run. If labels were added to its graph before, they are dropped: the file must contain all labels
-    labels   file of the labelled triples: subject, predicate, object, 1 or -1
-    instead  whether the labelled triples replace the validation split
+    data        a prepare run. If labels were added to its graph before, they are dropped: the file must contain all
+                labels
+    labels      file of the labelled triples: subject, predicate, object, 1 or -1
+    instead     whether the labelled triples replace the validation split
+    exam_share  share of the labels that belong to the exam of the data set (`for_exam`): these are not added
 
     Raises InputError if the file cannot be read, or if none of its triples can be used.
     """
-    data = _original_data(data)
+    data = StageRef("prepare", original_data(open_store(), data.run_id))
     config = config_of(PrepareConfig, open_store().get(data.run_id))
-    identity = f"labels {md5_of(labels)} {instead}"  # contains a hash of the file, not its path
+    identity = f"labels {md5_of(labels)} {instead} {exam_share}"  # contains a hash of the file, not its path
 
     def body(run: StageRun) -> None:
-        prepared = with_labels(run.load(GRAPH), read_labels(labels), instead)
+        labelled = read_labels(labels)
+        exam = for_exam(labelled, exam_share)
+        if exam.any():
+            log.info("%s: %d of %d labels belong to the exam", labels.name, exam.sum(), len(labelled))
+        prepared = with_labels(run.load(GRAPH), labelled[~exam], instead)
         _log_labels(labels.name, prepared)
         _log_prepared(run, Prepared(prepared.graph, run.load(COUNTS) | prepared.counts), labels.name)
         run.tag(RunTags(labels=labels.name))
 
-    return run_stage("prepare", config, (data,), ("kgcore.datasets.labels",), body, context, identity)
+    code = ("kgcore.datasets.labels", "kgcore.datasets.label_halves")
+    return run_stage("prepare", config, (data,), code, body, context, identity)
 
 
 @as_task("leave_out")
@@ -162,10 +172,9 @@ def _log_dropped(prepared: Prepared) -> None:
             log.info("prepare   %s: dropped %s of %s rows: %s", split, dropped, total, ", ".join(parts))
 
 
-def _original_data(data: StageRef) -> StageRef:
-    """Return the prepare run that read the data set's files: `data` itself, or its input if labels were added to it."""
-    earlier = open_store().get(data.run_id).tags.inputs.get("prepare")
-    return StageRef("prepare", earlier) if earlier else data
+def original_data(store: Store, prepared: str) -> str:
+    """Return the id of the prepare run that read the files of the data set: without labels that were added later."""
+    return store.get(prepared).tags.inputs.get("prepare", prepared)
 
 
 def _log_prepared(run: StageRun, prepared: Prepared, source: str) -> None:

@@ -20,6 +20,8 @@ from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import ScoreRows
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.samples import MixtureData
+from kgcore.monitoring.exam import Exam
+from kgcore.monitoring.exam_file import read_exam, write_exam
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.score_table import ScoreTable
@@ -120,6 +122,7 @@ DISAGREEMENT: Artifact[tuple[Triples, dict[str, Floats]]] = Artifact(
     "ensemble", "disagreement.parquet", storage.read_disagreement, _write_disagreement
 )
 
+EXAM: Artifact[Exam] = Artifact("exam", "exam.parquet", read_exam, write_exam)
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
 PIPELINE_SUMMARY: Artifact[PipelineSummary] = _typed_json("pipeline", "summary.json", PipelineSummary)
 BEST_SETTINGS: Artifact[dict[str, Any]] = _json("tune", "best.json")

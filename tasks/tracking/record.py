@@ -5,7 +5,7 @@ is a run as read from the store.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -66,8 +66,9 @@ class RunTags:
         note       Markdown that the UI shows as its description
 
     Tags of one kind of run:
-        dataset, digest  prepare: name and fingerprint of the graph. watch: `dataset` names the champion's data set
-        test             prepare: fingerprint of the test split
+        dataset, digest  prepare: name and fingerprint of the graph. watch, exam, promote: `dataset` is the name of the
+                         data set
+        test             prepare, exam: fingerprint of the test split
         labels           prepare: name of the file of added labels
         candidates       match: name of the file of candidates, or of the held-out split
         training         train: hash of everything that the model depends on: settings, training triples and code
@@ -77,6 +78,9 @@ class RunTags:
         base_rate        calibrate, evaluate, pipeline: the base rate and where it comes from, such as "0.5, assumed"
         check            watch: hash of champion, labels and settings of the newest check
         recalibrated     watch: the pipeline that recalibrated the model after the newest check; '': none
+        exam, era        exam, promote: version of the exam, and the era of the paper (see kgcore/monitoring/exam.py)
+        paper            promote: hash of the paper, and its base rate
+        judged           promote: the challengers that are not judged again on this paper, as hashes of their contents
         study, best      search: the file of its study, and the run of its best trial
         counts           search: state -> number of trials
         state            trial: its final state
@@ -103,6 +107,10 @@ class RunTags:
     base_rate: str | None = _tag("kgcal.base_rate")
     check: str | None = _tag("kgcal.check", old="kgcal.look")
     recalibrated: str | None = _tag("kgcal.recalibrated")
+    exam: str | None = _tag("kgcal.exam")
+    era: str | None = _tag("kgcal.era")
+    paper: str | None = _tag("kgcal.paper")
+    judged: Sequence[str] | None = _tag("kgcal.judged", json.dumps, json.loads)
     study: str | None = _tag("kgcal.study")
     best: str | None = _tag("kgcal.best")
     counts: Mapping[str, int] | None = _tag("kgcal.trials", json.dumps, json.loads)

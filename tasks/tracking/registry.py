@@ -57,7 +57,7 @@ def register(store: Store, dataset: str, model_id: str, description: str, conten
                 f"the registered model {name} cannot be read from {store.place}: {first_line(error)}"
             ) from error
         store.client.create_registered_model(name, description=f"Calibrated models of {dataset}, by `kgcal promote`.")
-    content = content or digest(load_bound(store, model_id).to_json())
+    content = content or content_of(store, model_id)
     for version in store.client.search_model_versions(f"name = {quoted(name)}"):
         if version.tags.get(_CONTENT) == content:
             return _version(version)
@@ -70,6 +70,11 @@ def register(store: Store, dataset: str, model_id: str, description: str, conten
         model_id=model_id,
     )
     return Version(str(created.version), model_id, f"models:/{name}/{created.version}")
+
+
+def content_of(store: Store, model_id: str) -> str:
+    """Return a hash of the calibrator or the ensemble of a LoggedModel. Raises InputError if it does not exist."""
+    return digest(load_bound(store, model_id).to_json())
 
 
 def describe(store: Store, dataset: str, version: Version, description: str) -> None:

@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import norm, ttest_1samp
 
+from kgcore.arrays import Ints, Labels, Weights
 from kgcore.config import GateConfig
 from kgcore.metrics.bootstrap import bootstrap
+from kgcore.metrics.equal_mass import debiased_rmsce
 from kgcore.monitoring.gate import gate
+from kgcore.monitoring.paired import Rows, brier_gain, calibration_excess
+from kgcore.monitoring.spending import level_of
 from tests.core.monitoring_samples import labelled_triples
 
 
@@ -20,40 +24,96 @@ def test_the_interval_of_a_mean_agrees_with_the_textbook(rng: np.random.Generato
     assert found.value - found.low == pytest.approx(found.high - found.value)
 
 
+def rows_of(y: Labels, w: Weights | None = None, clusters: Ints | None = None, fixed: bool = False) -> Rows:
+    """Return rows with equal weights and clusters of one row, unless others are given."""
+    return Rows(y, np.ones(len(y)) if w is None else w, np.arange(len(y)) if clusters is None else clusters, fixed)
+
+
 def test_only_the_better_model_passes_the_gate(rng: np.random.Generator) -> None:
     _, q, y = labelled_triples(rng, 4000)
-    vague, w = 0.5 + (q - 0.5) / 2, np.ones(4000)
-    assert gate(q, vague, y, w, GateConfig()).passed
-    assert not gate(vague, q, y, w, GateConfig()).passed
-    same = gate(q, q, y, w, GateConfig())
+    vague, rows = 0.5 + (q - 0.5) / 2, rows_of(y)
+    assert gate(q, vague, rows, GateConfig()).passed
+    assert not gate(vague, q, rows, GateConfig()).passed
+    same = gate(q, q, rows, GateConfig())
     assert (same.brier.value, same.brier.low, same.brier.high) == (0, 0, 0)
     assert not same.passed
+    assert same.calibrated
     assert "its Brier score is not significantly lower" in same.reason()
 
 
 def test_the_first_champion_must_be_better_than_the_base_rate(rng: np.random.Generator) -> None:
     _, q, y = labelled_triples(rng, 2000)
-    found = gate(q, None, y, np.ones(2000), GateConfig())
+    found = gate(q, None, rows_of(y), GateConfig())
     assert found.passed
-    assert found.ece is None
+    assert found.calibration is None
     assert found.brier.value == pytest.approx(y.mean() * (1 - y.mean()) - np.mean((q - y) ** 2))
-    assert not gate(np.full(2000, y.mean()), None, y, np.ones(2000), GateConfig()).passed
+    assert not gate(np.full(2000, y.mean()), None, rows_of(y), GateConfig()).passed
 
 
 def test_a_sharper_challenger_that_is_worse_calibrated_does_not_pass(rng: np.random.Generator) -> None:
     scores, _, y = labelled_triples(rng, 6000)
     over = expit(1.6 * scores)  # overconfident, but its Brier score is lower than that of the constant
     constant = np.full(6000, y.mean())
-    found = gate(over, constant, y, np.ones(6000), GateConfig())
+    found = gate(over, constant, rows_of(y), GateConfig())
     assert found.better
-    assert found.worse_calibrated
+    assert not found.calibrated
     assert not found.passed
+    assert "it is not shown that its calibration error is at most 0.05 higher" in found.reason()
 
 
-def test_the_best_of_many_candidates_gets_a_wider_interval(rng: np.random.Generator) -> None:
+def test_too_few_triples_say_how_many_are_needed(rng: np.random.Generator) -> None:
+    _, q, y = labelled_triples(rng, 200)
+    found = gate(q, np.full(200, y.mean()), rows_of(y), GateConfig(margin=0.02))
+    assert not found.calibrated
+    assert found.needed > 200
+    assert f"needs about {found.needed:,} triples" in found.reason()
+
+
+def test_the_gain_agrees_with_a_paired_t_test_and_its_error_with_the_bootstrap(rng: np.random.Generator) -> None:
+    _, q, y = labelled_triples(rng, 500)
+    other = np.clip(q + rng.normal(size=500) * 0.1, 0, 1)
+    g = (other - y) ** 2 - (q - y) ** 2
+    found = brier_gain(q, other, rows_of(y))
+    assert found.value / found.error == pytest.approx(ttest_1samp(g, 0).statistic)
+    w, fixed = np.where(y == 1, 1.0, 3.0), []
+    for _ in range(2000):  # each label is resampled apart: the weights fix the base rate
+        i = np.r_[rng.choice(np.flatnonzero(y == 1), int(y.sum())), rng.choice(np.flatnonzero(y == 0), int(sum(1 - y)))]
+        fixed.append(np.average(g[i], weights=w[i]))
+    assert brier_gain(q, other, rows_of(y, w, fixed=True)).error == pytest.approx(np.std(fixed), rel=0.06)
+
+
+def test_copies_of_a_triple_in_one_cluster_add_no_information(rng: np.random.Generator) -> None:
+    _, q, y = labelled_triples(rng, 400)
+    other = np.clip(q + rng.normal(size=400) * 0.1, 0, 1)
+    many = rows_of(np.repeat(y, 5), clusters=np.repeat(np.arange(400), 5))
+    gains = brier_gain(q, other, rows_of(y)), brier_gain(np.repeat(q, 5), np.repeat(other, 5), many)
+    assert gains[1].error == pytest.approx(gains[0].error)
+    one = calibration_excess(q, other, rows_of(y))
+    five = calibration_excess(np.repeat(q, 5), np.repeat(other, 5), many)
+    assert (five.value, five.error) == pytest.approx((one.value, one.error))
+
+
+def test_the_squared_calibration_errors_are_those_of_the_debiased_metric(rng: np.random.Generator) -> None:
+    _, q, y = labelled_triples(rng, 3000)
+    for w in (np.ones(3000), np.where(y == 1, 1.0, 4.0)):
+        found = calibration_excess(np.clip(q + 0.1, 0, 1), q, rows_of(y, w))
+        assert found.challenger == pytest.approx(debiased_rmsce(np.clip(q + 0.1, 0, 1), y, w, 5) ** 2, rel=1e-6)
+        square = debiased_rmsce(q, y, w, 5) ** 2
+        assert max(found.champion, 0) == pytest.approx(square, abs=1e-9)
+
+
+def test_the_levels_of_all_sittings_add_up_to_alpha() -> None:
+    judged = [1, 20, 3, 7] * 5000
+    total = sum(m * level_of(k, m, 0.05) for k, m in enumerate(judged, start=1))
+    assert total == pytest.approx(0.05, rel=1e-4)
+    assert total < 0.05
+    assert level_of(1, 1, 0.05) == 0.025
+
+
+def test_a_stricter_level_widens_the_interval_of_the_gain(rng: np.random.Generator) -> None:
     _, q, y = labelled_triples(rng, 1000)
-    other, w = np.clip(q + rng.normal(size=1000) * 0.02, 0, 1), np.ones(1000)
-    one, many = (gate(q, other, y, w, GateConfig(), candidates=n) for n in (1, 64))
+    other = np.clip(q + rng.normal(size=1000) * 0.02, 0, 1)
+    one, many = (gate(q, other, rows_of(y), GateConfig(), level) for level in (None, 0.025 / 64))
     assert many.brier.value == one.brier.value
     ratio = norm.ppf(1 - 0.025 / 64) / norm.ppf(0.975)
     assert (many.brier.high - many.brier.value) / (one.brier.high - one.brier.value) == pytest.approx(ratio)

@@ -17,6 +17,7 @@ from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.score_table import ScoreTable
+from tests.core.unused import unused_triples
 
 
 def labelled(graph: KnowledgeGraph, triples: np.ndarray, labels: list[int]) -> pd.DataFrame:
@@ -27,12 +28,6 @@ def held_in(graph: KnowledgeGraph, split: Split, triples: np.ndarray) -> np.ndar
     """Return the labels of those triples in the split; NaN for a triple that is not in it."""
     rows = {tuple(row): label for row, label in zip(split.triples.tolist(), split.labels, strict=True)}
     return np.array([rows.get(tuple(row), np.nan) for row in triples.tolist()])
-
-
-def unused_triples(graph: KnowledgeGraph, count: int) -> np.ndarray:
-    index = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples)
-    every = np.array([(s, p, o) for s in range(10) for p in range(3) for o in range(40) if s != o])
-    return every[~index.contains(every)][:count]
 
 
 def test_numbering_inverts_naming(small_graph: KnowledgeGraph) -> None:

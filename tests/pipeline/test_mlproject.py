@@ -39,14 +39,8 @@ OWN = {  # settings of jobs whose names other jobs have too
 JOBS = [flow.name for flow in OTHERS if flow not in STAGE_FLOWS]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
-UPSTREAM_OF = {
-    "match": {"model"},
-    "corrupt": {"model"},
-    "score": {"model"},
-    "rank": {"model"},
-    "classify": {"calibrators"},
-    "recalibrate": {"model"},
-}
+UPSTREAM_OF = {name: {"model"} for name in ("match", "corrupt", "score", "rank", "recalibrate")}
+UPSTREAM_OF["classify"] = {"calibrators"}
 ASKED = {"dataset", "model", "calibrator", "base_rate", "device"}  # parameters of the entry points that ask a model
 WITHOUT_DEFAULT = {
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},

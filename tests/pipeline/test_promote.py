@@ -72,7 +72,10 @@ def test_the_champion_is_not_judged_against_itself() -> None:
     again = decided()
     assert not again.passed
     assert again.run is None
-    assert "is already the champion" in again.explanation
+    assert (
+        "version 1 is already the champion, and there is no new challenger: all others were judged before"
+        in again.explanation
+    )
     trained(epochs=16)  # the same comparison again
     assert decided().challenger == first.challenger == "models:/kgcal-family/1"
 
@@ -93,17 +96,18 @@ def test_a_better_model_takes_the_champions_place_and_a_worse_one_does_not(clien
 
     worse = trained(epochs=30)
     assert brier(worse) > brier(strong)
-    third = decided()  # the best of all is already the champion
-    assert "is already the champion" in third.explanation
-    assert version_of(client, "champion") == "2"
+    third = decided()
+    assert "It is not promoted." in third.explanation
+    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "3")
+    assert decided().run is None  # nothing is judged twice on the same paper
 
 
 def test_a_gain_within_the_interval_is_not_enough(client: MlflowClient) -> None:
-    trained(epochs=16)
-    assert decided().passed
     trained(epochs=60)
+    assert decided().passed
+    trained(epochs=64)
     decision = decided(config=GateConfig(level=1 - 1e-16))  # the widest interval
-    assert "is not significantly lower" in decision.explanation
+    assert "is not significantly lower" in decision.explanation, decision.explanation
     assert not decision.passed
     assert (version_of(client, "champion"), version_of(client, "challenger")) == ("1", "2")
 
@@ -116,7 +120,7 @@ def test_a_champion_of_another_graph_is_not_compared_with() -> None:
         decided()
 
 
-def test_corruptions_are_compared_at_the_base_rate_of_the_champion(home: Path, client: MlflowClient) -> None:
+def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path, client: MlflowClient) -> None:
     folder = write_folder(home / "mine")
     config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
     pipeline.fn(prepare=config, train=train)
@@ -124,7 +128,15 @@ def test_corruptions_are_compared_at_the_base_rate_of_the_champion(home: Path, c
     assert first.challenger == "models:/kgcal-mine/1"
     client.set_registered_model_alias("kgcal-mine", "champion", "1")
     pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1))
-    with pytest.raises(InputError, match=r"is for a base rate of 0.5, but the newest test sample is weighted to 0.1"):
-        promote.fn()
-    [again] = promote.fn(dataset="mine", base_rate=0.5)
-    assert "is already the champion" in again.explanation
+    with pytest.raises(InputError, match=r"base_rate is 1.5: it must be above 0 and below 1"):
+        promote.fn(dataset="mine", base_rate=1.5)
+    assert client.get_model_version_by_alias("kgcal-mine", "challenger").version == 1  # nothing has moved
+    [kept] = promote.fn(dataset="mine", base_rate=0.5)
+    assert "weighted to the stated base rate 0.5" in kept.explanation
+    assert not kept.passed
+    [moved] = promote.fn(dataset="mine")  # only the newest run states a base rate
+    assert "weighted to the base rate that the newest run states, 0.1" in moved.explanation
+    assert moved.passed
+    [again] = promote.fn(dataset="mine", base_rate=0.5)  # both were judged at 0.5 before
+    assert again.run is None
+    assert again.champion == moved.champion == "models:/kgcal-mine/2"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from mlflow.entities import Run
 
+from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import read_labels
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, all_runs, client_of, model_folder, models_of, tags_of_run
@@ -45,7 +47,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
     folder = tmp_path_factory.mktemp("labelled")
     kgcal = Kgcal(folder)
     before = kgcal.results(*tiny_options(), *SETTINGS)
-    options = ("--labels", str(new_labels(kgcal, folder)), "--base-rate", "0.3")
+    options = ("--labels", str(new_labels(kgcal, folder)), "--base-rate", "0.3", "--exam-share", "0.25")
     after, stderr = recalibrated(kgcal, folder, "--model", before["runs"]["train"], *options)
     return Labelled(kgcal, before, after, options, stderr)
 
@@ -98,7 +100,8 @@ def test_only_the_settings_that_are_given_change(labelled: Labelled, stage: str,
 
 def test_new_labels_join_the_validation_split(labelled: Labelled) -> None:
     counts = labelled.run(labelled.after, "prepare").data.metrics
-    assert counts["labels_rows"] == 40
+    labels = read_labels(labelled.kgcal.home.parent / "new.tsv")
+    assert counts["labels_rows"] == (~for_exam(labels, 0.25)).sum()  # the others belong to the exam
     assert counts["valid_negatives"] > labelled.run(labelled.before, "prepare").data.metrics["valid_negatives"]
 
 

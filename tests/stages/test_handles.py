@@ -9,14 +9,17 @@ import pytest
 
 from flows.ensemble import ensemble
 from flows.pipeline import pipeline
+from flows.promote import promote
 from flows.tune import tune
 from kgcore.config import PrepareGiven, TrainConfig, TrainGiven, TuneConfig
+from tasks.jobs import exam as exam_job
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
 from tasks.stages.running import StageRun
 from tasks.stages.table import STAGES
 from tasks.tracking import artifacts
 from tasks.tracking.handles import Artifact, ModelFiles, save
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.stages.equality import assert_same
 
@@ -53,7 +56,7 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
         saved.models.setdefault(files, {})[model_id] = value
         return model_id
 
-    for module in (pipeline_job, tune_job):
+    for module in (pipeline_job, tune_job, exam_job):
         patch.setattr(module, "save", saved.save)
     patch.setattr(StageRun, "save", lambda run, artifact, value: saved.save(run.folder, artifact, value))
     patch.setattr(StageRun, "log_model", logged)
@@ -61,7 +64,7 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
 
 @pytest.fixture(scope="module")
 def saved(module_home: Path) -> Saved:
-    """Run two small pipelines, their ensemble and a search, which together save every kind of artifact."""
+    """Run two small pipelines, their ensemble, a search and an exam, which together save every kind of artifact."""
     found = Saved()
     prepare, tiny = PrepareGiven(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
@@ -73,13 +76,17 @@ def saved(module_home: Path) -> Saved:
             train=TrainGiven(**tiny),
             config=TuneConfig(trials=1, most_epochs=4, search=("learning_rate",)),
         )
+        promote.fn(dataset="family")
+    [exam] = open_store().find(RunTags(stage="exam"))
     found.runs = made[-1].runs | {"pipeline": made[-1].pipeline, "ensemble": pooled.run, "tune": searched.run}
+    found.runs["exam"] = exam.run_id
     return found
 
 
 def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
     assert {handle.stage for handle in HANDLES.values()} == {stage.name for stage in STAGES} | {
         "ensemble",
+        "exam",
         "pipeline",
         "tune",
     }

@@ -1,4 +1,7 @@
-"""Test samples of corruptions that a model drew: results on the samples of two models are never compared."""
+"""Test samples of corruptions that a model drew: results on the samples of two models are never compared.
+
+The exam compares the models.
+"""
 
 from pathlib import Path
 
@@ -9,7 +12,8 @@ from kgcore.config import CorruptGiven, GateConfig, PrepareGiven, TrainGiven
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.compare import comparison
 from tasks.jobs.promote import promote_best
-from tasks.tracking.artifacts import CALIBRATOR
+from tasks.tracking.artifacts import CALIBRATOR, EXAM
+from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHALLENGER, aliased
 from tasks.tracking.store import open_store
 from tests.folders import write_folder
@@ -25,7 +29,7 @@ def run(folder: Path, strategy: str, model: str, epochs: int) -> PipelineSummary
 
 
 @pytest.mark.parametrize(("strategy", "dataset"), [("near_miss", "o'neil"), ("nearest", 'v1.0: 50% "new"')])
-def test_samples_that_two_models_drew_are_neither_ranked_nor_judged_together(
+def test_samples_that_two_models_drew_are_not_ranked_together_but_judged_on_one_exam(
     home: Path, strategy: str, dataset: str
 ) -> None:
     """The names of the folders contain every character that some part of MLflow rejects."""
@@ -46,15 +50,18 @@ def test_samples_that_two_models_drew_are_neither_ranked_nor_judged_together(
     best = fitted.groupby("model")["brier"].min()
     assert best["transe"] < best["distmult"]  # a ranking of all rows together would choose the older model
 
+    # the exam belongs to neither: its corruptions are drawn by a fixed rule, without a model
     decision = promote_best(dataset, None, GateConfig())
-    assert f"drawn by the model of {newer.runs['train'][:8]}" in decision.explanation
-    assert "distmult" in decision.explanation
-    assert f"the best of {(fitted['model'] == 'distmult').sum()}, against" in decision.explanation
+    assert "the positives and corruptions of test" in decision.explanation
+    assert "the best of 2, against" in decision.explanation
+    [winner] = [made for made in (older, newer) if f"({made.model} " in decision.explanation]
     store = open_store()
     version = aliased(store, dataset, CHALLENGER)
     assert version is not None
     assert decision.challenger == version.uri
-    assert store.model(version.model_id).run_id == newer.runs["calibrate"]
-    [base] = store.get(newer.runs["train"]).model_ids
+    assert store.model(version.model_id).run_id == winner.runs["calibrate"]
+    [base] = store.get(winner.runs["train"]).model_ids
     assert store.model(version.model_id).base_model == base
     assert store.load_model(version.model_id, CALIBRATOR).negatives == "synthetic"
+    [made] = store.find_all(RunTags(stage="exam"))
+    assert store.load(made.run_id, EXAM).paper(100).synthetic

@@ -1,0 +1,200 @@
+"""The exam of a data set: the frozen triples on which the champion and every challenger are compared.
+
+An exam is made from the data alone, never by a candidate. It has triples of names, so that models of different graphs
+can sit it. Its first part is made from the test split. Field labels, which people give to new triples, are the second
+part: half of them belong to the exam (kgcore/datasets/label_halves.py).
+"""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from kgcore.arrays import Bools, Ints, Labels
+from kgcore.calibration.balance import base_rate_weights, both_labels
+from kgcore.config import CorruptConfig
+from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.sides import subject_shares
+from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.label_halves import for_exam
+from kgcore.graph import KnowledgeGraph
+from kgcore.monitoring.paired import Rows
+
+ETA, SEED, MOST_POSITIVES = 20, 20_261_122, 10_000
+FEWEST_OF_A_LABEL = 10
+TEST = 0  # the era of the questions from the test split
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The questions that a candidate is judged on.
+
+    names      n rows, columns subject, predicate, object
+    labels     (n,) 1 = true, 0 = false
+    clusters   (n,) a corruption has the number of its positive; every other triple has a number of its own
+    era        TEST, or the number of the era of the field labels
+    synthetic  whether the negatives are corruptions
+    """
+
+    names: pd.DataFrame
+    labels: Labels
+    clusters: Ints
+    era: int
+    synthetic: bool
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a hash of the questions: papers with equal questions have equal hashes."""
+        text = self.names.assign(label=self.labels.astype(int)).to_csv(sep="\t", index=False, header=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def rows(self, chosen: Bools, base_rate: float | None) -> tuple[Bools, Rows]:
+        """Return which questions count, as a mask (n,), and their labels, weights and clusters.
+
+        chosen     (n,) the questions that both models can answer
+        base_rate  share of positives that the weights give, in (0, 1); None: all weights are 1
+
+        Weights of labelled triples depend on the label alone (`base_rate_weights`): exact if the scores of the
+        positives and of the negatives keep their distributions, the assumption of kgcore/calibration/shift.py.
+        Corruptions are weighted by relation: known facts were dropped from them, in some relations more than in
+        others, and must not change the base rate of a relation. A relation without corruptions or without positives
+        does not count then.
+
+        Raises InputError for a base rate out of range, FitError if positives or negatives are missing.
+        """
+        weights = np.ones(len(self))
+        if base_rate is not None:
+            relations = self._relations() if self.synthetic else None
+            if relations is not None:
+                chosen = chosen.copy()
+                chosen[chosen] = both_labels(self.labels[chosen], relations[chosen])
+                relations = relations[chosen]
+            weights[chosen] = base_rate_weights(self.labels[chosen], base_rate, relations)
+        clusters = np.unique(self.clusters[chosen], return_inverse=True)[1].astype(np.int64)
+        return chosen, Rows(self.labels[chosen], weights[chosen], clusters, base_rate is not None)
+
+    def _relations(self) -> Ints:
+        """Return the number of each question's predicate (n,)."""
+        return np.unique(self.names["predicate"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Exam:
+    """A version of the exam of a data set.
+
+    dataset    name of the data set
+    version    number of the version, from 1
+    test       fingerprint of the test split that it was made from
+    synthetic  whether the negatives of the test part are corruptions
+    era        number of the era of the newest field labels, from 1. A champion that is chosen by field labels ends an
+               era: labels of the next era judge the challengers after it
+    questions  columns subject, predicate, object, label (1 / 0), cluster, era. A triple is in the field part once
+    """
+
+    dataset: str
+    version: int
+    test: str
+    synthetic: bool
+    era: int
+    questions: pd.DataFrame = field(repr=False)
+
+    def __post_init__(self) -> None:
+        kinds = dict.fromkeys(COLUMNS, "str") | dict.fromkeys(("label", "cluster", "era"), "int64")
+        object.__setattr__(self, "questions", self.questions[list(kinds)].astype(kinds).reset_index(drop=True))
+
+    def paper(self, at_least: int) -> Paper:
+        """Return the paper that candidates sit now.
+
+        It has the field labels of the newest era if these are at least `at_least`, with FEWEST_OF_A_LABEL or more of
+        each label. If not, the labels of the era before, by which the champion was chosen. If there are none, the
+        questions from the test split.
+        """
+        era = next((era for era in range(self.era, TEST, -1) if self._enough(era, at_least)), TEST)
+        own = self.questions[self.questions["era"] == era].reset_index(drop=True)
+        labels, clusters = own["label"].to_numpy(dtype=np.float64), own["cluster"].to_numpy(dtype=np.int64)
+        return Paper(own[list(COLUMNS)], labels, clusters, era, self.synthetic and era == TEST)
+
+    def _enough(self, era: int, at_least: int) -> bool:
+        true = self.questions.loc[self.questions["era"] == era, "label"].to_numpy(dtype=np.float64)
+        fewest = min(true.sum(), len(true) - true.sum())
+        return bool(fewest >= FEWEST_OF_A_LABEL and (len(true) >= at_least or era < self.era))
+
+    def field_labels(self) -> int:
+        """Return the number of field labels of the newest era."""
+        return int((self.questions["era"] == self.era).sum())
+
+    def with_labels(self, labelled: pd.DataFrame, share: float, graph: KnowledgeGraph) -> "Exam":
+        """Return the next version, with the exam's half of new field labels; the same version if none is new.
+
+        labelled  a table from `read_labels`
+        share     share of the field labels that belong to the exam, in [0, 1)
+        graph     the data: a triple of its splits is not new
+
+        A field label of an earlier version is not new, either: it keeps its era. In the newest era, a question whose
+        label has changed gets the new label.
+        """
+        own = labelled[for_exam(labelled, share)]
+        triples, known = graph.number(own)
+        held = np.zeros(len(own), dtype=bool)
+        index = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples)
+        held[known] = index.contains(triples[known])
+        own = own[~held]
+        questions = self.questions
+        label = questions["label"].to_numpy(dtype=np.int64, copy=True)
+        earlier = np.flatnonzero(questions["era"] != TEST)
+        keys = pd.MultiIndex.from_frame(questions.iloc[earlier][list(COLUMNS)])
+        found = keys.get_indexer(pd.MultiIndex.from_frame(own[list(COLUMNS)]))
+        place = earlier[found[found >= 0]]
+        again = questions["era"].to_numpy()[place] == self.era
+        label[place[again]] = own["label"].to_numpy()[found >= 0][again].astype(np.int64)
+        new = own[found < 0].sort_values(list(COLUMNS))
+        if not len(new) and (label == questions["label"].to_numpy()).all():
+            return self
+        first = int(questions["cluster"].max()) + 1 if len(questions) else 0
+        added = new[list(COLUMNS)].assign(
+            label=new["label"].astype(np.int64), cluster=first + np.arange(len(new)), era=self.era
+        )
+        table = pd.concat([questions.assign(label=label), added], ignore_index=True)
+        return replace(self, version=self.version + 1, questions=table)
+
+    def next_era(self) -> "Exam":
+        """Return the next version, in which new field labels begin a new era."""
+        return replace(self, version=self.version + 1, era=self.era + 1)
+
+    def with_test_of(self, graph: KnowledgeGraph) -> "Exam":
+        """Return the next version, with the test split of a graph instead of the earlier one. Field labels stay."""
+        made = first_exam(graph, self.dataset)
+        field_part = self.questions[self.questions["era"] != TEST]
+        first = int(made.questions["cluster"].max()) + 1
+        field_part = field_part.assign(cluster=first + np.arange(len(field_part)))
+        table = pd.concat([made.questions, field_part], ignore_index=True)
+        return replace(made, version=self.version + 1, era=self.era, questions=table)
+
+
+def first_exam(graph: KnowledgeGraph, dataset: str) -> Exam:
+    """Make version 1 of the exam from a graph.
+
+    If the test split has labelled negatives, its triples are the questions. If not, the questions are its positives, at
+    most MOST_POSITIVES, and ETA corruptions of each: by the default strategy and sides of `CorruptConfig`, with the
+    seed SEED, without the facts of any split. So neither the settings nor the model of a candidate matters.
+    """
+    synthetic = not len(graph.test.negatives)
+    triples, labels = graph.test.triples, graph.test.labels
+    clusters = np.arange(len(triples), dtype=np.int64)
+    if synthetic:
+        rng, rule = np.random.default_rng(SEED), CorruptConfig()
+        positives = rng.permutation(graph.test.positives)[:MOST_POSITIVES]
+        strategy, shares = Mixture(graph, rule.calibration_strategy), subject_shares(graph, rule.calibration_sides)
+        made = corrupt(positives, ETA, strategy, rng, shares, graph.all_known)
+        triples = np.concatenate([positives, made.triples])
+        labels = np.r_[np.ones(len(positives)), np.zeros(len(made.triples))]
+        clusters = np.r_[np.arange(len(positives)), made.source].astype(np.int64)
+    columns = {"label": labels.astype(np.int64), "cluster": clusters, "era": np.full(len(labels), TEST)}
+    questions = graph.names_of(triples).assign(**columns)
+    return Exam(dataset, 1, graph.test_fingerprint()[:16], synthetic, 1, questions)

@@ -1,0 +1,103 @@
+"""The candidates of a data set: which calibrators and ensembles sit the exam."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kgcore.config import CalibrateConfig
+from kgcore.errors import InputError
+from tasks.jobs.compare import comparison
+from tasks.jobs.measured import measured_models
+from tasks.stages.prepare import original_data
+from tasks.stages.running import config_of
+from tasks.tracking.registry import content_of
+from tasks.tracking.store import Store
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A calibrator or an ensemble that was measured.
+
+    model_id   id of its LoggedModel
+    content    hash of its contents: equal calibrators have equal hashes
+    evaluate   the run that measured it
+    words      its model, loss and calibrator, for a sentence
+    """
+
+    model_id: str
+    content: str
+    evaluate: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The evaluated candidates of a data set.
+
+    rows      the rows of the comparison, those that are asked first at the top
+    prepared  prepare run of the newest evaluation, without labels that were added later
+    settings  settings of the calibrators of the newest evaluation
+    """
+
+    rows: pd.DataFrame
+    prepared: str
+    settings: CalibrateConfig
+
+
+def measured_candidates(store: Store, dataset: str) -> Measured:
+    """Return the best candidates of every evaluation on the newest test split, in the order in which they are asked.
+
+    An evaluation sends its best ground-truth calibrator and its best synthetic one, by Brier score on test. First come
+    the best of each group: evaluations on the same data, test sample and base rate. Then the second of each group,
+    and so on; in each of these ranks, the newest evaluation first. So calibrators for other base rates, and those that
+    learned from new labels, come early although the test split of earlier days may favour others.
+
+    Raises InputError if there is none.
+    """
+    frame = comparison("brier", dataset)
+    frame = frame[(frame["negatives"] != "none") & frame["brier"].notna() & (frame["digest"] != "")]
+    if frame.empty:
+        raise InputError(f"no calibrator of {dataset} has a Brier score: run `kgcal run --dataset {dataset}` first")
+    prepared = {run: store.get(run).tags.inputs["prepare"] for run in frame["evaluate"].unique()}
+    tests = {data: store.get(data).tags.test for data in set(prepared.values())}
+    frame = frame.assign(data=frame["evaluate"].map(prepared))
+    newest = frame.sort_values("when").iloc[-1]
+    frame = frame[frame["data"].map(tests) == tests[newest["data"]]]
+    best = frame.sort_values("brier", kind="stable").drop_duplicates(["evaluate", "negatives"])
+    rank = best.groupby(["data", "digest", "test", "base_rate", "negatives"]).cumcount()
+    ordered = best.assign(rank=rank).sort_values(["rank", "when"], ascending=[True, False], kind="stable")
+    inputs = store.get(newest["evaluate"]).tags.inputs
+    calibrated = store.get(inputs.get("calibrate", inputs.get("calibrate.1", "")))
+    return Measured(ordered, original_data(store, newest["data"]), config_of(CalibrateConfig, calibrated))
+
+
+def choose(store: Store, measured: Measured, judged: Collection[str], most: int) -> list[Candidate]:
+    """Return the first candidates that were not judged, at most `most`, each calibrator once.
+
+    judged  contents of the candidates that are not to be judged again
+    """
+    chosen: dict[str, Candidate] = {}
+    for _, row in measured.rows.iterrows():
+        label = f"{row['negatives']}.{row['calibrator']}"
+        model_id = _model_id(store, row["evaluate"], label)
+        content = content_of(store, model_id)
+        if content[:16] not in judged and content not in chosen:
+            chosen[content] = Candidate(model_id, content, row["evaluate"], _words(row, label))
+        if len(chosen) == most:
+            break
+    return list(chosen.values())
+
+
+def _model_id(store: Store, evaluate: str, label: str) -> str:
+    """Return the id of the LoggedModel with this label that an evaluate run or an ensemble's run measured."""
+    model_ids = measured_models(store, evaluate)
+    return next(model_id for model_id in model_ids if store.model(model_id).label == label)
+
+
+def _words(row: "pd.Series[Any]", label: str) -> str:
+    """Return the model and the loss of a row of the comparison, or the members of an ensemble, and the calibrator."""
+    members = row.get("ensemble.members")
+    made = f"{row['model']} of {members}" if isinstance(members, str) else f"{row['model']} {row['loss']}"
+    return f"{made}, {label.replace('_', ' ')}"

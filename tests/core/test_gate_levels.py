@@ -1,0 +1,58 @@
+"""How often the gate errs, on known truth: short versions of the tables that docs/scripts/exam.py makes.
+
+Each limit is far enough from the rate of docs/explanation/exam.md that 100 to 200 repetitions do not cross it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from docs.scripts import exam
+
+
+def rates(function: Callable[..., tuple[bool, ...]], repetitions: int) -> list[float]:
+    return exam.shares(function, repetitions, 1)
+
+
+@pytest.mark.parametrize("corruptions", [0, 20])
+def test_an_equal_challenger_is_found_better_at_the_level(corruptions: int) -> None:
+    found, _, passed = rates(partial(exam.equal, n=300, corruptions=corruptions), 300)
+    assert passed <= found <= 0.06  # .025 expected
+
+
+@pytest.mark.parametrize("kind", ["shifted", "overconfident"])
+@pytest.mark.parametrize("n", [300, 3000])
+def test_a_challenger_whose_calibration_is_worse_by_twice_the_margin_does_not_pass(n: int, kind: str) -> None:
+    better, _, passed = rates(partial(exam.worse, n=n, kind=kind), 100)
+    assert better > 0.8  # so that only the calibration error stops it
+    assert passed <= 0.05
+
+
+def test_a_better_challenger_passes() -> None:
+    assert rates(partial(exam.better, n=2000), 50)[2] >= 0.9
+
+
+def test_the_right_calibrator_for_the_stated_base_rate_wins() -> None:
+    right, wrong = rates(partial(exam.base_rates, n=1000), 100)
+    assert right >= 0.95
+    assert wrong == 0
+
+
+def test_many_days_are_paid_for() -> None:
+    spent, unpaid = (rates(partial(exam.many_days, n=500, days=20, together=5, spend=s), 60)[0] for s in (True, False))
+    assert spent <= 0.12  # .05 at most
+    assert unpaid > 0.2
+
+
+@pytest.mark.parametrize(("shift", "slope"), [(-2.0, 1.0), (0.0, -1.0)])
+def test_one_cycle_answers_drift(shift: float, slope: float) -> None:
+    answered, changed, right = rates(partial(exam.cycle, world=exam.World(shift, slope), labels=400), 20)
+    assert answered == 1
+    assert changed >= 0.9
+    assert right >= 0.9
+
+
+def test_one_cycle_without_drift_changes_nothing() -> None:
+    _, changed, _ = rates(partial(exam.cycle, world=exam.World(), labels=400), 30)
+    assert changed <= 0.05

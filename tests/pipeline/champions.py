@@ -1,0 +1,69 @@
+"""A champion of the family graph, and labels that people give to new triples: with and without drift."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from scipy.special import expit, logit
+
+from flows.pipeline import pipeline
+from flows.promote import promote
+from flows.watch import watch
+from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven, WatchConfig
+from kgcore.report.summary import PipelineSummary
+from tasks.jobs.calibrated_model import load
+from tasks.jobs.watch import WatchResult
+
+
+@dataclass(frozen=True)
+class Champion:
+    """A champion, and the labels that people give to new triples.
+
+    results  results of the pipeline that made the champion
+    labels   file of the labels
+    """
+
+    home: Path
+    results: PipelineSummary
+    labels: Path
+
+    @property
+    def client(self) -> MlflowClient:
+        """Return MLflow's own client for the store."""
+        return MlflowClient(tracking_uri=f"sqlite:///{self.home}/mlflow.db")
+
+    def label(self, count: int, shift: float = 0.0, slope: float = 1.0, only: str = "") -> None:
+        """Label triples with the log-odds slope * logit q + shift, q the probability of the champion.
+
+        only  the label of all triples; '': as drawn
+        """
+        rows = pd.read_csv(self.home / "datasets/family-300-0/train.txt", sep="\t", header=None, dtype=str)
+        rng, model = np.random.default_rng(5), load(dataset="family").calibrated
+        picked = rows.sample(4 * count, replace=True, random_state=6)
+        objects = picked.groupby(1)[2].transform(lambda column: rng.permutation(column.to_numpy()))
+        frame = pd.DataFrame({"subject": picked[0], "predicate": picked[1], "object": objects}).drop_duplicates()
+        known = model.graph.index(model.graph.train.triples, model.graph.valid.triples, model.graph.test.triples)
+        frame = frame[~known.contains(model.graph.number(frame)[0])].head(count)
+        q = np.clip(model.predict(frame)[1], 0.02, 0.98)
+        true = rng.random(len(frame)) < expit(slope * logit(q) + shift)
+        frame["label"] = only or np.where(true, "1", "-1")
+        frame.to_csv(self.labels, sep="\t", header=False, index=False)
+
+    def check(self, config: WatchConfig = WatchConfig()) -> WatchResult:
+        """Check the champion on the labels."""
+        return watch.fn(dataset="family", labels=str(self.labels), config=config)
+
+
+def make_champion(home: Path) -> Champion:
+    """Run a pipeline and promote its best calibrator."""
+    results = pipeline.fn(
+        prepare=PrepareGiven(size=300),
+        train=TrainGiven(k=16, epochs=30, batch_size=128),
+        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}),
+        calibrate=CalibrateGiven(base_rate=0.4),
+    )
+    [decision] = promote.fn(dataset="family")
+    assert decision.passed
+    return Champion(home, results, home / "new.tsv")
