@@ -36,7 +36,7 @@ def test_the_flow_of_a_stage_has_its_inputs_settings_and_device_as_parameters(st
     assert defaults.get("config", stage.config()) == stage.config()
     assert (defaults["force"], defaults.get("device", "auto")) == (False, "auto")
     hints = get_type_hints(flow.fn, include_extras=True)
-    assert all(hints[name] == RunId for name in stage.inputs)
+    assert all(hints[name] == (str if name in stage.optional else RunId) for name in stage.inputs)
     assert hints.get("config", stage.config) is stage.config
     assert hints.get("device", Device) == Device
     assert hints["return"] is str
