@@ -32,11 +32,11 @@ def test_the_flow_of_a_stage_has_its_inputs_settings_and_device_as_parameters(st
     device = ["device"] if stage.on_device else []
     assert list(parameters) == [*stage.inputs, *settings, "force", *device]
     defaults = {name: parameter.default for name, parameter in parameters.items()}
-    assert all(defaults[name] == "latest" for name in stage.inputs)
+    assert all(defaults[name] == ("" if name in stage.optional else "latest") for name in stage.inputs)
     assert defaults.get("config", stage.config()) == stage.config()
     assert (defaults["force"], defaults.get("device", "auto")) == (False, "auto")
     hints = get_type_hints(flow.fn, include_extras=True)
-    assert all(hints[name] == RunId for name in stage.inputs)
+    assert all(hints[name] == (str if name in stage.optional else RunId) for name in stage.inputs)
     assert hints.get("config", stage.config) is stage.config
     assert hints.get("device", Device) == Device
     assert hints["return"] is str
@@ -51,7 +51,8 @@ def test_the_form_of_a_stage_describes_every_parameter(stage: Stage) -> None:
     assert set(shown) == set(inspect.signature(flow.fn).parameters)
     described = {name: entry.get("description", "") for name, entry in shown.items()}
     for name, source in stage.inputs.items():
-        assert described[name].startswith(f"run id of the {source.name} run")
+        start = "file of triples" if name in stage.optional else f"run id of the {source.name} run"
+        assert described[name].startswith(start)
     assert all(described.values())
 
 
