@@ -82,13 +82,13 @@ def test_one_file_or_several_are_split_alike_in_every_format(tmp_path: Path, end
 def test_transc_has_negatives_in_files_of_their_own(tmp_path: Path) -> None:
     folder = LAYOUTS["transc"](tmp_path / "mine", SPLITS)
     entities, predicates = ids_of(SPLITS)
-    [s, p, o] = next((s, p, o) for s in entities for p in predicates for o in entities if (s, p, o) not in ROWS)
-    for split in ("Valid", "Test"):
+    false = [(s, p, o) for s in entities for p in predicates for o in entities if (s, p, o) not in ROWS]
+    for split, (s, p, o) in zip(("Valid", "Test"), false, strict=False):
         text = f"1\n{entities[s]} {entities[o]} {predicates[p]}\n"
         (folder / split / "triple2id_negative.txt").write_text(text)
     graph = read(folder).graph
     assert graph.labelled
-    assert graph.names_of(graph.valid.negatives).iloc[0].tolist() == [s, p, o]
+    assert graph.names_of(graph.valid.negatives).iloc[0].tolist() == list(false[0])
 
 
 def test_the_names_of_files_tell_the_splits(tmp_path: Path, expected: Prepared) -> None:
