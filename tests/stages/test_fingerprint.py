@@ -35,7 +35,7 @@ def test_no_stage_after_the_scores_depends_on_training() -> None:
         ("kgcore.models.hole", set()),  # a model that the settings do not name
         ("kgcore.calibration.bbq", set()),  # a calibrator that the settings do not name
         ("kgcore.calibration.beta", {"calibrate"}),
-        ("kgcore.calibration.sample", {"calibrate", "classify", "evaluate", "report"}),
+        ("kgcore.calibration.sample", {"match", "calibrate", "classify", "evaluate", "report"}),
         ("kgcore.report.page", {"report"}),
     ],
 )

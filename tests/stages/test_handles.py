@@ -7,11 +7,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flows.calibrate_scores import calibrate_scores
 from flows.ensemble import ensemble
 from flows.pipeline import pipeline
 from flows.promote import promote
 from flows.tune import tune
-from kgcore.config import PrepareGiven, TrainConfig, TrainGiven, TuneConfig
+from kgcore.config import (
+    CalibrateGiven,
+    MatchGiven,
+    PrepareGiven,
+    ScoresConfig,
+    TrainConfig,
+    TrainGiven,
+    TuneConfig,
+)
+from kgcore.external.calibrator import ScoreCalibrator
+from tasks.jobs import calibrate_scores as scores_job
 from tasks.jobs import exam as exam_job
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
@@ -19,8 +30,10 @@ from tasks.stages.running import StageRun
 from tasks.stages.table import STAGES
 from tasks.tracking import artifacts
 from tasks.tracking.handles import Artifact, ModelFiles, save
+from tasks.tracking.labels import CALIBRATE_SCORES
 from tasks.tracking.record import RunTags
-from tasks.tracking.store import open_store
+from tasks.tracking.store import Store, open_store
+from tests.core.scored_rows import table_of_scores, written
 from tests.stages.equality import assert_same
 
 HANDLES = {name: handle for name, handle in vars(artifacts).items() if isinstance(handle, Artifact | ModelFiles)}
@@ -56,7 +69,15 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
         saved.models.setdefault(files, {})[model_id] = value
         return model_id
 
-    for module in (pipeline_job, tune_job, exam_job):
+    log_scores = scores_job.log_score_calibrator
+
+    def logged_scores(store: Store, run_id: str, number: int, value: ScoreCalibrator, example: pd.DataFrame) -> str:
+        model_id = log_scores(store, run_id, number, value, example)
+        saved.models.setdefault(artifacts.SCORE_CALIBRATOR, {})[model_id] = value
+        return model_id
+
+    patch.setattr(scores_job, "log_score_calibrator", logged_scores)
+    for module in (pipeline_job, tune_job, exam_job, scores_job):
         patch.setattr(module, "save", saved.save)
     patch.setattr(StageRun, "save", lambda run, artifact, value: saved.save(run.folder, artifact, value))
     patch.setattr(StageRun, "log_model", logged)
@@ -64,12 +85,15 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
 
 @pytest.fixture(scope="module")
 def saved(module_home: Path) -> Saved:
-    """Run two small pipelines, their ensemble, a search and an exam, which together save every kind of artifact."""
+    """Run pipelines, an ensemble, a search, an exam and a calibration of scores: they save every kind of artifact."""
     found = Saved()
     prepare, tiny = PrepareGiven(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
-        made = [pipeline.fn(prepare=prepare, train=TrainGiven(model=name, **tiny)) for name in ("transe", "distmult")]
+        of = {"calibrate": CalibrateGiven(base_rate=0.5), "match": MatchGiven(candidates="valid", match_eta=2)}
+        made = [
+            pipeline.fn(prepare=prepare, train=TrainGiven(model=name, **tiny), **of) for name in ("transe", "distmult")
+        ]
         pooled = ensemble.fn(runs=[results.pipeline for results in made])
         searched = tune.fn(
             prepare=prepare,
@@ -77,14 +101,17 @@ def saved(module_home: Path) -> Saved:
             config=TuneConfig(trials=1, most_epochs=4, search=("learning_rate",)),
         )
         promote.fn(dataset="family")
+        table = written(module_home, "scores.csv", table_of_scores(np.random.default_rng(0)))
+        scores = calibrate_scores.fn(str(table), config=ScoresConfig(score="f", label="y"))
     [exam] = open_store().find(RunTags(stage="exam"))
     found.runs = made[-1].runs | {"pipeline": made[-1].pipeline, "ensemble": pooled.run, "tune": searched.run}
-    found.runs["exam"] = exam.run_id
+    found.runs |= {"exam": exam.run_id, CALIBRATE_SCORES: scores.run}
     return found
 
 
 def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
     assert {handle.stage for handle in HANDLES.values()} == {stage.name for stage in STAGES} | {
+        CALIBRATE_SCORES,
         "ensemble",
         "exam",
         "pipeline",
