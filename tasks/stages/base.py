@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 from kgcore.config import Config
@@ -55,7 +56,7 @@ class Stage(Generic[C]):
         """Run the stage, or find a finished run with the same key. Return a reference to the run.
 
         upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use, or
-                  that is optional
+                  that is optional. The last ones may be left out if they are None
         config    the settings; None: the defaults
 
         Raises ValueError if the references are not to the stages that these settings use as inputs, InputError if an
@@ -78,7 +79,7 @@ class Stage(Generic[C]):
         return as_task(self.name)(self._run)
 
     def _run(self, upstream: Sequence[StageRef | None], config: C, context: Context) -> StageRef:
-        given = dict(zip(self.inputs, upstream, strict=True))
+        given = dict(zip_longest(self.inputs, upstream))
         used = [name for name in self.needed(config) if name not in self.optional or given[name] is not None]
         refs = [ref for name, ref in given.items() if name in used and ref is not None]
         expected = [self.inputs[name].name for name in used]

@@ -44,7 +44,7 @@ UPSTREAM_OF["classify"] = {"calibrators"}
 ASKED = {"dataset", "model", "calibrator", "base_rate", "device"}  # parameters of the entry points that ask a model
 WITHOUT_DEFAULT = {
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
-    "base-rate": ASKED - {"base_rate"} | {"candidates"},
+    "base-rate": ASKED - {"base_rate"} | {"candidates", "output"},
     "discover": ASKED | {"subject", "predicate", "object", "output"},
     "explain": ASKED | {"triple", "output"},
     "audit": {"output", "error_rate"},

@@ -85,7 +85,7 @@ def test_a_better_model_takes_the_champions_place_and_a_worse_one_does_not(clien
     assert decided().passed
     strong = trained(epochs=60)
     assert brier(strong) < brier(weak)
-    second = decided()
+    second = decided(config=GateConfig(margin=0.1))
     assert second.passed
     assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "2")
     assert second.run is not None
