@@ -155,7 +155,7 @@ def test_newly_labelled_rows_show_whether_a_calibrator_still_fits(calibrated: Ca
         (("scores.csv", "-o", "x.csv"), "--output x.csv needs --apply FILE"),
         (("scores.json",), "its name must end in .tsv, .txt, .csv, .parquet"),
         ((*FIT, "--calibrator", "histogram"), "there is no calibrator 'histogram': there are uncalibrated"),
-        ((*FIT, "--model", "latest"), "fit to a file, or apply a model"),
+        ((*FIT, "--model", "latest"), "give one of them"),
         (("--watch",), "--watch needs a file of newly labelled scores"),
         ((*FIT, "--watch"), "the model models:/kgcal-scores-miner@champion does not exist"),
         (
