@@ -57,9 +57,7 @@ class ScoresRequest:
         if self.watch and (not self.file or self.apply or self.promote):
             raise InputError("--watch needs a file of newly labelled scores, and neither --apply nor --promote")
         if self.file and self.model and not self.watch:
-            raise InputError(
-                f"{self.file} and --model {self.model} are given: give a file to fit to, or a model to apply"
-            )
+            raise InputError(f"{self.file} and --model {self.model} are given: give one of them")
         if self.file:
             check_table(Path(self.file))
         elif self.promote:
