@@ -96,7 +96,7 @@ class MixtureFit:
         if self.remainder >= MUCH:
             found.append(
                 "the mistakes differ from the corruptions of every strategy, so "
-                f"{self.remainder:.0%} of them are taken from the candidates' own scores. This depends on the stated "
+                f"{self.remainder:.0%} of them are taken from the candidates themselves. This depends on the stated "
                 "base rate: check that it is right"
             )
         return found
