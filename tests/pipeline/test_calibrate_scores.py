@@ -116,7 +116,7 @@ def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: Calibrated)
     promote = ("--scorer", "other", "--promote", "--bootstrap-replicates", "50")
     fit = ("scores.csv", "--score", "f", "--label", "y", *promote)
     assert "It is the new champion." in calibrated(*fit, "--calibrators", "platt")
-    assert "(ground_truth.platt) already is the champion" in calibrated(*fit, "--calibrators", "platt")
+    assert "(ground_truth.platt) is already the champion" in calibrated(*fit, "--calibrators", "platt")
     shown = calibrated(*fit, "--calibrators", "histogram", "--base-rate", "0.3")
     assert "kgcal-scores-other/2 (ground_truth.histogram) against the champion, models:/kgcal-scores-other/1" in shown
     assert "It is not promoted." in shown
