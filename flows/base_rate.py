@@ -29,7 +29,7 @@ def base_rate(
     does.
 
     Args:
-        candidates: file of triples (.tsv, .txt, .csv, .parquet); a fourth column, or a column named label, has 1 (true)
+        candidates: file of triples, in any format; a fourth column, or a column named label, has 1 (true)
             or -1 (false) for a random sample of them, and is empty for the others
         output: file for the estimates (.parquet, .csv, .tsv or .json); if empty, none is written
         dataset: data set whose champion scores; if empty, the data set of the newest run

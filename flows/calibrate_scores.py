@@ -21,20 +21,20 @@ def calibrate_scores(
     config: ScoresConfig = ScoresConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
 ) -> ScoresResult | WatchResult:
-    """Turn the scores of any scorer into probabilities: of a rule miner, a language model, a search engine.
+    """Turn the scores of any scorer, such as a rule miner or a language model, into probabilities.
 
-    No graph is needed: calibrators are fitted to a file of scores with labels. They are measured on rows that they were
-    not fitted on. With --apply, the rows of another file get probabilities with intervals. Without labelled scores,
-    --model names the stored calibrator that gives them. With --watch, a stored calibrator is checked for drift.
+    No graph is needed. Calibrators are fitted to a file of scores with labels, and measured on rows that they were not
+    fitted on. With --apply, the rows of another file get probabilities with intervals. With --model and no labelled
+    scores, a stored calibrator gives these probabilities. With --watch, a stored calibrator is checked for drift.
 
     Args:
         file: file of labelled scores with a header (.csv, .tsv, .txt, .parquet)
         apply: file of scores, with or without labels, whose rows get probabilities
         output: file for the rows of --apply with the columns probability, low and high (.parquet, .csv or .tsv)
-        model: stored calibrator that answers instead of a fit: model URI, run id of calibrate-scores, or latest
-        calibrator: calibrator that answers, such as beta; if empty, the one with the best Brier score
+        model: stored calibrator to use instead of a fit: model URI, run id of calibrate-scores, or latest
+        calibrator: calibrator to use, such as beta; if empty, the one with the best Brier score
         promote: register the calibrator, and make it the champion of its scorer if it passes the gate of `promote`
-        watch: check a stored calibrator, by default the champion of the scorer, on newly labelled rows; fit none
+        watch: check a stored calibrator, by default the champion of the scorer, on newly labelled rows, and fit none
         config: the columns, the calibrators and the folds
         evaluate: how the probabilities are measured
     """

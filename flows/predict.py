@@ -34,7 +34,7 @@ def predict(
     --model the champion of the data set answers. Without a champion, the newest finished run answers.
 
     Args:
-        candidates: file of triples (.tsv, .txt, .csv or .parquet), or one triple: subject, predicate, object
+        candidates: file of triples, in any format, or one triple: subject, predicate, object
         output: file for the answers (.parquet, .csv or .tsv); if empty, none is written
         subjects: with --predicate: file with one subject per line; if empty, all entities
         predicate: predict all pairs of subjects and objects with this predicate, instead of candidates

@@ -10,15 +10,17 @@ from tasks.jobs.promote import Decision, approve, datasets_with_results, promote
 
 @flow(name="promote", flow_run_name="promote {dataset}")
 def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
-    """Let the best calibrated models of a data set sit its exam, and promote the best to champion if it passes.
+    """Compare the best calibrated models of a data set on its exam, and make the best the champion if it passes.
 
-    The exam is the same for all candidates. The gate compares each with the champion; without a champion, with the
-    constant base rate. It demands a significantly better Brier score, and a calibration error that is shown to be
-    higher by less than a margin. Candidates that were judged before are not judged again.
+    The exam is the same for all candidates. Each candidate is compared with the champion. If there is no champion, it
+    is compared with a constant probability, the base rate. A candidate passes if its Brier score is significantly
+    better, and if it is shown that its calibration error is higher by less than a margin. Candidates that were judged
+    before are not judged again.
 
     Args:
         dataset: data set that has results; if empty, every data set that has results
-        base_rate: base rate of the exam; if empty, the champion's, or that of the field labels
+        base_rate: base rate of the exam; if empty, that of the field labels or, for the test split, the one stated for
+            the champion or for the newest run
         config: the conditions of the gate
     """
     if config.approve:

@@ -32,17 +32,17 @@ def recalibrate(
     force: bool = False,
     device: Device = "auto",
 ) -> PipelineSummary:
-    """Calibrate a trained model again, with new labels or for a new base rate.
+    """Calibrate a trained model again, with new labels, to candidates, or for a new base rate.
 
     Nothing is trained. All other settings are those of the named run.
 
     Args:
         model: run id of a train run or of a run that came from it, URI of a model or calibrator, or latest (the newest
             finished pipeline)
-        labels: file of newly labelled triples (subject, predicate, object, 1 or -1) to add to the validation split,
-            except those that belong to the exam
-        candidates: file of the triples that you want probabilities for, or valid or test (a held-out split with its
-            labels hidden). Calibrators are then fitted to these triples, too
+        labels: file of newly labelled triples: subject, predicate, object, label. They are added to the validation
+            split, except those that belong to the exam
+        candidates: file of the triples that you want probabilities for; or valid or test, a held-out split with its
+            labels hidden. One more group of calibrators is then fitted to these triples
         instead: replace the validation split by these labelled triples, instead of adding them
         base_rate: stated base rate, or an interval LOW:HIGH of it, such as 0.01:0.05; if empty, the base rate of the
             named run

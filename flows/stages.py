@@ -89,8 +89,9 @@ def _docstring(stage: Stage[Any]) -> str:
         used = "; used only by strategies that draw with a model" if name in stage.needs else ""
         if name in stage.optional:
             lines.append(
-                f"    {name}: file of triples, or valid or test (a held-out split with its labels hidden), that "
-                f"calibrators are also fitted to; or the run id of a {source.name} run"
+                f"    {name}: file of the triples that you want probabilities for; or valid or test, a held-out split "
+                f"with its labels hidden; or the run id of a {source.name} run. One more group of calibrators is then "
+                "fitted to these triples"
             )
             continue
         lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")

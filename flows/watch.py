@@ -16,7 +16,7 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> Wat
 
     Args:
         dataset: data set that has a champion
-        labels: file of newly labelled triples (subject, predicate, object, 1 or -1)
+        labels: file of newly labelled triples: subject, predicate, object, label
         config: what counts as drift, and what to do then
     """
     seen = watch_champion(dataset, Path(labels), config)

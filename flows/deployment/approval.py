@@ -9,7 +9,7 @@ from kgcore.errors import InputError
 from tasks.workspace.flow_run import current_flow_run
 
 DAY = 86_400
-OFTEN = 5  # seconds between two looks for the answer
+OFTEN = 5  # seconds between two requests for the answer
 
 
 class Approval(RunInput):
@@ -19,7 +19,7 @@ class Approval(RunInput):
 
 
 def check_approval() -> None:
-    """Raise InputError if nobody could approve: outside a flow run, or without a server that stays."""
+    """Raise InputError if nobody could approve: outside a flow run, or without a permanent Prefect server."""
     if current_flow_run() is None or not PREFECT_API_URL.value():
         raise InputError(
             "--approve needs a Prefect server, in whose UI a person answers: start it with `kgcal up`, then type the "

@@ -64,7 +64,7 @@ JOBS = (
     Deployment(
         "recalibrate",
         "flows/recalibrate.py:recalibrate",
-        "Every week, calibrate a trained model again, with new labels or for a new base rate.",
+        "Every week, calibrate a trained model again, with new labels, to candidates, or for a new base rate.",
         cron="43 4 * * 1",
     ),
     Deployment(

@@ -9,7 +9,7 @@ Each calibrator has its own file. The other files:
 * pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share. shrinkage.py fits
   the slopes and offsets of relations.
 * band.py computes confidence limits of a probability, and support.py stores them with the counts per predicate.
-* thin.py says which probabilities the sample is too small for.
+* thin.py finds samples that are too small for high probabilities.
 * bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.
 * mixed.py calibrates to a file of candidates, whose mixture kgcore/mixture fits.
 * shift.py moves probabilities to another base rate.

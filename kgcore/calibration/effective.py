@@ -10,11 +10,10 @@ def effective_weights(sample: CalibrationSample) -> Weights:
     """Return the weights (n,), scaled so that the weights of each label sum to its effective count.
 
     The effective count of a label is (sum w)^2 / sum w^2 over its rows (Kish 1965). If all rows of a label have the
-    same weight, as in ground-truth samples, and in synthetic ones where no corruption was dropped, each row counts as
-    1, that is, as one observation. A
-    calibrator with a prior needs such counts, because a prior also counts observations. The scaled weights do not
-    depend on the base rate. So a calibrator that is fitted with them moves its probabilities to the base rate of the
-    sample with `shift`.
+    same weight, each row counts as one observation. So it is in ground-truth samples, and in synthetic samples without
+    dropped corruptions. A calibrator with a prior needs such counts, because a prior also counts observations. The
+    scaled weights do not depend on the base rate. So a calibrator that is fitted with them moves its probabilities to
+    the base rate of the sample with `shift`.
     """
     negative, positive = effective_scales(sample.labels, sample.weights)
     weights: Weights = sample.weights * np.where(sample.labels == 1, positive, negative)

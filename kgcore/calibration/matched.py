@@ -54,14 +54,14 @@ class Matched:
             if given not in (None, fit.base_rate):
                 raise MismatchError(
                     f"base_rate is {given:g}, but the candidates were matched at the base rate {fit.base_rate:g}: "
-                    "match them again at the new one"
+                    f"run match again with match_base_rate {given:g}"
                 )
             return replace(config, base_rate=fit.base_rate)
         value, low, high = (_inside(end) for end in (fit.base_rate, fit.estimated.low, fit.estimated.high))
         if given is not None and (given, config.base_rate_from) != (value, ESTIMATED):
             raise MismatchError(
-                f"base_rate is {given:g}, but the candidates were matched without a stated base rate: match them "
-                "again at this one"
+                f"base_rate is {given:g}, but the candidates were matched without a stated base rate: run match again "
+                f"with match_base_rate {given:g}"
             )
         if reason := self.undetermined:
             raise InputError(reason)

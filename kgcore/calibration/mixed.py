@@ -40,8 +40,9 @@ def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[Rela
     has no candidates, has the base rate and the shares of all. If the base rate was stated, the log-odds of the
     relations' base rates are all moved by the same number. Then the sample has the stated base rate.
 
-    If the remainder has the share rho in the fit, it has this share in each relation. The base rates by relation rest
-    on the strategies, so their log-odds are first moved towards the stated base rate, by the share rho of the way.
+    If the remainder has the share rho in the fit, it has this share in each relation. The base rates by relation were
+    estimated with the strategies alone. So the difference of their log-odds from that of the stated base rate is first
+    multiplied by 1 - rho.
     """
     by_relation = {one.predicate: one for one in relations}
     known = [one.predicates for one in (*data.components, data.candidates) if one.predicates is not None]
@@ -96,9 +97,9 @@ def fit_to_candidates(
 
     In every replicate all samples are drawn again: positives together with their own corruptions, and candidates. The
     weights are estimated again, and so is the base rate unless it was stated. If the remainder has a share, it is
-    computed again, and the limits count with it alone: the strategies' part is then somewhat wrong. The limits are
-    percentiles of the shares of positives in windows of scores: see `Windows`. They do not depend on the calibrator,
-    but they include its probabilities.
+    computed again, and the limits are computed from it alone, because the strategies then do not quite fit. The limits
+    are percentiles of the shares of positives in windows of scores: see `Windows`. They do not depend on the
+    calibrator, but they include its probabilities.
     """
     sample = mixture_sample(data, fit.base_rate, fit.weights)
     fitted = make().fit_sample(sample)

@@ -1,4 +1,7 @@
-"""What a calibration sample is too small for: high probabilities whose confidence interval reaches below 1/2."""
+"""Find calibration samples that are too small for high probabilities.
+
+A high probability is *thin* if its confidence interval reaches to 1/2 or below.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,17 +13,17 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import CalibrationSample
 
 HIGH = 0.75  # a probability above it counts as high
-MOST_THIN = 0.5  # largest share of the high probabilities that may be thin without a note
+MOST_THIN = 0.5  # if a larger share of the high probabilities of positives is thin, a report has a note
 POSITIVES, THIN, NEGATIVES = "high_positives", "thin_positives", "high_negatives"
 
 
 @dataclass(frozen=True)
 class Thinness:
-    """The rows of a calibration sample that have a high probability.
+    """The numbers of rows of a calibration sample that have a high probability.
 
-    positives  number of positives among them
-    thin       number of these positives whose 95 % confidence interval reaches to 1/2 or below
-    negatives  number of negatives among them
+    positives  positives among them
+    thin       those of these positives whose 95 % confidence interval reaches to 1/2 or below
+    negatives  negatives among them
     """
 
     positives: int
@@ -49,13 +52,13 @@ class Thinness:
 
 
 def thin_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return one sentence about the calibrators whose high probabilities have too little support; none if all have.
+    """Return a note about the calibrators whose sample is too small for high probabilities, if there are any.
 
     audits  kind of negatives -> the results of `Thinness.figures` of the calibrators on them; other keys are ignored
 
-    A calibrator has too little support if more than half of the validation positives with a high probability have an
-    interval that reaches to 1/2 or below. The number of negatives with a high probability alone does not tell: where a
-    model separates well, a large sample with hardly any negative up there is strong support.
+    A sample is too small if more than half of the validation positives with a high probability are thin. The number of
+    negatives with a high probability does not decide it: if a model separates well, even a large sample has hardly any
+    of them.
     """
     thin = []
     for negatives, figures in sorted(audits.items()):
@@ -66,7 +69,7 @@ def thin_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
     if not thin:
         return []
     return [
-        f"Too few triples support probabilities above {HIGH:g} at this base rate: of the validation positives with "
-        f"such a probability, most have a 95 % confidence interval that reaches below 0.5: {', '.join(thin)}. Read the "
-        "intervals of the predictions, or add validation triples."
+        f"The calibration sample is too small for probabilities above {HIGH:g} at this base rate. Most validation "
+        "positives with such a probability have a 95 % confidence interval that reaches below 0.5: "
+        f"{', '.join(thin)}. Read the intervals of the predictions, or add validation triples."
     ]

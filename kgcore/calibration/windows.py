@@ -11,7 +11,7 @@ from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
 from kgcore.calibration.sample import CalibrationSample
 
 _TAIL = (1 - CONFIDENCE) / 2
-ADDED = float(norm.isf(_TAIL)) ** 2 / 2  # rows that are added against a limit, z^2 / 2
+ADDED = float(norm.isf(_TAIL)) ** 2 / 2  # number of rows that are added for a limit, z^2 / 2
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,9 @@ class Windows:
     def shares(self, sample: CalibrationSample) -> tuple[Floats, Floats]:
         """Return a low and a high share of positives in each window, (m,) and (m,).
 
-        The low share has ADDED further negatives, the high one ADDED further positives, of the greatest weight of a row
-        with this label. Without them, the limits of rare labels would be too narrow (Agresti & Coull, American
+        The low share is computed with ADDED further negatives, the high share with ADDED further positives. Each of
+        them has the greatest weight of a row with this label. Without them, the limits of rare labels would be too
+        narrow (Agresti & Coull, American
         Statistician 52, 1998).
         """
         order = np.argsort(sample.scores, kind="stable")

@@ -1,4 +1,4 @@
-"""The settings of calibration: the base rate, and the candidates whose mistakes the calibrators learn."""
+"""The settings of calibration: the base rate, and the candidates that calibrators are fitted to."""
 
 import math
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ class MatchConfig(Config):
 
     candidates: str = setting(
         "",
-        "file of the triples that you want probabilities for (.tsv, .txt, .csv, .parquet), some of which may have a "
-        f"label; or {' or '.join(HELD_OUT)}: a held-out split with its labels hidden",
+        "file of the triples that you want probabilities for, in any format; some may have a label. Or "
+        f"{' or '.join(HELD_OUT)}: a held-out split with its labels hidden",
     )
     match_strategies: tuple[str, ...] = setting(
         ("relational", "typed", "uniform"),
@@ -37,13 +37,13 @@ class MatchConfig(Config):
     )
     match_hard_strategies: tuple[str, ...] = setting(
         ("near_miss", "nearest"),
-        "further strategies, used only if the base rate is stated",
+        "further strategies that the mistakes may resemble, used only if the base rate is stated",
         choices=STRATEGY_CHOICES,
         check=check_draws_without_training,
     )
     match_eta: int = setting(20, "corruptions of each validation positive by each strategy", ge=1)
     match_base_rate: float | None = setting(
-        None, "stated base rate of the candidates; in a pipeline it is base_rate", gt=0, lt=1
+        None, "stated base rate of the candidates; a pipeline uses base_rate in its place", gt=0, lt=1
     )
     match_width: float = setting(
         0.1, "an estimated base rate counts as determined if its 95 % interval is at most this wide", gt=0, lt=1
@@ -76,12 +76,12 @@ class CalibrateConfig(Config):
         ends=("base_rate_low", "base_rate_high"),
     )
     base_rate_low: float | None = setting(
-        None, "lower end of an interval of the base rate; the upper end is then needed, too", gt=0, lt=1
+        None, "lower end of an interval of the base rate; give the upper end, too", gt=0, lt=1
     )
     base_rate_high: float | None = setting(
         None,
-        "upper end of the interval. The intervals of probabilities contain those at both ends. Without a base rate, "
-        "the middle is used, in log-odds",
+        "upper end of the interval. The interval of a probability contains its intervals at both ends. If you give no "
+        "base_rate, it is the middle of the interval in log-odds",
         gt=0,
         lt=1,
     )

@@ -27,17 +27,18 @@ class GateConfig(Config):
 
     level: float = setting(
         0.95,
-        "confidence level: 1 - level limits the probability that any challenger that is not better ever passes an exam",
+        "confidence level: the probability that any challenger passes without being better is at most 1 - level, over "
+        "all days and candidates of an era of the exam",
         gt=0.5,
         lt=1,
     )
     margin: float = setting(
-        0.05, "by how much the calibration error of a challenger may be higher than the champion's", gt=0, lt=1
+        0.05, "how much higher than the champion's the calibration error of a challenger may be", gt=0, lt=1
     )
     field_labels: int = setting(
-        100, "smallest number of new field labels that replace the test split as the exam's paper", ge=20
+        100, "from this number of new field labels on, candidates are judged on them alone", ge=20
     )
-    most_challengers: int = setting(20, "largest number of challengers that sit the exam together", ge=1)
+    most_challengers: int = setting(20, "largest number of challengers that are judged at once", ge=1)
     approve: bool = setting(
         False, "let a person approve a challenger that has passed, in the Prefect UI, before it becomes the champion"
     )
@@ -47,7 +48,9 @@ class GateConfig(Config):
 class WatchConfig(Config):
     """The tests of a model on newly labelled triples for drift, and the reaction to drift."""
 
-    alpha: float = setting(0.01, "probability that any check of a model without drift finds some", gt=0, lt=1)
+    alpha: float = setting(
+        0.01, "largest probability that any check of a champion reports drift although there is none", gt=0, lt=1
+    )
     ece: float = setting(
         0.02,
         "report a moved base rate or map only if the calibration error (ECE) is above this value, or the log-odds have "
@@ -61,7 +64,7 @@ class WatchConfig(Config):
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
     on_drift: str = setting("warn", "what to do if the base rate or the map moved", choices=("warn", "recalibrate"))
     exam_share: float = setting(
-        EXAM_SHARE, "share of the labels that belong to the exam; the others belong to calibration", ge=0, lt=1
+        EXAM_SHARE, "share of the labels that belong to the exam; the others are for calibration", ge=0, lt=1
     )
 
 

@@ -12,8 +12,8 @@ from kgcore.errors import InputError
 class PrepareConfig(Config):
     """The settings of the graph.
 
-    Only the generated family graph uses `size` and `graph_seed`, only a user's own tables use `columns`, and only a
-    graph that comes without validation and test splits uses the shares and `split_seed`.
+    Only the generated family graph uses `size` and `graph_seed`. Only a user's own tables use `columns`. Only a graph
+    without validation and test splits uses the shares and `split_seed`.
     """
 
     stage: ClassVar[str] = "prepare"
@@ -23,16 +23,16 @@ class PrepareConfig(Config):
     )
     columns: str = setting(
         AUTO,
-        "columns with subject, predicate, object and, if there is a fourth entry, label",
+        "columns of subject, predicate and object, and of the label if there are labels",
         spelling=COLUMNS_SPELLING,
     )
     valid_share: float = setting(
-        0.1, "share of the triples that go to valid, if the data set has only training triples", gt=0, lt=0.5
+        0.1, "share of the triples that go to valid, if the data set has no splits", gt=0, lt=0.5
     )
     test_share: float = setting(
-        0.1, "share of the triples that go to test, if the data set has only training triples", gt=0, lt=0.5
+        0.1, "share of the triples that go to test, if the data set has no splits", gt=0, lt=0.5
     )
-    split_seed: int = setting(0, "seed of the draw of valid and test", ge=0)
+    split_seed: int = setting(0, "seed of the random split, if the data set has no splits", ge=0)
     size: int = setting(2_000, "number of people in the generated family graph", ge=200)
     graph_seed: int = setting(0, "seed of the generated family graph", ge=0)
 

@@ -15,16 +15,18 @@ class ScoresConfig(Config):
 
     score: str = setting("score", "column with the scores; a higher score must be more plausible")
     label: str = setting("label", "column with the labels: 1 or true; 0, -1 or false")
-    weight: str = setting("", "column with the weights of the rows, 0 or above; empty: all rows count the same")
+    weight: str = setting("", "column with the weights of the rows, 0 or above; empty: all rows have the same weight")
     relation: str = setting("", "column with the relations, for results and calibration by relation; empty: none")
     split: str = setting(
         "",
-        "column with the splits: calibrators are fitted on valid, measured on test; train is left out. Empty: they are "
-        "measured by cross-fitting, and fitted on all rows",
+        "column with the splits: calibrators are fitted on valid and measured on test; rows of train are left out. "
+        "Empty: calibrators are fitted on all rows, and measured by cross-fitting",
     )
-    scorer: str = setting("", "name of the scorer, which the calibrators belong to; empty: the name of its column")
+    scorer: str = setting("", "name of the scorer, to which the calibrators belong; empty: the name of its column")
     scale: str = setting(
-        "any", "what the scores are: any numbers, or probabilities, which are calibrated as log-odds", choices=SCALES
+        "any",
+        "what the scores are: any numbers, or probabilities, of which the log-odds are calibrated",
+        choices=SCALES,
     )
     calibrators: tuple[str, ...] = setting(CalibrateConfig.calibrators, "calibrators to fit", choices=CALIBRATORS)
     base_rate: float | None = setting(
@@ -36,7 +38,7 @@ class ScoresConfig(Config):
     )
     folds: int = setting(10, "number of folds of cross-fitting, if there are no test rows", ge=2, le=100)
     most_measured: int = setting(
-        1_000_000, "measure on whole folds until there are about this many rows; large files need no more", ge=1000
+        1_000_000, "in cross-fitting, measure whole folds until there are about this many rows", ge=1000
     )
     fold_seed: int = setting(0, "seed of the folds", ge=0)
 

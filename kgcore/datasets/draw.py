@@ -44,9 +44,9 @@ def draw_splits(rows: Ints, draw: Draw) -> dict[str, Ints]:
         test = len(free) - valid
     if test < 1:
         raise InputError(
-            f"only {len(free):,} of the {len(true):,} true triples can leave train without taking an entity or a "
-            "predicate with them: there must be at least 2, one for valid and one for test; add triples, or give "
-            "train, valid and test as files"
+            f"only {len(free):,} of the {len(true):,} true triples can leave train, because every entity and predicate "
+            "must keep a triple there: valid and test need at least 2. Add triples, or give train, valid and test as "
+            "files"
         )
     mixed = rng.permutation(len(false))
     cut = round(len(false) * shares[0] / sum(shares))

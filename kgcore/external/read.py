@@ -151,6 +151,6 @@ def _check(path: Path, rows: ScoreRows, which: str) -> None:
     true, false = rows.positives, len(rows) - rows.positives
     if min(true, false) < 2:
         raise InputError(
-            f"{path} has {true:,} true and {false:,} false rows{which} of a weight above 0: calibrators need at least "
-            "2 of each"
+            f"{path} has {true:,} true and {false:,} false rows{which} with a weight above 0: calibrators need at "
+            "least 2 of each"
         )

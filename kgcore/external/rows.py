@@ -21,7 +21,7 @@ class ScoreRows:
 
     scores     (n,) any finite numbers, higher = more plausible
     positive   (n,) 1 = true, 0 = false
-    weights    (n,) above 0; None: all rows count the same
+    weights    (n,) above 0; None: all rows have the same weight
     relations  (n,) position of the relation in `names`; None: the rows have no relations
     names      the relations
     """
@@ -66,7 +66,7 @@ class ScoreRows:
 
         A row's own weight is multiplied by W- / W+ if the row is true, and by 1 / alpha - 1 if it is false, where W+
         and W- are the sums of the own weights of true and of false rows, and alpha is the base rate. So the ratio of
-        two rows of one label stays as it is. None: the own weights, or ones.
+        the weights of two rows with one label does not change. Without a base rate: the own weights, or ones.
 
         Raises InputError for a base rate outside (0, 1), FitError if all rows have the same label.
         """

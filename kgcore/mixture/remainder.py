@@ -1,4 +1,4 @@
-"""The scores of mistakes that no strategy resembles: what the true triples leave over of the candidates."""
+"""The remainder: the scores of mistakes, taken from the candidates themselves without any corruption."""
 
 from dataclasses import dataclass
 
@@ -73,14 +73,13 @@ def true_shares(
     times_positive   (P,) how often each positive counts
     times_candidate  (n,) how often each candidate counts
 
-    q is alpha f+ / g. It is taken as non-decreasing in the score. Then positives among positives and candidates have
-    odds of greatest likelihood, which isotonic regression finds, and
+    q is alpha f+ / g, and is assumed to be non-decreasing in the score. In the sample of positives and candidates
+    together, isotonic regression finds the odds of a positive at each score, by greatest likelihood. Then
 
         q = min(1, c odds),    with c so that the mean of q over the candidates is alpha.
 
-    This is the case-control likelihood of Ward et al. (Biometrics 65, 2009) under monotonicity. If even q = 1 at every
-    score with odds above 0 has a smaller mean than alpha, the result has that mean: then candidates cannot have so many
-    true triples.
+    This is the case-control likelihood of Ward et al. (Biometrics 65, 2009) under monotonicity. The mean cannot be
+    larger than with q = 1 at every score with odds above 0. If alpha is larger, the result has this largest mean.
     """
     scores, place = np.unique(np.r_[positives, candidates], return_inverse=True)
     at_positives, at_candidates = np.split(place, [len(positives)])
@@ -109,8 +108,8 @@ def remainder_share(simulation: Simulation, base_rate: float) -> float:
         rho = max(0, 1 - E D^2 / D^2),    D^2 = sum_b g_b (q_b - q'_b)^2
 
     q_b is the probability of a true triple in bin b by the fitted strategies, q'_b by the remainder, both
-    non-decreasing. g_b is the share of candidates. E D^2 is the mean of D^2 if the strategies are right: `simulation`
-    has been drawn so.
+    non-decreasing. g_b is the share of candidates. E D^2 is the mean of D^2 over the drawn problems of `simulation`, in
+    which the strategies are right.
 
     The remainder is right whatever the mistakes are, but it is noisy. The strategies have little noise, but they may be
     wrong. If the noise of the remainder has the variance V = E D^2 and the error of the strategies is D^2 - V, the

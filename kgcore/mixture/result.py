@@ -91,12 +91,13 @@ class MixtureFit:
             stated = " with the stated base rate" if self.stated else ""
             found.append(
                 f"your candidates contain mistakes that no strategy resembles: no mixture of "
-                f"{', '.join(self.shares)}{stated} has their scores (p = {self.fit.p_value:.2g})"
+                f"{', '.join(self.shares)}{stated} explains their scores (p = {self.fit.p_value:.2g})"
             )
         if self.remainder >= MUCH:
             found.append(
-                f"the strategies explain the mistakes badly, so {self.remainder:.0%} of the calibration's mistakes are "
-                "the candidates themselves, weighted by the stated base rate: check that it is right"
+                "the mistakes differ from the corruptions of every strategy, so "
+                f"{self.remainder:.0%} of them are taken from the candidates themselves. This depends on the stated "
+                "base rate: check that it is right"
             )
         return found
 

@@ -1,8 +1,13 @@
 """The exam of a data set: the frozen triples on which the champion and every challenger are compared.
 
-An exam is made from the data alone, never by a candidate. It has triples of names, so that models of different graphs
-can sit it. Its first part is made from the test split. Field labels, which people give to new triples, are the second
-part: half of them belong to the exam (kgcore/datasets/label_halves.py).
+An exam is made from the data alone, never by a candidate. Its triples, the *questions*, are names, so that models of
+different graphs can be judged on it. The first part is made from the test split. The second part are field labels,
+which people give to new triples: half of them belong to the exam (kgcore/datasets/label_halves.py).
+
+* An *era* is the time between two champions that field labels have chosen. Field labels of different eras are kept
+  apart.
+* The *paper* is the part of the questions on which candidates are judged now: the test part, or the field labels of one
+  era.
 """
 
 import hashlib
@@ -30,7 +35,7 @@ TEST = 0  # the era of the questions from the test split
 
 @dataclass(frozen=True)
 class Paper:
-    """The questions that a candidate is judged on.
+    """The questions on which candidates are judged: the test part of an exam, or the field labels of one era.
 
     names      n rows, columns subject, predicate, object
     labels     (n,) 1 = true, 0 = false
@@ -92,8 +97,8 @@ class Exam:
     version    number of the version, from 1
     test       fingerprint of the test split that it was made from
     synthetic  whether the negatives of the test part are corruptions
-    era        number of the era of the newest field labels, from 1. A champion that is chosen by field labels ends an
-               era: labels of the next era judge the challengers after it
+    era        number of the era of the newest field labels, from 1. When field labels have chosen a champion, the next
+               era begins: later challengers are judged on its labels
     questions  columns subject, predicate, object, label (1 / 0), cluster, era. A triple is in the field part once
     """
 
@@ -109,11 +114,11 @@ class Exam:
         object.__setattr__(self, "questions", self.questions[list(kinds)].astype(kinds).reset_index(drop=True))
 
     def paper(self, at_least: int) -> Paper:
-        """Return the paper that candidates sit now.
+        """Return the questions on which candidates are judged now.
 
-        It has the field labels of the newest era if these are at least `at_least`, with FEWEST_OF_A_LABEL or more of
-        each label. If not, the labels of the era before, by which the champion was chosen. If there are none, the
-        questions from the test split.
+        These are the field labels of the newest era if there are at least `at_least` of them, with FEWEST_OF_A_LABEL or
+        more of each label. If not, they are the labels of the era before, by which the champion was chosen. If there
+        are none, they are the questions from the test split.
         """
         era = next((era for era in range(self.era, TEST, -1) if self._enough(era, at_least)), TEST)
         own = self.questions[self.questions["era"] == era].reset_index(drop=True)

@@ -25,7 +25,7 @@ def check_enough(judged: Judged, source: str) -> None:
     unlabelled = int((~judged.labelled).sum())
     if unlabelled < FEWEST:
         why = "".join(f"; {note}" for note in judged.left_out())
-        raise InputError(f"{source} has {unlabelled:,} candidates that count: it must have at least {FEWEST}{why}")
+        raise InputError(f"{source} has {unlabelled:,} usable candidates: it must have at least {FEWEST}{why}")
 
 
 def mixture_data(

@@ -155,7 +155,7 @@ class ModelCard:
     def _limits(self) -> list[str]:
         bound = self.calibrator
         kinds = {"synthetic": "corruptions of the calibration", "candidates": "false triples among its candidates"}
-        kind = kinds.get(bound.negatives, "triples labelled false of the calibration")
+        kind = kinds.get(bound.negatives, "triples of the calibration that are labelled false")
         limits = [
             f"The false triples among your candidates must resemble the {kind}.",
             "The probabilities assume the base rate above. `base_rate` shifts them to that of your candidates.",

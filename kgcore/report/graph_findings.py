@@ -46,7 +46,7 @@ def _splits(graph: KnowledgeGraph, counts: Mapping[str, int]) -> list[Finding]:
             "Size",
             f"{len(graph.entities):,} entities, {len(graph.predicates):,} predicates, {len(graph.train):,} training "
             f"triples, {', '.join(texts)}",
-            "Intervals of the figures narrow with the square root of the number of held-out triples."
+            "Four times as many held-out triples make the intervals of the figures half as wide."
             + (" There are fewer than 200 in a split: the intervals are wide." if smallest < 200 else ""),
             smallest < 200,
         ),
@@ -68,13 +68,13 @@ def _shape(graph: KnowledgeGraph, shape: Shape) -> list[Finding]:
         Finding(
             "Facts per entity",
             f"median {median:,}, 90 % at most {ninety:,}, maximum {most:,}; {shape.single:.0%} have one fact",
-            "An entity with few facts has an embedding that is little more than its start, and less certain scores.",
+            "The embedding of an entity with few facts stays close to its random start: its scores are less certain.",
             median <= SPARSE,
         ),
         Finding(
             "Components",
             f"{shape.components:,}; the largest has {shape.largest:.1%} of the entities",
-            "Between components, training has no path: scores of triples across them say little.",
+            "Training has no path between components: scores of triples across components say little.",
             shape.largest < 0.9,
         ),
         Finding(
@@ -85,7 +85,7 @@ def _shape(graph: KnowledgeGraph, shape: Shape) -> list[Finding]:
         Finding(
             "Predicates with many subjects and many objects",
             f"{many:,} of {len(graph.predicates):,}",
-            "A translation gives their many objects one place; bilinear models separate them better.",
+            "TransE gives all objects of a subject one place; bilinear models such as ComplEx separate them better.",
         ),
     ]
 
@@ -105,7 +105,7 @@ def _leaks(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> li
             "Inverse and duplicate predicates",
             f"{len(shape.twins):,} pairs; {shape.leaking:,} of {test:,} true test triples follow from a training fact "
             "by an inverse, a duplicate or a symmetric predicate",
-            "A model answers these by rote, as in FB15K and WN18: the figures are better than for new facts.",
+            "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts.",
             shape.leaking > FEW * test,
         )
     return [

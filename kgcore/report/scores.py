@@ -65,7 +65,7 @@ class ScoresSummary:
         fitted = f"Fitted to {counts.true:,} true and {counts.false:,} false rows of the scorer {self.scorer}."
         by_test = f"Measured on the {counts.measured:,} rows of the split test."
         by_folds = (
-            f"Measured by cross-fitting on {counts.measured:,} rows ({counts.folds} folds): each probability is of a "
+            f"Measured by cross-fitting on {counts.measured:,} rows ({counts.folds} folds): each probability is from a "
             "calibrator that was fitted without the fold of the row. The stored calibrators are fitted to all rows."
         )
         share = counts.true / (counts.true + counts.false)

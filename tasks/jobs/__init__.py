@@ -3,8 +3,8 @@
 pipeline.py opens the run that the stages are nested under, and logs its manifest and summary. The helpers of the jobs:
 
 exam.py           makes the exam of a data set, and adds field labels to it
-candidates.py     finds the calibrators and ensembles that sit the exam
-sitting.py        judges them on the exam
+candidates.py     finds the calibrators and ensembles that are judged on the exam
+sitting.py        compares them with the champion on the exam
 manifest.py       finds the run of a stage from a run id, a model's URI or `latest`
 members.py        checks that models can form an ensemble
 trials.py         logs the trials of a search

@@ -36,10 +36,10 @@ class ScoresRequest:
     file        file of labelled scores; '': none, a stored calibrator answers
     apply       file of scores without labels; '': none
     output      file for their probabilities
-    model       stored calibrator that answers, if no labelled scores are given: see `find_score_model`
+    model       stored calibrator to use, if no labelled scores are given: see `find_score_model`
     watch       whether a stored calibrator is checked on the labelled scores, and none is fitted
     promote     whether the calibrator is registered, and made the champion of its scorer if it passes the gate
-    calibrator  label of the calibrator that answers; '': the one with the best Brier score
+    calibrator  label of the calibrator to use; '': the one with the best Brier score
     """
 
     file: str = ""
@@ -52,12 +52,12 @@ class ScoresRequest:
     watch: bool = False
 
     def check(self) -> None:
-        """Raise InputError for files that cannot be used, and for a question that has no answer."""
+        """Raise InputError for files that cannot be used, and for options that do not fit together."""
         check_places(self.apply, self.output)
         if self.watch and (not self.file or self.apply or self.promote):
             raise InputError("--watch needs a file of newly labelled scores, and neither --apply nor --promote")
         if self.file and self.model and not self.watch:
-            raise InputError(f"{self.file} and --model {self.model} are given: fit to a file, or apply a model")
+            raise InputError(f"{self.file} and --model {self.model} are given: give one of them")
         if self.file:
             check_table(Path(self.file))
         elif self.promote:

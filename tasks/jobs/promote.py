@@ -156,7 +156,7 @@ def _decide(
         store.log_metrics(run_id, _metrics(verdict), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)
         if verdict.passed and not waiting:
-            decision = _crown(store, decision, version, sheet.paper.era)
+            decision = _make_champion(store, decision, version, sheet.paper.era)
     return replace(decision, run=run_id)
 
 
@@ -172,7 +172,7 @@ def _explanation(
     )
 
 
-def _crown(store: Store, decision: Decision, version: Version, era: int) -> Decision:
+def _make_champion(store: Store, decision: Decision, version: Version, era: int) -> Decision:
     """Make a version the champion. If field labels have chosen it, later field labels begin a new era."""
     set_alias(store, decision.dataset, CHAMPION, version)
     if era != TEST:
@@ -203,7 +203,7 @@ def approve(decision: Decision, yes: bool | None) -> Decision:
         kept = run.tags.judged if yes is False else list(run.tags.judged or ())[1:]
         store.log_tags(run.run_id, RunTags(note=why, judged=kept))
         decision = replace(decision, explanation=why, waiting=False)
-        return _crown(store, decision, challenger, int(run.tags.era or TEST)) if yes else decision
+        return _make_champion(store, decision, challenger, int(run.tags.era or TEST)) if yes else decision
 
 
 def _metrics(verdict: Verdict) -> dict[str, float]:

@@ -53,7 +53,7 @@ def promote_scores(
         set_alias(store, name, CHALLENGER, version)
         champion = aliased(store, name, CHAMPION)
         if champion is not None and champion.number == version.number:
-            return ScorePromotion(version.uri, False, f"{version.uri} ({label}) already is the champion")
+            return ScorePromotion(version.uri, False, f"{version.uri} ({label}) is already the champion")
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
         rows = Rows(predictions.labels, predictions.weights, np.arange(count), one.bound.base_rate_is == STATED)

@@ -32,16 +32,16 @@ def find_score_model(store: Store, text: str, scorer: str, calibrator: str) -> F
     text        URI of a calibrator or of a version, id of a run of `calibrate-scores`, or latest: the newest such run
                 of the scorer
     scorer      name of the scorer whose scores are to be calibrated
-    calibrator  label of one of the calibrators of a run; '': the first one that was fitted
+    calibrator  label of one of the calibrators of a run; '': the best one
 
     Raises InputError if there is no such calibrator, MismatchError if it belongs to another scorer.
     """
     if text.startswith("models:/"):
         run = store.get(run_of_model(store, text))
         if run.tags.stage != CALIBRATE_SCORES:
-            raise InputError(f"the model {text} is no calibrator of scores: use `kgcal predict --model {text}`")
+            raise InputError(f"the model {text} is not a calibrator of scores: use `kgcal predict --model {text}`")
         if calibrator:
-            raise InputError(f"the model {text} already is a calibrator: leave out --calibrator {calibrator}")
+            raise InputError(f"the model {text} is already a calibrator: leave out --calibrator {calibrator}")
         model_id, uri = model_of_uri(store, text), text
     else:
         model_id = _of_run(store, _run_id(store, text, scorer), calibrator)
@@ -66,7 +66,7 @@ def _of_run(store: Store, run_id: str, label: str) -> str:
     labels = {store.model(model_id).label: model_id for model_id in run.model_ids}
     wanted = chosen(label, list(labels)) if label else run.params.get("best", "")
     if wanted not in labels:
-        raise InputError(f"run {run_id} has no calibrators: it applied others; give a run that fitted some")
+        raise InputError(f"run {run_id} has no calibrators: give a run that fitted some")
     return labels[wanted]
 
 

@@ -1,4 +1,4 @@
-"""A sitting of the exam: the candidates that are judged together, on the same paper and at the same base rate."""
+"""A sitting of the exam: one comparison of candidates, on the same questions and at the same base rate."""
 
 import logging
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ from tasks.tracking.registry import load_calibrated
 from tasks.tracking.store import Store
 
 log = logging.getLogger("kgcal")
-FEWEST_TRIPLES = 50  # the least number of questions, new to both models, that the gate compares on
+FEWEST_TRIPLES = 50  # a comparison needs at least so many questions that are new to both models
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The paper of a sitting, and what was judged on it before.
+    """What the candidates of a sitting are judged on: questions and base rate, and who was judged on them before.
 
     paper      the questions
     base_rate  the base rate of the weights; None: the share of true triples among the field labels
     said       where the base rate comes from, as words
-    number     number of this sitting among all sittings of the paper's era, from 1
-    judged     contents of the candidates that were judged on this paper
+    number     number of this sitting among all sittings of the same era, from 1
+    judged     contents of the candidates that were judged on these questions at this base rate
     exam       version of the exam
     """
 
@@ -49,7 +49,7 @@ class Sheet:
         return digest([self.paper.digest, self.base_rate])[:16]
 
     def described(self) -> str:
-        """Return the paper as words: its kind, and its base rate."""
+        """Return the kind of the questions and the base rate, as words."""
         if self.paper.era == TEST:
             kind = "the positives and corruptions of test" if self.paper.synthetic else "the test split"
         else:
@@ -106,12 +106,12 @@ class Judged:
 def sit(
     store: Store, sheet: Sheet, champion: CalibratedModel | None, candidates: Sequence[Candidate], config: GateConfig
 ) -> list[Judged]:
-    """Judge candidates against the champion on a sheet. Return the best first.
+    """Compare candidates with the champion on the same questions. Return the best first.
 
     Those that pass come first, and then the largest gain. A candidate or a champion that was fitted to some questions
-    is judged without these. A candidate that knows fewer than FEWEST_TRIPLES questions that count is not judged.
+    is judged without these. A candidate is judged only if at least FEWEST_TRIPLES questions remain.
 
-    Raises InputError if the champion, or every candidate, knows fewer, or if the champion's graph is another one.
+    Raises InputError if fewer remain for the champion, or for every candidate, or if the champion has another graph.
     """
     answers, level = Answers(store, sheet.paper), level_of(sheet.number, len(candidates), 1 - config.level)
     theirs, allowed = None, np.ones(len(sheet.paper), dtype=bool)

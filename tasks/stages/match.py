@@ -1,4 +1,4 @@
-"""match: find out what candidates contain, so that calibrators can be fitted to them.
+"""match: estimate what candidates contain, so that calibrators can be fitted to them.
 
 Candidates are the triples that a user wants probabilities for. Most or all of them have no label.
 """
@@ -100,7 +100,7 @@ def identity(config: MatchConfig) -> str:
 
 MATCH = Stage(
     name="match",
-    summary="Find out which mistakes candidates contain, and how many.",
+    summary="Estimate the kinds of mistakes among candidates, and their base rate.",
     title="match {config.candidates}",
     config=MatchConfig,
     body=_body,

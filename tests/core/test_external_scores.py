@@ -215,7 +215,11 @@ def test_two_scorers_cannot_be_mixed(tmp_path: Path, rng: np.random.Generator) -
         ("f,y\n1,1\ninf,0\n", {}, r"line 3: the score in the column f is 'inf': it must be a finite number"),
         ("f,y\n1,1\n2,0,5\n", {}, r"line 3: 3 columns: it must have 2"),
         ("f,y,w\n1,1,-2\n", {"weight": "w"}, r"line 2: the weight in the column w is '-2': .* number of at least 0"),
-        ("f,y\n1,1\n2,1\n", {}, r"s\.csv has 2 true and 0 false rows of a weight above 0: calibrators need at least 2"),
+        (
+            "f,y\n1,1\n2,1\n",
+            {},
+            r"s\.csv has 2 true and 0 false rows with a weight above 0: calibrators need at least 2",
+        ),
         ("f,y,s\n1,1,new\n", {"split": "s"}, r"line 2: the split in the column s is 'new': it must be train, valid"),
         ("f,y,s\n1,1,test\n", {"split": "s"}, r"has 0 true and 0 false rows of the split valid"),
         ("f,f,y\n1,1,1\n", {}, r"s\.csv has the column f twice"),

@@ -115,7 +115,7 @@ MALFORMED = {
         *written("mine.nt", NT, "s", "p", "o"),
         r"is RDF, and its triples have no columns: leave out --col",
     ),
-    "not gzip": (*written("mine.nt.gz", NT), r"mine\.nt\.gz is damaged, incomplete or not gzip .*: pack it again"),
+    "not gzip": (*written("mine.nt.gz", NT), r"mine\.nt\.gz is damaged, incomplete or not gzip .*: compress it anew"),
     "cut gzip": (
         *written("mine.tsv.gz", gzip.compress(GOOD.encode())[:40]),
         r"tsv\.gz is damaged, incomplete or not gzip",

@@ -164,7 +164,7 @@ def test_too_wide_an_interval_asks_for_labels(trained: Trained) -> None:
         (
             [["a", "b", "c"]] * 5,
             (),
-            "has 0 candidates that count: it must have at least 20; left out: 5 of 5 rows",
+            "has 0 usable candidates: it must have at least 20; left out: 5 of 5 rows",
         ),
         ([["a", "b", "c", "yes"]], (), "has the labels 'yes': a label must be 1 (true), -1 (false) or empty"),
         ([["TRUE", "1"], ["TRUE", "-1"]], (), "labels 1 triples both true and false"),

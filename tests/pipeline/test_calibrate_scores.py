@@ -116,7 +116,7 @@ def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: Calibrated)
     promote = ("--scorer", "other", "--promote", "--bootstrap-replicates", "50")
     fit = ("scores.csv", "--score", "f", "--label", "y", *promote)
     assert "It is the new champion." in calibrated(*fit, "--calibrators", "platt")
-    assert "(ground_truth.platt) already is the champion" in calibrated(*fit, "--calibrators", "platt")
+    assert "(ground_truth.platt) is already the champion" in calibrated(*fit, "--calibrators", "platt")
     shown = calibrated(*fit, "--calibrators", "histogram", "--base-rate", "0.3")
     assert "kgcal-scores-other/2 (ground_truth.histogram) against the champion, models:/kgcal-scores-other/1" in shown
     assert "It is not promoted." in shown
@@ -155,7 +155,7 @@ def test_newly_labelled_rows_show_whether_a_calibrator_still_fits(calibrated: Ca
         (("scores.csv", "-o", "x.csv"), "--output x.csv needs --apply FILE"),
         (("scores.json",), "its name must end in .tsv, .txt, .csv, .parquet"),
         ((*FIT, "--calibrator", "histogram"), "there is no calibrator 'histogram': there are uncalibrated"),
-        ((*FIT, "--model", "latest"), "fit to a file, or apply a model"),
+        ((*FIT, "--model", "latest"), "give one of them"),
         (("--watch",), "--watch needs a file of newly labelled scores"),
         ((*FIT, "--watch"), "the model models:/kgcal-scores-miner@champion does not exist"),
         (

@@ -51,7 +51,7 @@ def test_the_form_of_a_stage_describes_every_parameter(stage: Stage) -> None:
     assert set(shown) == set(inspect.signature(flow.fn).parameters)
     described = {name: entry.get("description", "") for name, entry in shown.items()}
     for name, source in stage.inputs.items():
-        start = "file of triples" if name in stage.optional else f"run id of the {source.name} run"
+        start = "file of the triples" if name in stage.optional else f"run id of the {source.name} run"
         assert described[name].startswith(start)
     assert all(described.values())
 

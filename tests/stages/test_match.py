@@ -80,7 +80,7 @@ def test_a_run_that_does_not_determine_the_base_rate_is_kept(trained: tuple[Stag
 def test_a_mistake_is_found_before_training(trained: tuple[StageRef, StageRef], tmp_path: Path) -> None:
     few = tmp_path / "few.tsv"
     few.write_text("a\tb\tc\n")
-    with pytest.raises(InputError, match=r"few.tsv has 0 candidates that count: it must have at least 20; left out: 1"):
+    with pytest.raises(InputError, match=r"few.tsv has 0 usable candidates: it must have at least 20; left out: 1"):
         check_candidates(trained[0], MatchConfig(candidates=str(few)))
     with pytest.raises(InputError, match=r"missing\.tsv cannot be read"):
         check_file(MatchConfig(candidates="missing.tsv"))

@@ -1,6 +1,6 @@
 """The formats in which a user may bring triples. A new format is one new file, which registers itself.
 
-A file format (`FORMATS`: tab_separated.py, comma_separated.py, parquet.py, rdf.py) is known by the ending of a file's
+A file format (`FORMATS`: tab_separated.py, comma_separated.py, parquet.py, rdf.py) is found by the ending of a file's
 name. A layout (`LAYOUTS`: openke.py, transc.py, triples_factory.py) is a folder whose files have fixed names, and whose
 triples consist of ids. Every reader yields blocks of rows as text, so that no format keeps a whole file in memory.
 

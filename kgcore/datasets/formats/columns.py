@@ -46,8 +46,8 @@ def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Col
     row    its first row, or the names of its columns
     named  whether `row` has the names of the columns for sure, as in Parquet
 
-    Raises InputError if a column is missing, if a further column has the name of another one, or if the table has no
-    names and a number of columns that does not tell what they are.
+    Raises InputError if a column is missing, if two columns have the same name, or if a table without names has too
+    many or too few columns.
     """
     cells = [cell.strip() for cell in row]
     known = _known(cells)

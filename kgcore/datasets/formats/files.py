@@ -65,7 +65,9 @@ def read_blocks(source: Source) -> Iterator[Block]:
     except OSError as error:
         kind = PACKED.get(source.path.suffix.lower())
         if kind and not error.strerror:
-            raise InputError(f"{source.path} is damaged, incomplete or not {kind} ({error}): pack it again") from error
+            raise InputError(
+                f"{source.path} is damaged, incomplete or not {kind} ({error}): compress it anew"
+            ) from error
         raise InputError(f"{source.path} cannot be read: {error.strerror or error}") from error
 
 

@@ -18,9 +18,8 @@ from kgcore.datasets.formats.files import open_packed
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
-_RANDOM = re.compile(
-    r"[a-f][0-9a-f]{28,31}"
-)  # a label that pyoxigraph makes: 128 random bits, never starting by a digit
+# a label that pyoxigraph makes: 128 random bits in hexadecimal digits, the first one a letter
+_RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
 
 
 def read_rdf(source: Source, syntax: RdfFormat) -> Iterator[Block]:
