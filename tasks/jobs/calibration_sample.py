@@ -26,7 +26,8 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     store, scorer = open_store(), model.trained
     run = sources_of(store, model_id).run
     if (matched := model.calibrator.mixture) is not None:
-        return candidate_sample(store.load(run.tags.inputs["match"], MIXTURE), matched)
+        data = store.load(run.tags.inputs["match"], MIXTURE)
+        return candidate_sample(data, matched, model.calibrator.calibrator.by_predicate)
     made_by = (
         [run]
         if not isinstance(scorer, PooledModel)
