@@ -210,7 +210,7 @@ def _test_sample(corrupt: RunRecord | None, settings: Mapping[str, object]) -> s
         return LABELLED
     words = {"calibration_sides": "sides", "calibration_eta": "eta", "calibration_seed": "seed"}
     parts = [f"{word} {settings.get(f'corrupt.{name}', 'unknown')}" for name, word in words.items()]
-    parts.append(f"base rate {settings.get('calibrate.base_rate'):g}")
+    parts.append(f"base rate {settings.get('calibrate.base_rate')}")
     model = corrupt.tags.inputs.get("train")  # set if a strategy draws with a model
     parts += [f"drawn by the model of {model[:8]}"] if model else []
     return f"{_shares(settings, 'corrupt.calibration_strategy')} corruptions, {', '.join(parts)}"
