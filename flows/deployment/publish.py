@@ -115,7 +115,7 @@ def publish_prediction(made: Prediction) -> None:
     text = [
         f"{made.rows:,} candidates of {made.dataset}: {made.answered:,} answered, {made.accepted:,} with a probability "
         f"above {made.threshold:g}, {made.known:,} known facts.",
-        f"Expected number of true triples: {made.expected:,.1f}, for a base rate of {made.base_rate:g}.",
+        f"Expected number of true triples: {made.expected:,.1f}, for the base rate {made.base_rate_text}.",
         *(f"* no answer: {reason} ({number:,})" for reason, number in made.reasons.items()),
     ]
     text += [f"The answers: `{made.output}`"] if made.output else []

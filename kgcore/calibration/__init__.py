@@ -4,14 +4,15 @@ Each calibrator has its own file. The other files:
 
 * base.py holds the abstract class that every calibrator implements, and makes each one a scikit-learn classifier.
 * sample.py builds the samples that calibrators are fitted on, balance.py weights them to a base rate in each relation,
-  and audit.py describes such a sample.
+  and audit.py describes such a sample. even.py draws negatives so that their weights are equal.
 * fit.py fits all configured calibrators to a score table.
 * pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share. shrinkage.py fits
   the slopes and offsets of relations.
 * band.py computes confidence limits of a probability, and support.py stores them with the counts per predicate.
 * thin.py finds samples that are too small for high probabilities.
 * bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.
-* mixed.py calibrates to a file of candidates, whose mixture kgcore/mixture fits.
+* matched.py and mixed.py calibrate to a file of candidates, whose mixture kgcore/mixture fits. windows.py has their
+  confidence limits.
 * shift.py moves probabilities to another base rate.
 * baselines/ holds simple maps that calibrators are compared with.
 

@@ -11,7 +11,7 @@ from kgcore.calibration.matched import Matched
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, STATED
-from kgcore.config.calibrate import rate_text
+from kgcore.config.calibrate import base_rate_text
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
@@ -78,7 +78,7 @@ class BoundCalibrator:
     @property
     def base_rate_text(self) -> str:
         """Return the base rate and where it comes from, such as `0.0224 [0.01, 0.05], stated`."""
-        return f"{rate_text(self.base_rate, self.limits)}, {self.base_rate_is}"
+        return base_rate_text(self.base_rate, self.limits, self.base_rate_is)
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].

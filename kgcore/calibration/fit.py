@@ -40,6 +40,15 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     return samples
 
 
+def base_rate_of(sample: CalibrationSample, negatives: str, config: CalibrateConfig) -> float:
+    """Return the base rate of a sample from `calibration_samples`, in (0, 1).
+
+    Weights of synthetic negatives give the base rate of the configuration. It is returned itself, because the share
+    that is computed from the weights differs in the last bits.
+    """
+    return config.alpha if negatives == SYNTHETIC and config.weighted else sample.base_rate
+
+
 @dataclass(frozen=True)
 class Candidates:
     """The candidates to calibrate to.
@@ -99,7 +108,8 @@ def fit_calibrators(
         fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.calibrators}
         support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
         bound += [
-            bind(name, negatives, sample.base_rate, one, support[one.by_predicate]) for name, one in fitted.items()
+            bind(name, negatives, base_rate_of(sample, negatives, config), one, support[one.by_predicate])
+            for name, one in fitted.items()
         ]
     return bound
 

@@ -126,7 +126,7 @@ class CalibrateConfig(Config):
     @property
     def base_rate_text(self) -> str:
         """The base rate and where it comes from: `0.5, assumed` or `0.0224 [0.01, 0.05], stated`."""
-        return f"{rate_text(self.alpha, self.limits)}, {self.base_rate_is}"
+        return base_rate_text(self.alpha, self.limits, self.base_rate_is)
 
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
@@ -157,6 +157,19 @@ def read_base_rate(value: float | str | None) -> tuple[float | None, tuple[float
 def middle(low: float, high: float) -> float:
     """Return the base rate in the middle of two others, each in (0, 1), in log-odds."""
     return 1 / (1 + math.sqrt((1 / low - 1) * (1 / high - 1)))
+
+
+def base_rate_text(rate: float, limits: tuple[float, float] | None, origin: str) -> str:
+    """Return a base rate in (0, 1) and where it comes from: `0.5, assumed`, `0.494, estimated`.
+
+    limits  the ends of its interval; None: it has none
+    origin  ASSUMED, STATED or ESTIMATED; '' in files of earlier versions. An estimate without an interval is rounded
+            to three digits, of the rate or, above 0.5, of 1 - rate
+    """
+    if origin == ESTIMATED and limits is None:
+        digits = 3 - math.ceil(math.log10(min(rate, 1 - rate))) if 0 < rate < 1 else 3
+        rate = round(rate, digits)
+    return ", ".join(filter(None, [rate_text(rate, limits), origin]))
 
 
 def rate_text(rate: float, limits: tuple[float, float] | None) -> str:

@@ -1,13 +1,14 @@
 """Fit ensembles: calibrate the members, fit the pool to cross-fitted probabilities, and calibrate its output."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from kgcore.arrays import Ints
-from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
-from kgcore.calibration.fit import calibration_samples, corruption_settings
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.fit import base_rate_of, calibration_samples, corruption_settings
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig, EnsembleConfig
@@ -52,9 +53,16 @@ def fit_ensembles(
     groups = _groups(tables[0], source, calibrate.weighted)
     made = []
     for negatives in sorted(samples[0]):
-        corruptions, own = corruption_settings(corrupt, negatives), [sample[negatives] for sample in samples]
-        origin = calibrate.base_rate_is
-        made += _fit_pools(tables, negatives, origin, corruptions, own, groups[negatives], config, rng)
+        own, labelled = [sample[negatives] for sample in samples], negatives == "ground_truth"
+        unfitted = partial(
+            BoundCalibrator,
+            negatives=negatives,
+            base_rate=base_rate_of(own[0], negatives, calibrate),
+            corruptions=corruption_settings(corrupt, negatives),
+            base_rate_is=ESTIMATED if labelled else calibrate.base_rate_is,
+            limits=None if labelled else calibrate.limits,
+        )
+        made += _fit_pools(tables, unfitted, own, groups[negatives], config, rng)
     return made
 
 
@@ -100,9 +108,7 @@ def _groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
 
 def _fit_pools(
     tables: Sequence[ScoreTable],
-    negatives: str,
-    base_rate_is: str,
-    corruptions: CorruptionSettings | None,
+    unfitted: Callable[..., BoundCalibrator],
     samples: Sequence[CalibrationSample],
     groups: Ints,
     config: EnsembleConfig,
@@ -110,9 +116,9 @@ def _fit_pools(
 ) -> list[Ensemble]:
     """Fit every pool of the configuration on one kind of negatives.
 
-    base_rate_is  where the base rate of synthetic negatives comes from: assumed or stated
-    samples       (m) the calibration sample of each member
-    groups        (n,) the group number of each row; rows of one group stay in one fold
+    unfitted  binds a calibrator of the samples: it knows their kind of negatives and their base rate
+    samples   (m) the calibration sample of each member
+    groups    (n,) the group number of each row; rows of one group stay in one fold
     """
     name = config.member_calibrator
     calibrator, labels, weights = CALIBRATORS.get(name), samples[0].labels, samples[0].weights
@@ -120,16 +126,7 @@ def _fit_pools(
     low, high = bounds(samples[0])
     held_out = np.stack([cross_fitted(calibrator, sample, fold) for sample in samples], axis=1).clip(low, high)
     members = tuple(
-        BoundCalibrator(
-            name=name,
-            negatives=negatives,
-            base_rate=sample.base_rate,
-            model=table.model,
-            dataset=table.dataset,
-            calibrator=calibrator().fit_sample(sample),
-            corruptions=corruptions,
-            base_rate_is=ESTIMATED if negatives == "ground_truth" else base_rate_is,
-        )
+        unfitted(name=name, model=table.model, dataset=table.dataset, calibrator=calibrator().fit_sample(sample))
         for table, sample in zip(tables, samples, strict=True)
     )
     made = []

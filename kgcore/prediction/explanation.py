@@ -40,6 +40,7 @@ class Explanation(Estimate):
     score            score of the triple, any real number
     reason           a sentence that says why there is no probability; '' if there is one
     base_rate        share of true triples that the probabilities assume, in (0, 1)
+    base_rate_text   the base rate and where it comes from: `0.494, estimated`
     calibrator       label of the calibrator, such as `synthetic.isotonic`
     by_predicate     whether the calibrator has a map for each predicate
     corruptions      how the false calibration triples were drawn: strategy -> share; empty if they are labelled
@@ -60,6 +61,7 @@ class Explanation(Estimate):
     score: float
     reason: str
     base_rate: float
+    base_rate_text: str
     calibrator: str
     by_predicate: bool
     corruptions: dict[str, float]
@@ -120,6 +122,7 @@ class Explainer:
             **numbers(q[0]),
             reason=reason,
             base_rate=bound.base_rate,
+            base_rate_text=bound.base_rate_text,
             calibrator=self.model.label,
             by_predicate=bound.calibrator.by_predicate,
             corruptions={} if bound.corruptions is None else dict(bound.corruptions.strategy),

@@ -31,7 +31,7 @@ class Negatives:
 
     @classmethod
     def of(cls, sample: CalibrationSample) -> Self:
-        """Take the negatives of a sample with predicates."""
+        """Take the negatives of a sample with predicates. All of one predicate count the same: see `even_sample`."""
         assert sample.predicates is not None
         negative = sample.labels == 0
         predicates, scores = sample.predicates[negative], sample.scores[negative]

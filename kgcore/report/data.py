@@ -38,7 +38,7 @@ def data_notes(counts: Mapping[str, int]) -> list[str]:
 
     counts  counts of the data set; those of earlier versions do not say how many rows were left out
     """
-    return drawn_notes(counts) + _overlap_notes(counts)
+    return drawn_notes(counts) + _overlap_notes(counts) + label_notes(counts)
 
 
 def drawn_notes(counts: Mapping[str, int]) -> list[str]:
@@ -55,6 +55,17 @@ def drawn_notes(counts: Mapping[str, int]) -> list[str]:
             "and predicate is in train."
         )
     return notes
+
+
+def label_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence about the new labels that belong to the exam; none if there are no such labels."""
+    exam = counts.get("labels_for_exam", 0)
+    if not exam:
+        return []
+    return [
+        f"{exam:,} of the {exam + counts['labels_rows']:,} new labels belong to the exam of `kgcal promote`. They are "
+        "not used for calibration."
+    ]
 
 
 def _overlap_notes(counts: Mapping[str, int]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kgcore.config.calibrate import rate_text
+from kgcore.config.calibrate import base_rate_text
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.predictions import RelationDecisions
 from kgcore.report.results import Results
@@ -81,7 +81,7 @@ class Summary:
         """The base rate and where it comes from, such as `0.0225 [0.01, 0.05], stated`; '' if it is not known."""
         if self.base_rate is None:
             return ""
-        return f"{rate_text(self.base_rate, self.base_rate_limits)}, {self.base_rate_is}"
+        return base_rate_text(self.base_rate, self.base_rate_limits, self.base_rate_is)
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig
 from kgcore.errors import InputError
+from kgcore.external.fit import usable
 from kgcore.external.tables import check_table
 from kgcore.report.markdown import markdown
 from kgcore.report.plots import reliability_figures
@@ -95,7 +96,7 @@ def calibrate_scores(
         [best] = (one for one in fitted.calibrators if one.bound.label == label)
         uri, said, applied = f"models:/{ids[label]}", "", None
         if request.promote:
-            candidates, model = len(config.calibrators), FoundScoreModel(ids[label], uri, best)
+            candidates, model = len(usable(config)), FoundScoreModel(ids[label], uri, best)
             promotion = promote_scores(store, model, fitted.predictions, candidates, GateConfig())
             uri, said = promotion.uri, promotion.sentence
             store.log_metrics(run_id, {"promoted": float(promotion.passed)}, model_id=ids[label])
@@ -107,6 +108,7 @@ def calibrate_scores(
         model=uri,
         label=label,
         base_rate=fitted.summary.base_rate,
+        base_rate_text=best.bound.base_rate_text,
         summary=fitted.summary,
         applied=applied,
         report=report,
@@ -176,6 +178,7 @@ def _apply_stored(store: Store, request: ScoresRequest, config: ScoresConfig) ->
         model=found.uri,
         label=calibrator.bound.label,
         base_rate=calibrator.bound.base_rate,
+        base_rate_text=calibrator.bound.base_rate_text,
         summary=None,
         applied=applied,
         run=run_id,

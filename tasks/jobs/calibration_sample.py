@@ -1,6 +1,9 @@
 """Finds the sample that a calibrator or an ensemble was fitted on."""
 
+import numpy as np
+
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.even import even_sample
 from kgcore.calibration.fit import calibration_samples
 from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
@@ -10,6 +13,13 @@ from tasks.stages.running import config_of
 from tasks.tracking.artifacts import MIXTURE, SCORES
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
+
+SEED = 0  # of the draw of negatives
+
+
+def counted_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+    """Return the sample of `calibration_sample` for methods that count its rows: see `even_sample`."""
+    return even_sample(calibration_sample(model_id, model), np.random.default_rng(SEED))
 
 
 def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
@@ -26,7 +36,8 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     store, scorer = open_store(), model.trained
     run = sources_of(store, model_id).run
     if (matched := model.calibrator.mixture) is not None:
-        return candidate_sample(store.load(run.tags.inputs["match"], MIXTURE), matched)
+        data = store.load(run.tags.inputs["match"], MIXTURE)
+        return candidate_sample(data, matched, model.calibrator.calibrator.by_predicate)
     made_by = (
         [run]
         if not isinstance(scorer, PooledModel)

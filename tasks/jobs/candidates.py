@@ -1,12 +1,12 @@
 """The candidates of a data set: which calibrators and ensembles sit the exam."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import pandas as pd
 
-from kgcore.config import CalibrateConfig
+from kgcore.config import EXAM_SHARE, CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from tasks.jobs.compare import comparison
 from tasks.jobs.measured import measured_models
@@ -39,20 +39,43 @@ class Measured:
     rows      the rows of the comparison, those that are asked first at the top
     prepared  prepare run of the newest evaluation, without labels that were added later
     settings  settings of the calibrators of the newest evaluation
+    left_out  number of candidates that cannot be judged on the exam
     """
 
     rows: pd.DataFrame
     prepared: str
     settings: CalibrateConfig
+    left_out: int = 0
+
+    def without(self, negatives: str) -> Self:
+        """Return the candidates that were not fitted on this kind of negatives."""
+        own = self.rows["negatives"] == negatives
+        return replace(self, rows=self.rows[~own], left_out=int(own.sum()))
+
+    def not_judged(self, config: GateConfig) -> str:
+        """Return sentences about the candidates that were left out; '' if there are none."""
+        if not self.left_out:
+            return ""
+        several = "s" if self.left_out > 1 else ""
+        return f" Not judged: {self.left_out} calibrator{several} fitted to candidate triples. {why_not(config)}"
+
+
+def why_not(config: GateConfig) -> str:
+    """Return why corruptions cannot judge calibrators that are fitted to candidate triples, and what to do."""
+    return (
+        "The false triples of this exam are corruptions, not the candidates' mistakes. To judge such calibrators, "
+        f"label about {round(config.field_labels / EXAM_SHARE):,} candidate triples, drawn at random, and run `kgcal "
+        "recalibrate --labels FILE`."
+    )
 
 
 def measured_candidates(store: Store, dataset: str) -> Measured:
     """Return the best candidates of every evaluation on the newest test split, in the order in which they are asked.
 
-    An evaluation sends its best ground-truth calibrator and its best synthetic one, by Brier score on test. First come
-    the best of each group: evaluations on the same data, test sample and base rate. Then the second of each group,
-    and so on; in each of these ranks, the newest evaluation first. So calibrators for other base rates, and those that
-    learned from new labels, come early although the test split of earlier days may favour others.
+    An evaluation sends its best calibrator of each kind of negatives (labelled, candidate triples, synthetic), by Brier
+    score on test. First come the best of each group: evaluations on the same data, test sample and base rate. Then the
+    second of each group, and so on; in each of these ranks, the newest evaluation first. So calibrators for other base
+    rates, and those that learned from new labels, come early although the test split of earlier days may favour others.
 
     Raises InputError if there is none.
     """

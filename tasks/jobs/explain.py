@@ -10,7 +10,7 @@ from kgcore.errors import InputError
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.storage import write_json
-from tasks.jobs.calibration_sample import calibration_sample
+from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.request import Answered, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
@@ -41,7 +41,7 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
         raise InputError(f"{output} is of an unknown kind: its name must end in {' or '.join(ENDINGS)}")
     by, store = answering(request), open_store()
     found, (subject, predicate, object_) = by.found, triple
-    sample = calibration_sample(found.model_id, found.model)
+    sample = counted_sample(found.model_id, found.model)
     made = Explainer(by.model, sample, config).explain(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
 from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.sink import sink
-from tasks.jobs.calibration_sample import calibration_sample
+from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.prediction import Prediction, predictor, run_prediction
 from tasks.jobs.request import Request
 from tasks.workspace.progress import progress_bar
@@ -39,7 +39,7 @@ def predict_candidates(candidates: Sequence[str], request: Request, config: Pred
     found = by.by.found
     if found.model.calibrator.negatives == "none":
         raise InputError(f"{found.uri} ({found.label}) was not fitted on negatives: name another calibrator")
-    sample = calibration_sample(found.model_id, found.model)
+    sample = counted_sample(found.model_id, found.model)
     selection = Selection(Negatives.of(sample), by.answers)
     with tempfile.TemporaryDirectory() as folder:
         return run_prediction(by, asked, _selected(selection, tables, config.fdr, folder))

@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from filelock import FileLock
 
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.fit import CANDIDATES
 from kgcore.calibration.shift import check_base_rate
 from kgcore.config import STATED, CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.monitoring.exam import TEST, Exam
 from kgcore.monitoring.gate import Verdict
-from tasks.jobs.candidates import choose, measured_candidates
+from tasks.jobs.candidates import choose, measured_candidates, why_not
 from tasks.jobs.card import model_card
 from tasks.jobs.compare import comparison, dataset_name
 from tasks.jobs.exam import begin_era, exam_of
@@ -70,6 +71,9 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
                rate that was stated for the champion, or for the newest run; if none was stated, labelled triples have
                their own, and corruptions the champion's, or 0.5
 
+    Calibrators that were fitted to a file of candidates are judged on labelled triples only: an exam of corruptions
+    has other mistakes than the file.
+
     If the data set has no champion, candidates are compared with a constant probability, the base rate. A challenger
     that passes gets the alias `champion`, or waits for a person if `config.approve`. Its LoggedModel gets the embedding
     models and the graph, so that it can be served alone, and its version gets a model card as description.
@@ -93,11 +97,15 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
         model = load_calibrated(store, champion.model_id)
     sheet = sheet_of(store, exam, *_base_rate(exam, model, measured.settings, base_rate, config), config)
     not_again = sheet.judged | ({content_of(store, champion.model_id)[:16]} if champion else set())
+    if sheet.paper.synthetic:
+        if champion is not None and model is not None and model.calibrator.negatives == CANDIDATES:
+            return _cannot_judge(dataset, champion, sheet, config)
+        measured = measured.without(CANDIDATES)
     candidates = choose(store, measured, not_again, config.most_challengers)
     if not candidates:
-        return _nothing_new(dataset, champion, sheet)
+        return _nothing_new(dataset, champion, sheet, measured.not_judged(config))
     judged = sit(store, sheet, model, candidates, config)
-    return _decide(store, dataset, champion, sheet, judged, config)
+    return _decide(store, dataset, champion, sheet, judged, config, measured.not_judged(config))
 
 
 def _base_rate(
@@ -112,25 +120,41 @@ def _base_rate(
         return given, f"weighted to the stated base rate {given:g}"
     if paper.era == TEST and theirs is not None and theirs.base_rate_is == STATED:
         return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
-    if paper.era == TEST and newest.base_rate is not None:
+    if paper.era == TEST and newest.base_rate_is == STATED:
         return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
     if paper.era != TEST or not paper.synthetic:
         return None, "with its own base rate"
     if theirs is not None:
-        return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:g}"
-    return newest.alpha, f"weighted to the assumed base rate {newest.alpha:g}"
+        return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:.4g}"
+    return newest.alpha, f"weighted to the {newest.base_rate_is} base rate {newest.alpha:.4g}"
 
 
-def _nothing_new(dataset: str, champion: Version | None, sheet: Sheet) -> Decision:
+def _cannot_judge(dataset: str, champion: Version, sheet: Sheet, config: GateConfig) -> Decision:
+    """Return the decision if the champion is calibrated to candidates, and the exam has corruptions only."""
+    why = f"{dataset}: version {champion.number} stays the champion. It is calibrated to candidates. {why_not(config)}"
+    return Decision(dataset, champion.uri, champion.uri, False, f"{why} This was {sheet.described()}.", None)
+
+
+def _nothing_new(dataset: str, champion: Version | None, sheet: Sheet, left_out: str) -> Decision:
     state = f"version {champion.number} is already the champion" if champion else "there is no champion"
     why = f"{dataset}: {state}, and there is no new challenger: all others were judged before in {sheet.described()}"
+    why += f".{left_out}" if left_out else ""
     return Decision(dataset, champion.uri if champion else "", champion.uri if champion else None, False, why, None)
 
 
 def _decide(
-    store: Store, dataset: str, champion: Version | None, sheet: Sheet, judged: Sequence[Judged], config: GateConfig
+    store: Store,
+    dataset: str,
+    champion: Version | None,
+    sheet: Sheet,
+    judged: Sequence[Judged],
+    config: GateConfig,
+    left_out: str,
 ) -> Decision:
-    """Register the best candidate as challenger, log the decision and, if nobody has to approve, carry it out."""
+    """Register the best candidate as challenger, log the decision and, if nobody has to approve, carry it out.
+
+    left_out  sentences about candidates that are not judged; '': there are none
+    """
     best, verdict = judged[0].candidate, judged[0].verdict
     version = register(store, dataset, best.model_id, best.words)
     complete_model(store, version.model_id)
@@ -138,7 +162,7 @@ def _decide(
     waiting = verdict.passed and config.approve
     why = _explanation(dataset, version, champion, sheet, judged)
     what = "It waits for approval." if waiting else "It is the new champion."
-    why = f"{why}. {what if verdict.passed else 'It is not promoted.'}"
+    why = f"{why}. {what if verdict.passed else 'It is not promoted.'}{left_out}"
     decision = Decision(dataset, version.uri, champion.uri if champion else None, verdict.passed, why, None, waiting)
     tags = RunTags(
         stage="promote",

@@ -41,6 +41,7 @@ class Who(TypedDict):
     model: str
     calibrator: str
     base_rate: float
+    base_rate_text: str
     output: str
 
 
@@ -70,6 +71,7 @@ class Answering:
             "model": self.found.uri,
             "calibrator": self.found.label,
             "base_rate": self.model.calibrator.base_rate,
+            "base_rate_text": self.model.calibrator.base_rate_text,
             "output": self.output,
         }
 
@@ -89,6 +91,8 @@ class Answered:
     model       URI of the calibrator or the ensemble
     calibrator  its label, such as `synthetic.isotonic`
     base_rate   share of true triples that the probabilities assume
+    base_rate_text
+                the base rate and where it comes from: `0.494, estimated`
     output      the file with the answer; '' if none was written
     run         id of the MLflow run
     """
@@ -97,6 +101,7 @@ class Answered:
     model: str
     calibrator: str
     base_rate: float
+    base_rate_text: str
     output: str
     run: str
 

@@ -30,6 +30,8 @@ class ScoresResult:
     model       URI of the calibrator that answers: the one with the best Brier score, or the one that the user named
     label       its label, such as `ground_truth.beta`
     base_rate   its base rate
+    base_rate_text
+                the base rate and where it comes from: `0.494, estimated`
     summary     how good the calibrators are; None if none was fitted
     applied     the answers; None if there was nothing to answer
     report      path of the report; '' without a fit
@@ -41,6 +43,7 @@ class ScoresResult:
     model: str
     label: str
     base_rate: float
+    base_rate_text: str
     summary: ScoresSummary | None
     applied: AppliedScores | None
     report: str = ""

@@ -153,4 +153,5 @@ def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
         "dataset": found.dataset,
         "calibrator": found.label,
         "base_rate": answers.model.calibrator.base_rate,
+        "base_rate_is": answers.model.calibrator.base_rate_is,
     }

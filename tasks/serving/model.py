@@ -11,7 +11,7 @@ from kgcore.errors import KgcalError, first_line
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer
 from tasks.jobs.calibrated_model import Ask, FoundModel, locate, read_located
-from tasks.jobs.calibration_sample import calibration_sample
+from tasks.jobs.calibration_sample import counted_sample
 from tasks.serving.names import Names
 
 SECONDS = 2.0  # between two looks at the store
@@ -95,7 +95,7 @@ class Served:
         graph, answers = found.model.graph, Answers(found.model, config.decides_at, config.at_least)
         answers.table(table_of([(graph.entities[0], graph.predicates[0], graph.entities[0])]))  # fills its caches
         try:
-            sample = calibration_sample(found.model_id, found.model)
+            sample = counted_sample(found.model_id, found.model)
         except KgcalError as error:
             log.warning("explanations have no calibration triples: %s", first_line(error))
             sample = None

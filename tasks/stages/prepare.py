@@ -17,9 +17,10 @@ from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.datasets.read import format_modules
 from kgcore.datasets.unknown_names import describe_unknown_names
+from kgcore.errors import InputError
 from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS, STRATEGIES
-from kgcore.report.data import drawn_notes
+from kgcore.report.data import drawn_notes, label_notes
 from kgcore.report.graph_findings import findings
 from kgcore.report.graph_page import graph_page
 from kgcore.report.graph_shape import shape_of
@@ -107,11 +108,17 @@ def add_labels(
     def body(run: StageRun) -> None:
         labelled = read_labels(labels)
         exam = for_exam(labelled, exam_share)
-        if exam.any():
-            log.info("%s: %d of %d labels belong to the exam", labels.name, exam.sum(), len(labelled))
+        if exam.all():
+            raise InputError(
+                f"{labels}: all {len(labelled):,} labelled triples belong to the exam, none to calibration: label "
+                "more, or use all of them for calibration with --exam-share 0"
+            )
         prepared = with_labels(run.load(GRAPH), labelled[~exam], instead)
         _log_labels(labels.name, prepared)
-        _log_prepared(run, Prepared(prepared.graph, run.load(COUNTS) | prepared.counts), labels.name)
+        counts = run.load(COUNTS) | prepared.counts | ({"labels_for_exam": int(exam.sum())} if exam.any() else {})
+        for note in label_notes(counts):
+            log.info("%s: %s", labels.name, note)
+        _log_prepared(run, Prepared(prepared.graph, counts), labels.name)
         run.tag(RunTags(labels=labels.name))
 
     code = ("kgcore.datasets.labels", "kgcore.datasets.label_halves")

@@ -38,7 +38,13 @@ def independent_members(n: int = 6000, m: int = 3, seed: int = 3) -> tuple[np.nd
     return (2 * labels - 1)[:, None] + 1.5 * rng.normal(size=(n, m)), labels
 
 
-def fit_pools(made: list[ScoreTable], source: np.ndarray, base_rate: float = 0.5, **config) -> list[Ensemble]:
+def fit_pools(
+    made: list[ScoreTable],
+    source: np.ndarray,
+    base_rate: float = 0.5,
+    limits: tuple[float, float] | None = None,
+    **config,
+) -> list[Ensemble]:
     """Fit ensembles to these tables, with folds from seed 0."""
-    calibrate = CalibrateConfig(base_rate=base_rate)
+    calibrate = CalibrateConfig().at(base_rate, limits)
     return fit_ensembles(made, source, CorruptConfig(), calibrate, EnsembleConfig(**config), np.random.default_rng(0))

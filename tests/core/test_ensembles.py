@@ -56,12 +56,26 @@ def test_a_synthetic_ensemble_has_the_stated_base_rate(base_rate: float) -> None
     made, source = member_tables(*independent_members(2000))
     for ensemble in fit_pools(made, source, base_rate):
         if ensemble.negatives == "synthetic":
-            assert ensemble.base_rate == pytest.approx(base_rate)
+            assert ensemble.base_rate == base_rate
+            assert {member.base_rate for member in ensemble.members} == {base_rate}
             valid = made[0].rows("valid", LABELLED, 1) | made[0].rows("valid", CORRUPTION)
             members = ensemble.pooling.member_probabilities([t.scores[valid] for t in made], [t.model for t in made])
             labels = made[0].labels[valid]
             weights = np.where(labels == 1, base_rate / labels.sum(), (1 - base_rate) / (1 - labels).sum())
             assert np.average(ensemble.predict(members), weights=weights) == pytest.approx(base_rate, abs=0.02)
+
+
+def test_an_interval_of_the_base_rate_reaches_the_ensemble() -> None:
+    made, source = member_tables(*independent_members(2000))
+    for ensemble in fit_pools(made, source, 0.1, limits=(0.05, 0.2)):
+        synthetic, bound = ensemble.negatives == "synthetic", ensemble.recalibrated
+        assert bound.limits == ((0.05, 0.2) if synthetic else None)
+        assert Ensemble.from_json(json.loads(json.dumps(ensemble.to_json()))).recalibrated.limits == bound.limits
+        scores = np.linspace(-2, 2, 9)
+        q = bound.predict(scores, bound.model)
+        low, high = bound.interval(scores, q)
+        plain_low, plain_high = replace(bound, limits=None).interval(scores, q)
+        assert ((low < plain_low) & (high > plain_high)).any() == synthetic
 
 
 def tables_of_two_relations(rng: np.random.Generator) -> tuple[list[ScoreTable], np.ndarray, np.ndarray]:

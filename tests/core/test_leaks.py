@@ -38,6 +38,13 @@ def test_held_out_rows_that_another_split_has_are_left_out(tmp_path: Path) -> No
     assert data_notes(counts) == ["Left out, because another split has them too: 3 valid rows and 2 test rows."]
 
 
+def test_the_exams_half_of_new_labels_is_counted() -> None:
+    assert data_notes({"labels_rows": 40, "labels_for_exam": 20}) == [
+        "20 of the 60 new labels belong to the exam of `kgcal promote`. They are not used for calibration."
+    ]
+    assert data_notes({"labels_rows": 40}) == []
+
+
 def test_a_published_data_set_keeps_its_rows(tmp_path: Path) -> None:
     spec = leaky(tmp_path / "mine")
     published = replace(spec, as_published=True)

@@ -16,7 +16,7 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.config.calibrate import read_base_rate
+from kgcore.config.calibrate import base_rate_text, read_base_rate
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
@@ -160,3 +160,21 @@ def test_hard_strategies_need_a_stated_base_rate() -> None:
     assert (configs.match.match_base_rate, configs.corrupt.for_base_rate) == (0.1, 0.1)
     estimated = CalibrateConfig(base_rate=0.1, base_rate_from="estimated")
     assert PipelineConfigs(calibrate=estimated).match.match_base_rate is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "limits", "origin", "text"),
+    [
+        (0.49395123, None, "estimated", "0.494, estimated"),
+        (0.022474487, None, "estimated", "0.0225, estimated"),
+        (0.9995123, None, "estimated", "0.999512, estimated"),
+        (0.12345, None, "stated", "0.12345, stated"),
+        (0.022474487, (0.01, 0.05), "stated", "0.0225 [0.01, 0.05], stated"),
+        (0.5, None, "assumed", "0.5, assumed"),
+        (0.3, None, "", "0.3"),
+    ],
+)
+def test_a_base_rate_is_written_with_its_origin(
+    rate: float, limits: tuple[float, float] | None, origin: str, text: str
+) -> None:
+    assert base_rate_text(rate, limits, origin) == text

@@ -130,6 +130,7 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     table = score_table(graph, made, trained)
     fitted = fit_calibrators(table, CalibrateConfig(base_rate=0.2), CorruptConfig())
     assert [c.label for c in fitted] == ["uncalibrated", "base_rate", *(f"synthetic.{name}" for name in DEFAULTS)]
+    assert {c.base_rate for c in fitted} == {0.2}  # exactly: not the share of the weights
     predictions = classify(table, fitted, 3, 0.2, ClassifyConfig())
     assert predictions.base_rate == np.average(predictions.labels, weights=predictions.weights)
     np.testing.assert_allclose(predictions.base_rate, 0.2)

@@ -23,7 +23,7 @@ def show_discovery(console: Console, found: Discovered) -> None:
     for flyer in found.flyers:
         text = f"frequent flyer: {flyer['entity']} is the {flyer['part']} of {flyer['answers']} answers, "
         console.print(escape(f"{text}{flyer['expected']} expected"), soft_wrap=True)
-    console.print(f"model: {found.model} ({found.calibrator}), base rate {found.base_rate:g}", soft_wrap=True)
+    console.print(f"model: {found.model} ({found.calibrator}), base rate {found.base_rate_text}", soft_wrap=True)
     if found.output:
         console.print(f"the list: {found.output}", soft_wrap=True)
 

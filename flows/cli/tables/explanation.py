@@ -28,7 +28,7 @@ def show_explanation(console: Console, shown: Explained) -> None:
         console.print(f"\n{title}", soft_wrap=True, markup=False)
         cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
         console.print(fitted_table(columns, cells, console.width))
-    console.print(f"\nmodel: {shown.model} ({made.calibrator}), base rate {made.base_rate:g}", soft_wrap=True)
+    console.print(f"\nmodel: {shown.model} ({made.calibrator}), base rate {shown.base_rate_text}", soft_wrap=True)
     if shown.output:
         console.print(f"explanation: {shown.output}", soft_wrap=True, markup=False)
 

@@ -32,7 +32,7 @@ def show_prediction(console: Console, made: Prediction) -> None:
     if made.rows > 1:
         for reason, number in made.reasons.items():
             console.print(f"no answer: {reason} ({number:,} triples)")
-    console.print(f"model: {made.model} ({made.calibrator}), base rate {made.base_rate:g}")
+    console.print(f"model: {made.model} ({made.calibrator}), base rate {made.base_rate_text}", soft_wrap=True)
     if made.output:
         console.print(f"answers: {made.output}", soft_wrap=True)
 

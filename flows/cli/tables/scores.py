@@ -21,6 +21,6 @@ def show_scores(console: Console, found: ScoresResult) -> None:
         )
     if found.promotion:
         console.print(found.promotion, soft_wrap=True, markup=False)
-    console.print(f"model: {found.model} ({found.label}), base rate {found.base_rate:.4g}", soft_wrap=True)
+    console.print(f"model: {found.model} ({found.label}), base rate {found.base_rate_text}", soft_wrap=True)
     if found.report:
         console.print(f"report: {found.report}", soft_wrap=True, markup=False)

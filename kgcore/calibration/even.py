@@ -1,0 +1,31 @@
+"""Calibration samples whose negatives have equal weights, for methods that count rows."""
+
+import numpy as np
+
+from kgcore.calibration.sample import CalibrationSample
+
+
+def even_sample(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
+    """Draw negatives in proportion to their weights, so that those of one relation have equal weights.
+
+    In a sample of candidates, the negatives of a relation have different weights: those of their strategy, or the
+    probabilities that they are mistakes. Methods that count rows, such as conformal p-values, would take the rows as
+    they are. So a negative of weight w is kept with the probability w / (largest weight in its relation), and the rows
+    that are kept share the weight of all. They are then distributed like the mistakes.
+
+    Return the sample itself if no weights differ, as in samples of labelled negatives and of corruptions by one rule.
+    """
+    relations = np.zeros(len(sample.labels), dtype=np.int64) if sample.predicates is None else sample.predicates
+    kept, weights = np.ones(len(relations), dtype=bool), sample.weights.copy()
+    negative = sample.labels == 0
+    for relation in np.unique(relations[negative]).tolist():
+        rows = np.flatnonzero(negative & (relations == relation))
+        own = sample.weights[rows]
+        if np.ptp(own) <= 1e-9 * own.max():
+            continue
+        drawn = rng.random(len(rows)) < own / own.max()
+        kept[rows], weights[rows] = drawn, own.sum() / drawn.sum()
+    if kept.all():
+        return sample
+    predicates = None if sample.predicates is None else relations[kept]
+    return CalibrationSample(sample.scores[kept], sample.labels[kept], weights[kept], predicates)
