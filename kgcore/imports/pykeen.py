@@ -83,7 +83,7 @@ def _loaded(checkpoint: Path, python: str) -> tuple[Mapping[str, Any], Mapping[s
             )
         with safe_open(output, framework="numpy") as file:
             tables = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            found: dict[str, Any] = json.loads(file.metadata()["model"])
+            found: Mapping[str, Any] = json.loads(file.metadata()["model"])
     return found, tables
 
 
