@@ -12,7 +12,7 @@ from kgcore.report.summary import PipelineSummary
 from tasks.jobs.exam import add_field_labels
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
-from tasks.jobs.recalibrate import model_and_settings, note_candidates, recalibration_run
+from tasks.jobs.recalibrate import calibrators_of, model_and_settings, note_candidates, recalibration_run
 from tasks.stages.match import check_candidates
 from tasks.stages.prepare import add_labels
 from tasks.stages.reference import Context
@@ -54,7 +54,7 @@ def recalibrate(
     """
     stated, limits = read_base_rate(base_rate)
     trained, configs = model_and_settings(model, stated, candidates, limits)
-    fitted = None if refit or labels or candidates or stated is None else resolve("calibrate", model)
+    fitted = None if refit or labels or candidates or stated is None else calibrators_of(model)
     if fitted is None and not candidates:
         note_candidates(model)
     file, flow_run = Path(labels) if labels else None, current_flow_run()

@@ -32,6 +32,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("predict, all pairs", config.PairsConfig),
         ("base-rate", config.BaseRateConfig),
         ("calibrate-scores", config.ScoresConfig),
+        ("import", config.ImportConfig),
         ("explain", config.ExplainConfig),
         ("discover", config.DiscoverConfig),
     ),

@@ -93,6 +93,16 @@ JOBS = (
         "Turn a file of labelled scores of any scorer into calibrators, and give other rows probabilities.",
     ),
     Deployment(
+        "import-embeddings",
+        "flows/import_model.py:import_embeddings",
+        "Import a model of another library from tables of embeddings; it becomes a train run.",
+    ),
+    Deployment(
+        "import-pykeen",
+        "flows/import_model.py:import_pykeen",
+        "Import a model that PyKEEN's pipeline has saved; it becomes a train run.",
+    ),
+    Deployment(
         "discover",
         "flows/discover.py:discover",
         "List the most probable missing facts, with a controlled share of false ones, or an answer set of a query.",

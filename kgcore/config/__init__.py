@@ -8,6 +8,7 @@ stages.py    the settings of the other stages
 pipeline.py  the settings of a whole pipeline
 jobs.py      the settings of promote, watch, predict, base-rate, explain, tune and ensemble
 scores.py    the settings of calibrate-scores
+imports.py   the settings of imported models
 given.py     the settings that the user gives; the others are None
 recipes.py   the values of the presets
 presets.py   the decision of every setting from the given values, a preset and the defaults
@@ -36,6 +37,7 @@ from kgcore.config.given import (
     PrepareGiven,
     TrainGiven,
 )
+from kgcore.config.imports import ImportConfig
 from kgcore.config.jobs import (
     EXAM_SHARE,
     AuditConfig,
@@ -85,6 +87,7 @@ __all__ = [
     "ExplainConfig",
     "GateConfig",
     "Given",
+    "ImportConfig",
     "MatchConfig",
     "MatchGiven",
     "PairsConfig",

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Comparator
+from kgcore.models.comparators import Comparator, NegativeDistance
+from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
 
 
@@ -20,15 +21,20 @@ class ModulusDistance(Comparator):
 
 @MODELS.register("rotate")
 class RotatE(QueryModel):
-    """f(s, p, o) = -sum_i |r_i s_i - o_i|, r_i = exp(i phase_i).
+    """f(s, p, o) = -(sum_i |r_i s_i - o_i|^n)^(1/n), r_i = exp(i phase_i), with n = 1 as in the published code, or 2.
 
     Sun et al., "RotatE: Knowledge Graph Embedding by Relational Rotation in Complex Space", ICLR 2019.
     Embeddings: entities (k,) complex, stored as (2k,) real, real parts first; predicates (k,) phases in radians.
     Range: (-inf, 0]. As queries: |r s - o| = |s - conj(r) o|, for |r| = 1.
+
+    norm  n, 1 or 2 (as in PyKEEN)
     """
 
     predicate_scale = math.pi  # initial phases are uniform on the circle
-    comparator = ModulusDistance()
+
+    def __init__(self, k: int, norm: float = 1) -> None:
+        super().__init__(k)
+        self.comparator = ModulusDistance() if check_norm(norm) == 1 else NegativeDistance(norm)
 
     @property
     def entity_width(self) -> int:

@@ -65,6 +65,13 @@ def model_and_settings(
     return trained, settings
 
 
+def calibrators_of(text: str) -> StageRef | None:
+    """Return the calibrate run that `text` names; None if `text` names a model without calibrators."""
+    with suppress(InputError):
+        return resolve("calibrate", text)
+    return None
+
+
 def note_candidates(text: str) -> None:
     """Log that the run that `text` names was calibrated to candidates, and that new fits are not; else do nothing."""
     with suppress(InputError):

@@ -115,9 +115,9 @@ def adopt(run: StageRun, source: str) -> None:
     own = run.store.log_model(
         run.run_id, 0, model.name, model.params, tags, lambda folder: run.store.copy_model(folder, model_id)
     )
-    losses = run.store.series(source, "loss")
-    run.log_metrics({"final_loss": losses[-1]}, model_id=own)
-    run.store.log_series(run.run_id, "loss", losses, run.dataset)
+    if losses := run.store.series(source, "loss"):  # an imported model has none
+        run.log_metrics({"final_loss": losses[-1]}, model_id=own)
+        run.store.log_series(run.run_id, "loss", losses, run.dataset)
     note = f"Not trained: uses the model of run `{source}`, which has the same training triples."
     run.tag(RunTags(adopted=source, note=note))
     log.info("train     adopted the model of run %s", source)

@@ -21,6 +21,7 @@ def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
     ("name", "options", "message"),
     [
         ("transe", {"norm": 3}, "norm is 3: it must be 1 or 2"),
+        ("rotate", {"norm": 3}, "norm is 3: it must be 1 or 2"),
         ("toruse", {"norm": 0}, "norm is 0: it must be 1 or 2"),
         ("kg2e", {"likelihood": 0.5}, r"the option likelihood of KG2E is 0\.5: it must be true or false"),
         ("tucker", {"predicate_size": 1.5}, r"predicate_size is 1\.5: it must be a whole number of at least 1"),

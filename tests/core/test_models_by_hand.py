@@ -24,6 +24,13 @@ def test_rotate_by_hand() -> None:
     assert bound("rotate", k=2).score(s, p, o).item() == pytest.approx(-5, abs=1e-5)
 
 
+def test_rotate_with_norm_2_by_hand() -> None:
+    """The distances of two components, 5 and 12, have the root of the sum of squares 13, and the sum 17."""
+    s, o, p = torch.tensor([3.0, 12.0, 0.0, 0.0]), torch.tensor([4.0, 0.0, 0.0, 0.0]), torch.tensor([torch.pi / 2, 0.0])
+    scores = [build(MODELS.get("rotate"), {"norm": norm}, 2).score(s, p, o).item() for norm in (1, 2)]
+    assert scores == pytest.approx([-17, -13], abs=1e-4)
+
+
 def test_toruse_by_hand() -> None:
     """0.75 + 0.5 is 0.25 modulo 1, at distance 0.25 from 0.0 and from 3.0; 0.9 and 0.1 have distance 0.2."""
     s, p, o = torch.tensor([0.75, 0.75, 0.9]), torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.0, 3.0, 0.1])

@@ -17,7 +17,12 @@ def unknown_words(app: typer.Typer, command: str) -> list[str]:
         return [word for word in words if word.startswith("-") and word not in ("--version", "--help")]
     if words[0] not in commands:
         return [words[0]]
-    parameters = commands[words[0]].params
+    command_found = commands[words[0]]
+    if hasattr(command_found, "commands"):  # a group of commands, such as `kgcal import`
+        if len(words) == 1 or words[1] not in command_found.commands:
+            return words[1:2]
+        command_found = command_found.commands[words[1]]
+    parameters = command_found.params
     known = {option for one in parameters for option in (*one.opts, *one.secondary_opts)} | {"--help"}
     given = [word.split("=")[0] for word in words if re.match(r"--[a-z]", word)]
     return [option for option in given if option not in known]

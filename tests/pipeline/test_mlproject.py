@@ -101,6 +101,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     asking = of_predict, names(config.DiscoverConfig), names(config.ExplainConfig)
     upkeep = names(config.GateConfig, config.WatchConfig)
     others = names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
+    others |= names(config.ImportConfig) - names(config.TrainConfig)
     jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
     of_stages = set(DEFAULTS) - jobs | {"candidates"}
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}

@@ -3,6 +3,7 @@
 import typer
 
 from flows.cli.commands.entry_point import add_entry_point
+from flows.cli.commands.imports import add_imports
 from flows.cli.commands.overviews import add_overviews
 from flows.cli.commands.pipelines import add_pipelines
 from flows.cli.commands.predictions import add_predictions
@@ -20,6 +21,7 @@ for add in (
     add_predictions,
     add_serving,
     add_stages,
+    add_imports,
     add_upkeep,
     add_searches,
     add_reproduction,

@@ -43,6 +43,10 @@ PLAIN: Mapping[str, Any] = {
     "calibrate-scores.output": Annotated[str, typer.Option("--output", "-o")],
     "calibrate-scores.promote": Annotated[bool, typer.Option("--promote")],
     "calibrate-scores.watch": Annotated[bool, typer.Option("--watch")],
+    "import-embeddings.entity_table": Annotated[str, typer.Argument(metavar="ENTITIES")],
+    "import-embeddings.relation_table": Annotated[str, typer.Argument(metavar="RELATIONS")],
+    "import-pykeen.folder": Annotated[str, typer.Argument(metavar="DIR")],
+    "import-pykeen.trust": Annotated[bool, typer.Option("--trust")],
     "discover.output": Annotated[str, typer.Option("--output", "-o")],
 }
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."

@@ -1,0 +1,72 @@
+"""The Prefect flows that import a model of another library: from tables of embeddings, and from PyKEEN's folder."""
+
+from pathlib import Path
+
+from flows.deployment.flow import flow
+from flows.deployment.publish import publish_stage
+from kgcore.config import ImportConfig, PrepareConfig
+from tasks.jobs.import_model import ImportResult, import_model, read_checkpoint, read_embeddings
+from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import Context
+
+
+@flow(name="import-embeddings")
+def import_embeddings(
+    entity_table: str = "",
+    relation_table: str = "",
+    entities: str = "",
+    relations: str = "",
+    config: ImportConfig = ImportConfig(),
+    prepare: PrepareConfig = PrepareConfig(),
+    force: bool = False,
+) -> ImportResult:
+    """Import a model from a table of entities and a table of relations.
+
+    The result is a train run, like that of `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
+
+    Args:
+        entity_table: table of the entities, one row each (.npy or .safetensors)
+        relation_table: table of the relations, one row each
+        entities: file with the names of the entities: one name a line in the order of the rows, or row numbers and
+            names; if empty, the rows are sorted by name
+        relations: file with the names of the relations; if empty, the rows are sorted by name
+        config: the scoring function
+        prepare: the graph
+        force: run even if a finished run could be re-used
+    """
+    foreign = read_embeddings(entity_table, relation_table, entities, relations, config)
+    context = Context(force=force)
+    data = PREPARE(config=prepare, context=context)
+    source = f"{Path(entity_table).name} and {Path(relation_table).name}"
+    imported = import_model(foreign, data, source, context)
+    publish_stage(imported.run)
+    return imported
+
+
+@flow(name="import-pykeen")
+def import_pykeen(
+    folder: str,
+    trust: bool = False,
+    python: str = "",
+    prepare: PrepareConfig = PrepareConfig(),
+    force: bool = False,
+) -> ImportResult:
+    """Import a model that PyKEEN's pipeline has saved with `save_to_directory`.
+
+    PyKEEN saves models as pickles. To load a pickle runs the code that is in it. Therefore --trust is needed, and a
+    process of its own loads the file, and hands back only tables of numbers. The result is a train run, like that of
+    `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
+
+    Args:
+        folder: folder with trained_model.pkl and training_triples
+        trust: load the pickle: its source is trusted
+        python: Python that loads the pickle, with PyKEEN and safetensors; if empty, the one that runs kgcal
+        prepare: the graph
+        force: run even if a finished run could be re-used
+    """
+    foreign = read_checkpoint(folder, python, trust)
+    context = Context(force=force)
+    data = PREPARE(config=prepare, context=context)
+    imported = import_model(foreign, data, f"the PyKEEN folder {Path(folder).resolve().name}", context)
+    publish_stage(imported.run)
+    return imported
