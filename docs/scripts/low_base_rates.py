@@ -87,8 +87,10 @@ def measured(everyone: Population, positives: int, name: str, seed: int) -> tupl
 
 def main(repetitions: int, rare: int) -> None:
     """Print the table."""
-    print("| calibrator | base rate | positives | mean / base rate | log loss / that of the truth | top right |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| calibrator | base rate | positives | samples | mean / base rate | log loss / that of the truth | top right |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for name in CalibrateConfig().calibrators:
         for alpha in BASE_RATES:
             everyone = population(alpha)
@@ -97,7 +99,7 @@ def main(repetitions: int, rare: int) -> None:
                 found = np.array([measured(everyone, positives, name, seed) for seed in seeds])
                 mean, loss, right = found.T
                 cells = [f"{mean.min():.3f} to {mean.max():.3f}", f"{loss.mean():.3f}", f"{right.mean():.2f}"]
-                print(f"| {name} | {alpha:g} | {positives:,} | {' | '.join(cells)} |", flush=True)
+                print(f"| {name} | {alpha:g} | {positives:,} | {len(seeds)} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
