@@ -1,6 +1,6 @@
 """Make the table of docs/explanation/low-base-rates.md: calibrators on simulated scores of known probability.
 
-    python docs/scripts/low_base_rates.py 100 > table.md        # repetitions
+    python docs/scripts/low_base_rates.py 500 60 > table.md        # repetitions, and those at a base rate of 1e-4
 
 Scores are normal: N(0, 1) for negatives and N(2, 1) for positives. There are as many negatives as `calibration_eta
 auto` draws. The true probability of a score f at the base rate alpha is sigmoid(logit(alpha) + 2 f - 2). The positives
@@ -85,19 +85,22 @@ def measured(everyone: Population, positives: int, name: str, seed: int) -> tupl
     return float(mean), float(loss), bool(low <= truth <= high or 0.8 <= q / truth <= 1.25)
 
 
-def main(repetitions: int) -> None:
+def main(repetitions: int, rare: int) -> None:
     """Print the table."""
-    print("| calibrator | base rate | positives | mean / base rate | log loss / that of the truth | top right |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| calibrator | base rate | positives | samples | mean / base rate | log loss / that of the truth | top right |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for name in CalibrateConfig().calibrators:
         for alpha in BASE_RATES:
             everyone = population(alpha)
             for positives in POSITIVES:
-                found = np.array([measured(everyone, positives, name, seed) for seed in range(repetitions)])
+                seeds = range(rare if alpha <= 1e-4 else repetitions)
+                found = np.array([measured(everyone, positives, name, seed) for seed in seeds])
                 mean, loss, right = found.T
                 cells = [f"{mean.min():.3f} to {mean.max():.3f}", f"{loss.mean():.3f}", f"{right.mean():.2f}"]
-                print(f"| {name} | {alpha:g} | {positives:,} | {' | '.join(cells)} |", flush=True)
+                print(f"| {name} | {alpha:g} | {positives:,} | {len(seeds)} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

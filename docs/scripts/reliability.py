@@ -3,7 +3,7 @@
     kgcal run --dataset wn11 --json wn11.json
     python docs/scripts/reliability.py wn11.json docs/images/reliability.png
 
-The left panel shows the sigmoid of the raw scores, the right panel isotonic regression, fitted with labelled and with
+The left panel shows the sigmoid of the raw scores, the right panel `per_relation`, fitted with labelled and with
 synthetic negatives. If the data set has no labelled negatives, the right panel shows only the second of these curves.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BEFORE = {"uncalibrated": "sigmoid of the score"}
-AFTER = {"ground_truth.isotonic": "labelled negatives", "synthetic.isotonic": "synthetic negatives"}
+AFTER = {"ground_truth.per_relation": "labelled negatives", "synthetic.per_relation": "synthetic negatives"}
 TITLES = ("before calibration", "after calibration")
 
 

@@ -96,10 +96,10 @@ def fit_to_candidates(
     replicates  number of bootstrap replicates, at least 20
 
     In every replicate all samples are drawn again: positives together with their own corruptions, and candidates. The
-    weights are estimated again, and so is the base rate unless it was stated. If the remainder has a share, it is
-    computed again, and the limits are computed from it alone, because the strategies then do not quite fit. The limits
-    are percentiles of the shares of positives in windows of scores: see `Windows`. They do not depend on the
-    calibrator, but they include its probabilities.
+    weights are estimated again, and so is the base rate unless it was stated. If it was, the remainder is computed
+    again, and the limits count with it alone, even if it has no share in the fit: a few hundred candidates often do not
+    show that the strategies are wrong. The limits are percentiles of the shares of positives in windows of scores: see
+    `Windows`. They do not depend on the calibrator, but they include its probabilities.
     """
     sample = mixture_sample(data, fit.base_rate, fit.weights)
     fitted = make().fit_sample(sample)
@@ -108,7 +108,7 @@ def fit_to_candidates(
     draws = [_draw(data, rng) for _ in range(replicates)]
     problems = Counts.stack([count(_drawn(data, draw), edges) for draw in draws])
     solved = solve(problems, np.full(replicates, fit.base_rate) if fit.stated else None).weights
-    shares, rest = [], float(fit.remainder > 0)
+    shares, rest = [], float(fit.stated)
     for draw, weights in zip(draws, solved, strict=True):
         alpha = float(np.clip(weights[0], 1e-6, 1 - 1e-6))
         strategies = ((1 - rest) * weights[1:] / weights[1:].sum()).tolist()

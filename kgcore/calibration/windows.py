@@ -19,9 +19,10 @@ class Windows:
     """A window of scores around each of m scores.
 
     The share of positives in a narrow window around a score f estimates the probability q(f), whatever the calibrator
-    is. A window has the share n^(-1/3) of the weight, and half of it on each side of f. n is the number of positives or
-    of candidates, whichever is smaller. Near the lowest and the highest score a window is smaller, because both halves
-    are equal.
+    is. A window has at most the share n^(-1/3) of the weight, of the positives' weight, and of the negatives' weight.
+    Without the last two, a window would be too wide where a base rate is low: all positives could be in one. Half of a
+    window is on each side of f. n is the number of positives or of candidates, whichever is smaller. Near the lowest
+    and the highest score a window is smaller, because both halves have the same weight.
 
     scores  (m,) ascending
     start   (m,) lowest score of the window
@@ -37,11 +38,18 @@ class Windows:
         """Return the windows of up to MOST_POINTS scores of a sample. `rows` is n."""
         points = np.unique(np.quantile(sample.scores, np.linspace(0, 1, MOST_POINTS), method="nearest"))
         order = np.argsort(sample.scores, kind="stable")
-        scores, mass = sample.scores[order], np.cumsum(sample.weights[order])
+        scores, weights, labels = sample.scores[order], sample.weights[order], sample.labels[order]
         last = np.searchsorted(scores, points, side="right") - 1
         first = np.searchsorted(scores, points, side="left")
+        mass = np.cumsum(weights)
         before = np.r_[0.0, mass][first]
-        half = np.minimum(np.minimum(before, mass[-1] - mass[last]), mass[-1] * rows ** (-1 / 3) / 2)
+        half = np.minimum(before, mass[-1] - mass[last])
+        for own in (weights, weights * labels, weights * (1 - labels)):  # all rows, positives, negatives
+            part = np.cumsum(own)
+            most = part[-1] * rows ** (-1 / 3) / 2
+            stop = np.searchsorted(part, part[last] + most, side="left").clip(max=len(scores) - 1)
+            start = np.searchsorted(part, np.r_[0.0, part][first] - most, side="right")
+            half = np.minimum(half, np.minimum(mass[stop] - mass[last], before - np.r_[0.0, mass][start]))
         start = np.searchsorted(mass, before - half, side="left")
         stop = np.searchsorted(mass, mass[last] + half, side="left").clip(max=len(scores) - 1)
         return cls(points, scores[start], scores[stop])
