@@ -59,8 +59,7 @@ class Windows:
 
         The low share is computed with ADDED further negatives, the high share with ADDED further positives. Each of
         them has the greatest weight of a row with this label. Without them, the limits of rare labels would be too
-        narrow (Agresti & Coull, American
-        Statistician 52, 1998).
+        narrow (Agresti & Coull, American Statistician 52, 1998).
         """
         order = np.argsort(sample.scores, kind="stable")
         scores, weights, labels = sample.scores[order], sample.weights[order], sample.labels[order]
@@ -75,4 +74,5 @@ class Windows:
     def band(self, low_shares: Floats, high_shares: Floats, own: Floats) -> Band:
         """Return the limits from the shares (replicates, m) of all replicates. They include the probabilities `own`."""
         low, high = np.quantile(low_shares, _TAIL, axis=0), np.quantile(high_shares, 1 - _TAIL, axis=0)
-        return Band(self.scores, np.minimum(low, own), np.maximum(high, own))
+        # a share can be above 1 by rounding
+        return Band(self.scores, np.minimum(low, own).clip(0, 1), np.maximum(high, own).clip(0, 1))

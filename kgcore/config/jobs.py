@@ -223,7 +223,7 @@ class EnsembleConfig(Config):
     """The combination of calibrated models into an ensemble."""
 
     pools: tuple[str, ...] = setting(("linear", "log_odds"), "how to pool the probabilities", choices=POOLS)
-    member_calibrator: str = setting("per_relation", "calibrator of the members", choices=CALIBRATORS)
+    member_calibrator: str = setting("smoothed_isotonic", "calibrator of the members", choices=CALIBRATORS)
     recalibrator: str = setting("beta", "calibrator of the pooled log-odds", choices=CALIBRATORS)
     folds: int = setting(
         10,

@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 from kgcore.config import Config
@@ -79,7 +78,8 @@ class Stage(Generic[C]):
         return as_task(self.name)(self._run)
 
     def _run(self, upstream: Sequence[StageRef | None], config: C, context: Context) -> StageRef:
-        given = dict(zip_longest(self.inputs, upstream))
+        left_out = [None] * (len(self.inputs) - len(upstream))
+        given = dict(zip(self.inputs, (*upstream, *left_out), strict=True))
         used = [name for name in self.needed(config) if name not in self.optional or given[name] is not None]
         refs = [ref for name, ref in given.items() if name in used and ref is not None]
         expected = [self.inputs[name].name for name in used]

@@ -56,7 +56,8 @@ class Pooled:
 @pytest.fixture(scope="module")
 def pooled(tmp_path_factory: pytest.TempPathFactory) -> Pooled:
     kgcal = Kgcal(tmp_path_factory.mktemp("ask"))
-    first, second = (kgcal.results(*tiny_options(), "--model", name) for name in ("transe", "distmult"))
+    options = (*tiny_options(), "--calibrators", "smoothed_isotonic,beta")  # those of members and pools
+    first, second = (kgcal.results(*options, "--model", name) for name in ("transe", "distmult"))
     assert kgcal("ensemble", first["pipeline"], second["pipeline"]).returncode == 0
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     frame = pd.read_csv(test, sep="\t", names=[*NAMES, "label"], dtype=str)[NAMES]

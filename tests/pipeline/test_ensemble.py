@@ -67,7 +67,7 @@ def test_the_run_of_an_ensemble_names_its_members(models: Models, run: Run) -> N
 @pytest.mark.parametrize("negatives", SHORT)
 def test_members_are_measured_as_in_their_own_pipelines(models: Models, run: Run, negatives: str) -> None:
     for name, summary in (("transe", models.transe), ("distmult", models.distmult)):
-        own = summary["metrics"][negatives]["per_relation"]
+        own = summary["metrics"][negatives]["smoothed_isotonic"]
         for metric in ("brier", "log_loss", "ece", "accuracy"):
             assert run.data.metrics[f"{SHORT[negatives]}.{name}.{metric}"] == pytest.approx(own[metric], abs=1e-12)
 
@@ -78,7 +78,7 @@ def test_an_ensemble_is_better_than_its_worst_member(models: Models, run: Run, n
     metrics, label = run.data.metrics, f"{SHORT[negatives]}.{pool}"
     members = (models.transe, models.distmult)
     assert metrics[f"{label}.brier"] < max(
-        summary["metrics"][negatives]["per_relation"]["brier"] for summary in members
+        summary["metrics"][negatives]["smoothed_isotonic"]["brier"] for summary in members
     )
     assert 0 <= metrics[f"{label}.disagreement"] < 0.7
     halves = (metrics[f"{label}.brier_agreed"] + metrics[f"{label}.brier_disputed"]) / 2

@@ -101,7 +101,7 @@ def test_a_stage_refuses_references_of_other_stages(prepared: StageRef) -> None:
         ),
         (SCORE, (None, None), "the upstream runs of score are none: they must be runs of train, corrupt"),
         (CORRUPT, (None, prepared), "the upstream runs of corrupt are none: they must be runs of prepare"),
-        (RANK, (), "argument 2 is shorter"),
+        (RANK, (), "the upstream runs of rank are none: they must be runs of train"),
         (RANK, (prepared, prepared), "argument 2 is longer"),
     ):
         with pytest.raises(ValueError, match=message):
