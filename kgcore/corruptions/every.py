@@ -8,6 +8,7 @@ from kgcore.errors import InputError
 from kgcore.graph import TripleIndex
 
 CELLS = 2**21  # probabilities of a block of positives and one side, 16 MiB
+SAMPLE = 64  # positives that tell first how many corruptions there are
 NEGLIGIBLE = 1e-9  # less probable corruptions are left out; the best of 20 candidates is hardly ever the worst entity
 
 
@@ -15,6 +16,8 @@ def every_corruption(
     positives: Triples, most: int, strategy: Strategy, shares: Floats, known: TripleIndex | None = None
 ) -> Corruptions | None:
     """Make all corruptions of every positive (n, 3), or return None if there are more than `most`.
+
+    None is returned without counting them all if SAMPLE positives have so many that all have more than about 2 `most`.
 
     shares, known  as in `corrupt`
 
@@ -33,6 +36,10 @@ def every_corruption(
 
     Raises InputError if every corruption is a known fact.
     """
+    if len(positives) > SAMPLE:
+        some = _block(positives[np.linspace(0, len(positives) - 1, SAMPLE).astype(int)], strategy, shares)
+        if some is None or len(some[0]) * (len(positives) / SAMPLE) > 2 * most:
+            return None
     parts: list[tuple[Triples, Ints, Floats]] = []
     found, facts = 0, 0
     size = max(1, CELLS // strategy.num_entities)

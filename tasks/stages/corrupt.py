@@ -1,5 +1,7 @@
 """corrupt: generate the corruptions that are used as negatives in calibration."""
 
+import logging
+
 import numpy as np
 
 from kgcore.config import CorruptConfig
@@ -12,6 +14,8 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.running import StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTION_AUDIT, CORRUPTIONS, EMBEDDINGS, GRAPH
+
+log = logging.getLogger("kgcal")
 
 
 def by_model(config: CorruptConfig) -> bool:
@@ -32,6 +36,9 @@ def _body(run: StageRun, config: CorruptConfig) -> None:
     sides, filtered, positives = config.calibration_sides, config.calibration_filtered, len(graph.valid.positives)
     most = config.all_up_to(positives)
     made = corrupt_held_out(graph, config.eta(positives), strategy, rng, sides, filtered, most)
+    if made["valid"].weights is not None:
+        found = f"{len(made['valid'].triples):,}"
+        log.info("corrupt   valid: all corruptions of each positive, %s, weighted by their probabilities", found)
     run.save(CORRUPTIONS, made)
     audits = {split: audit(graph, split, corruptions) for split, corruptions in made.items()}
     run.save(CORRUPTION_AUDIT, audits)
