@@ -8,7 +8,7 @@ from kgcore.errors import InputError
 from kgcore.graph import TripleIndex
 
 CELLS = 2**21  # probabilities of a block of positives and one side, 16 MiB
-SAMPLE = 64  # positives that tell first how many corruptions there are
+SAMPLE = 16  # positives that tell first how many corruptions there are
 NEGLIGIBLE = 1e-9  # less probable corruptions are left out; the best of 20 candidates is hardly ever the worst entity
 
 
@@ -37,8 +37,10 @@ def every_corruption(
     Raises InputError if every corruption is a known fact.
     """
     if len(positives) > SAMPLE:
-        some = _block(positives[np.linspace(0, len(positives) - 1, SAMPLE).astype(int)], strategy, shares)
-        if some is None or len(some[0]) * (len(positives) / SAMPLE) > 2 * most:
+        few = _sides(positives[np.linspace(0, len(positives) - 1, SAMPLE).astype(int)], strategy, shares)
+        if few is None:
+            return None
+        if sum(int((chances > NEGLIGIBLE).sum()) for _, _, chances in few) * (len(positives) / SAMPLE) > 2 * most:
             return None
     parts: list[tuple[Triples, Ints, Floats]] = []
     found, facts = 0, 0
@@ -70,14 +72,11 @@ def _block(triples: Triples, strategy: Strategy, shares: Floats) -> tuple[Triple
 
     None if the strategy does not know its probabilities.
     """
-    on_subject = shares[triples[:, 1]]
+    sides = _sides(triples, strategy, shares)
+    if sides is None:
+        return None
     made, rows, chances = [], [], []
-    for column, share in ((SUBJECT, on_subject), (OBJECT, 1 - on_subject)):
-        own = np.flatnonzero(share > 0)
-        found = strategy.distribution(triples[own], column)
-        if found is None:
-            return None
-        found *= share[own, None]
+    for column, own, found in sides:
         place, entities = np.nonzero(found > NEGLIGIBLE)
         corrupted = triples[own[place]]
         corrupted[:, column] = entities
@@ -87,3 +86,19 @@ def _block(triples: Triples, strategy: Strategy, shares: Floats) -> tuple[Triple
     source = np.concatenate(rows)
     order = np.argsort(source, kind="stable")
     return np.concatenate(made)[order], source[order], np.concatenate(chances)[order]
+
+
+def _sides(triples: Triples, strategy: Strategy, shares: Floats) -> list[tuple[int, Ints, Floats]] | None:
+    """Return for each side its column, the rows (r,) of triples that have it replaced, and the probabilities (r, E).
+
+    They are the probabilities of side and entity together. None if the strategy does not know them.
+    """
+    sides, on_subject = [], shares[triples[:, 1]]
+    for column, share in ((SUBJECT, on_subject), (OBJECT, 1 - on_subject)):
+        own = np.flatnonzero(share > 0)
+        found = strategy.distribution(triples[own], column)
+        if found is None:
+            return None
+        found *= share[own, None]
+        sides.append((column, own, found))
+    return sides

