@@ -1,0 +1,55 @@
+"""A low base rate on a small graph: all corruptions of each positive, from the corrupt run to an ensemble."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.ensemble import ensemble
+from flows.pipeline import pipeline
+from kgcore.config import CalibrateGiven, CorruptGiven, EnsembleConfig, PrepareGiven, TrainGiven
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, CORRUPTION_AUDIT, CORRUPTIONS, SCORES
+from tasks.tracking.store import open_store
+from tests.folders import write_folder
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_weights_reach_the_calibrators_the_report_and_the_ensemble(home: Path) -> None:
+    folder = write_folder(home / "mine")
+    results = [
+        pipeline.fn(
+            prepare=PrepareGiven(dataset=str(folder)),
+            train=TrainGiven(model=model, k=8, epochs=5, batch_size=128),
+            corrupt=CorruptGiven(calibration_strategy={"typed": 0.5, "uniform": 0.5}),
+            calibrate=CalibrateGiven(base_rate=1e-4),
+        )
+        for model in ("transe", "distmult")
+    ]
+    store, runs = open_store(), results[0].runs
+    made = store.load(runs["corrupt"], CORRUPTIONS)
+    weights = made["valid"].weights
+    assert weights is not None
+    assert weights.mean() == pytest.approx(1)
+    np.testing.assert_allclose(np.unique(np.bincount(made["valid"].source, weights).round(9)).size, 1)
+    assert made["test"].weights is None
+    assert store.load(runs["corrupt"], CORRUPTION_AUDIT)["valid"]["every"] == 1
+    assert store.get(runs["corrupt"]).metrics["valid.every"] == 1
+    table = store.load(runs["score"], SCORES)
+    assert table.weights is not None
+    corruptions = table.rows("valid", "corruption")
+    np.testing.assert_array_equal(table.weights[corruptions], weights)
+    assert (table.weights[~corruptions] == 1).all()
+
+    audit = store.load(runs["calibrate"], CALIBRATION_AUDIT)["synthetic"]
+    assert audit["effective_sample_size"] < len(table)
+    for model_id in store.get(runs["calibrate"]).model_ids:
+        bound = store.load_model(model_id, CALIBRATOR)
+        assert bound.base_rate == 1e-4
+    assert "all corruptions of each validation positive" in Path(results[0].report).read_text()
+
+    pooled = ensemble.fn(
+        runs=[result.pipeline for result in results],
+        config=EnsembleConfig(pools=("log_odds",), member_calibrator="isotonic", folds=3),
+    ).to_json()
+    assert pooled["metrics"]["synthetic"]["log_odds"]["brier"] > 0
