@@ -21,8 +21,8 @@ def test_weights_reach_the_calibrators_the_report_and_the_ensemble(home: Path) -
         pipeline.fn(
             prepare=PrepareGiven(dataset=str(folder)),
             train=TrainGiven(model=model, k=8, epochs=5, batch_size=128),
-            corrupt=CorruptGiven(calibration_strategy={"typed": 0.5, "uniform": 0.5}),
-            calibrate=CalibrateGiven(base_rate=1e-4),
+            corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}, calibration_sides="object"),
+            calibrate=CalibrateGiven(base_rate=2e-3),
         )
         for model in ("transe", "distmult")
     ]
@@ -45,7 +45,7 @@ def test_weights_reach_the_calibrators_the_report_and_the_ensemble(home: Path) -
     assert audit["effective_sample_size"] < len(table)
     for model_id in store.get(runs["calibrate"]).model_ids:
         bound = store.load_model(model_id, CALIBRATOR)
-        assert bound.base_rate == 1e-4
+        assert bound.base_rate == 2e-3
     assert "all corruptions of each validation positive" in Path(results[0].report).read_text()
 
     pooled = ensemble.fn(
