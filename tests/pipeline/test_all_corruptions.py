@@ -1,13 +1,12 @@
-"""A low base rate on a small graph: all corruptions of each positive, from the corrupt run to an ensemble."""
+"""A low base rate on a small graph: all corruptions of each positive, from the corrupt run to the report."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from flows.ensemble import ensemble
 from flows.pipeline import pipeline
-from kgcore.config import CalibrateGiven, CorruptGiven, EnsembleConfig, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, CORRUPTION_AUDIT, CORRUPTIONS, SCORES
 from tasks.tracking.store import open_store
 from tests.folders import write_folder
@@ -15,18 +14,15 @@ from tests.folders import write_folder
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def test_weights_reach_the_calibrators_the_report_and_the_ensemble(home: Path) -> None:
+def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:
     folder = write_folder(home / "mine")
-    results = [
-        pipeline.fn(
-            prepare=PrepareGiven(dataset=str(folder)),
-            train=TrainGiven(model=model, k=8, epochs=5, batch_size=128),
-            corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}, calibration_sides="object"),
-            calibrate=CalibrateGiven(base_rate=2e-3),
-        )
-        for model in ("transe", "distmult")
-    ]
-    store, runs = open_store(), results[0].runs
+    result = pipeline.fn(
+        prepare=PrepareGiven(dataset=str(folder)),
+        train=TrainGiven(k=8, epochs=2, batch_size=128),
+        corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}, calibration_sides="object"),
+        calibrate=CalibrateGiven(base_rate=2e-3, calibrators=("beta", "isotonic")),
+    )
+    store, runs = open_store(), result.runs
     made = store.load(runs["corrupt"], CORRUPTIONS)
     weights = made["valid"].weights
     assert weights is not None
@@ -46,10 +42,4 @@ def test_weights_reach_the_calibrators_the_report_and_the_ensemble(home: Path) -
     for model_id in store.get(runs["calibrate"]).model_ids:
         bound = store.load_model(model_id, CALIBRATOR)
         assert bound.base_rate == 2e-3
-    assert "all corruptions of each validation positive" in Path(results[0].report).read_text()
-
-    pooled = ensemble.fn(
-        runs=[result.pipeline for result in results],
-        config=EnsembleConfig(pools=("log_odds",), member_calibrator="isotonic", folds=3),
-    ).to_json()
-    assert pooled["metrics"]["synthetic"]["log_odds"]["brier"] > 0
+    assert "all corruptions of each validation positive" in Path(result.report).read_text()
