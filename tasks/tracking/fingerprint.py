@@ -24,6 +24,17 @@ def _snapshot() -> dict[Path, bytes]:
 _FILES = _snapshot()
 
 
+def _by_stem() -> dict[tuple[Path, str], list[Path]]:
+    """Return (folder, name up to its first dot) -> the files with that name, sorted."""
+    found: dict[tuple[Path, str], list[Path]] = {}
+    for path in sorted(_FILES):
+        found.setdefault((path.parent, path.name.partition(".")[0]), []).append(path)
+    return found
+
+
+_BY_STEM = _by_stem()
+
+
 def code_fingerprint(modules: Iterable[str]) -> str:
     """Return the sha256 of these modules and all kgcore modules that they import, with data files such as templates.
 
@@ -73,8 +84,7 @@ def _files(name: str) -> list[Path]:
     source = _source(name)
     if source is None:
         return []
-    data = (p for p in _FILES if p.parent == source.parent and p.name.startswith(f"{source.stem}.") and p != source)
-    return [source, *sorted(data)]
+    return [source, *(path for path in _BY_STEM.get((source.parent, source.stem), ()) if path != source)]
 
 
 def _read(path: Path) -> bytes:
