@@ -4,7 +4,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -112,11 +112,19 @@ def _source(name: str) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
+def _statements(block: ast.AST) -> Iterator[ast.AST]:
+    """Yield every statement of a file, also those in functions, classes and branches, but no expressions."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(block, field, ()):
+            yield statement
+            yield from _statements(statement)
+
+
 @cache
 def _imports(path: Path) -> list[str]:
     """Return the kgcore modules that a file imports."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(_read(path))):
+    for node in _statements(ast.parse(_read(path))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
