@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.databases import copy_new_databases
+from tests.databases import copied_databases
 
 LOADED = (
     "flows.cli.commands",
@@ -85,6 +85,15 @@ class Forks:
         return int(status)
 
 
+def read_code() -> None:
+    """Read the import statements of kgcore, on which the keys of stages depend."""
+    from tasks.tracking import fingerprint
+
+    for path in fingerprint._FILES:
+        if path.suffix == ".py":
+            fingerprint._imports(path)
+
+
 def serve() -> list[Any]:
     """Fork for each line of standard input, and answer with the exit status of the child.
 
@@ -120,6 +129,7 @@ if __name__ == "__main__":
     GIVEN = set(os.environ)  # before imports add variables
     for name in (*LOADED, *sys.argv[1:]):
         importlib.import_module(name)
-    copy_new_databases()
-    gc.freeze()
-    become(*serve())
+    read_code()
+    with copied_databases():
+        gc.freeze()
+        become(*serve())
