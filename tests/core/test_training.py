@@ -32,13 +32,13 @@ def test_every_model_learns_with_every_loss(small_graph: KnowledgeGraph, model: 
         model_options=options,
         loss=loss,
         k=16,
-        epochs=20,
+        epochs=40,
         batch_size=100,
         chunk_size=20,
         learning_rate=0.02,
     )
     training = loop.train(small_graph, config, CPU)
-    assert len(training.losses) == 20
+    assert len(training.losses) == 40
     assert training.losses[-1] < training.losses[0]
     trained = training.model
     rng = np.random.default_rng(0)
