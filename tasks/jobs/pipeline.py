@@ -141,11 +141,12 @@ def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], sum
     dataset = runs["prepare"].dataset
     store.log_dataset(run_id, dataset, dataset.name, {})
     models = {store.model(model_id).label: model_id for model_id in runs["calibrate"].model_ids}
+    metrics: dict[str | None, dict[str, float]] = {runs["train"].model_ids[0]: dict(summary.ranks)}
     for row in summary.results.rows:
         label = short_label(row.label)
-        metrics = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
-        store.log_metrics(run_id, metrics, model_id=models.get(row.label), dataset=dataset)
-    store.log_metrics(run_id, summary.ranks, model_id=runs["train"].model_ids[0], dataset=dataset)
+        own = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
+        metrics.setdefault(models.get(row.label), {}).update(own)
+    store.log_model_metrics(run_id, metrics, dataset)
 
 
 def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSummary | None:

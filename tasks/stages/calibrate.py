@@ -41,8 +41,8 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
         log_calibrator(run, number, bound, examples)
     samples = _samples(table, config, candidates)
     audits = {name: score_audit(sample).to_json() for name, sample in samples.items()}
-    for name, figures in audits.items():
-        run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
+    rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
+    run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
     run.tag(RunTags(base_rate=config.base_rate_text))
 
