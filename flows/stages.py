@@ -87,14 +87,16 @@ def _docstring(stage: Stage[Any]) -> str:
     latest = f"{LATEST} (the newest finished pipeline)"
     for name, source in stage.inputs.items():
         used = "; used only by strategies that draw with a model" if name in stage.needs else ""
-        if name in stage.optional:
+        if source.name == "choose":
+            lines.append(f"    {name}: run id of a choose run, whose race the report shows; if empty, none")
+        elif name in stage.optional:
             lines.append(
                 f"    {name}: file of the triples that you want probabilities for; or valid or test, a held-out split "
                 f"with its labels hidden; or the run id of a {source.name} run. One more group of calibrators is then "
                 "fitted to these triples"
             )
-            continue
-        lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
+        else:
+            lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")
     return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))
