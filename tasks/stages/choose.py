@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 import numpy as np
 
-from kgcore.config import ChooseConfig, RaceConfig, TrainConfig
-from kgcore.config.entries import entries
+from kgcore.config import ChooseConfig, TrainConfig
+from kgcore.config.entries import RaceConfig, entries
 from kgcore.config.portfolio import contenders
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
