@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgcore.config import CorruptConfig, PipelineGiven, PrepareGiven, TrainConfig, TrainGiven, presets
+from kgcore.config import CalibrateGiven, CorruptConfig, PipelineGiven, PrepareGiven, TrainConfig, TrainGiven, presets
 from kgcore.config import entries as module
 from kgcore.config.choices import OBJECTIVES
 from kgcore.config.entries import RaceConfig, entries
@@ -86,6 +86,8 @@ def test_a_race_draws_its_negatives_without_a_model() -> None:
     found = presets.resolve("auto", given).configs.choose
     assert isinstance(found, RaceConfig)
     assert found.negatives.calibration_strategy == CorruptConfig().calibration_strategy
+    low = PipelineGiven(calibrate=CalibrateGiven(base_rate=0.01))
+    assert presets.resolve("auto", low).configs.choose == presets.resolve("auto", PipelineGiven()).configs.choose
     typed = PipelineGiven(corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}))
     assert presets.resolve("auto", typed).configs.choose.negatives.calibration_strategy == {"typed": 1.0}
 
