@@ -26,7 +26,7 @@ def race_table(race: Race) -> pd.DataFrame:
                 "seconds": round(row.seconds, 3),
                 "reason": row.reason,
             }
-            | {name: value_text(row.settings[name]) for name in names}
+            | {name: row.settings[name] for name in names}
             for row in race.rows
         ]
     )
