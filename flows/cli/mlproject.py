@@ -58,9 +58,9 @@ HEAD = """\
 # Set MLFLOW_TRACKING_URI first. Lists and tables are written with commas, -P training_strategy=typed=0.5,uniform=0.5;
 # files and folders with their full paths. An empty value means "not given".
 #
-# MLflow records the default of a declared parameter as if it had been given. So the preset, and the settings that it may
-# choose, are not declared. They can be given nevertheless: -P preset=best, -P epochs=20. Comments list them with the
-# defaults that apply if the preset has no value.
+# MLflow records the default of a declared parameter as if it had been given. So the preset, and the settings that it
+# may choose, are not declared. They can be given nevertheless: -P preset=best, -P epochs=20. Comments list them with
+# the defaults that apply if the preset has no value.
 name: kgcal
 
 python_env: python_env.yaml
