@@ -48,6 +48,7 @@ OTHERS: tuple[Flow[..., Any], ...] = (
 )
 COMMANDS = {"main": "run", **{function.name: function.name for function in OTHERS}}  # entry point -> command of kgcal
 WITH_PRESET = ("main", *(function.name for function in OTHERS if "preset" in inspect.signature(function.fn).parameters))
+UNDECLARED = BY_PRESET | {"preset"}
 HEAD = """\
 # Written by `make generated` from the options of the commands. `kgcal ENTRY --help` explains them; for main, see
 # `kgcal run --help`.
@@ -57,9 +58,9 @@ HEAD = """\
 # Set MLFLOW_TRACKING_URI first. Lists and tables are written with commas, -P training_strategy=typed=0.5,uniform=0.5;
 # files and folders with their full paths. An empty value means "not given".
 #
-# MLflow records the default of a declared parameter as if it had been given. So settings that a preset may choose are
-# not declared. They can be given nevertheless: -P epochs=20. Comments list them with the defaults that apply if the
-# preset has no value.
+# MLflow records the default of a declared parameter as if it had been given. So the preset, and the settings that it
+# may choose, are not declared. They can be given nevertheless: -P preset=best, -P epochs=20. Comments list them with
+# the defaults that apply if the preset has no value.
 name: kgcal
 
 python_env: python_env.yaml
@@ -147,7 +148,7 @@ def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", 
     elif setting is not None and isinstance(default, tuple | dict):
         default = default_text(setting)
     negative = "".join(item.secondary_opts) if item.is_flag else None
-    return Parameter(name, item.opts[0], default, not (with_preset and name in BY_PRESET), negative)
+    return Parameter(name, item.opts[0], default, not (with_preset and name in UNDECLARED), negative)
 
 
 def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]:
@@ -179,7 +180,7 @@ def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
     text = f"  {entry}:\n    parameters:\n"
     text += "".join(f"      {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in declared)
     if others:
-        text += "      # a preset may choose:\n"
+        text += "      # the preset, and what it may choose:\n"
         text += "".join(f"      #   {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in others)
     # `python -m` runs the code of the checkout in any environment; an installed `kgcal` could be another version
     words = f"python -m flows.cli project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)

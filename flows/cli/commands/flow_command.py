@@ -23,6 +23,7 @@ JSON = Annotated[Path | None, typer.Option("--json", help="also write the result
 # Flow parameters that are not settings, by NAME or by FLOW.NAME. Their help comes from the docstring of the flow.
 # A parameter that is not listed here becomes an option that takes text.
 PLAIN: Mapping[str, Any] = {
+    "preset": Annotated[str | None, typer.Option("--preset")],
     "force": FORCE,
     "device": DEVICE,
     "refit": Annotated[bool, typer.Option("--refit")],
