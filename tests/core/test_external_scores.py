@@ -16,7 +16,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.external.answers import ScoreAnswers
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import fit_scores, usable
+from kgcore.external.fit import fit_scores, left_out, usable
 from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
 from kgcore.external.read import read_scores
 from kgcore.external.rows import ScoreRows, log_odds
@@ -67,6 +67,16 @@ def test_cross_fitting_is_that_of_ensembles(tmp_path: Path, rng: np.random.Gener
     for name in usable(config):
         expected = folds.cross_fitted(CALIBRATORS.get(name), rows.sample(None), fold)
         assert found.probabilities[f"ground_truth.{name}"] == pytest.approx(expected[order], abs=1e-9)
+
+
+def test_a_calibrator_by_relation_needs_relations_if_it_is_named() -> None:
+    assert usable(config_of()) == ("smoothed_isotonic", "beta")
+    assert left_out(config_of()) == ("per_relation",)
+    assert left_out(config_of(relation="r")) == ()
+    assert usable(config_of(relation="r", calibrators=("per_relation",))) == ("per_relation",)
+    for named in (("per_relation",), ("beta", "per_relation")):
+        with pytest.raises(InputError, match="per_relation needs relations: name their column with --relation, or"):
+            usable(config_of(calibrators=named))
 
 
 @pytest.mark.parametrize(("most", "measured"), [(1000, 1000), (2500, 2500), (9000, 5000)])
