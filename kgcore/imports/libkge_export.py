@@ -24,7 +24,7 @@ class Settings:
     options: Mapping[str, Any]
 
 
-def contents(loaded: Any) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+def contents(loaded: Any) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
     """Return the model, its norm, and the tables that there are, of a checkpoint that has been loaded.
 
     Raises ValueError if it is not a checkpoint of LibKGE.
@@ -34,7 +34,7 @@ def contents(loaded: Any) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         name = options["model"]
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError("it must have the entries `model` and `config`, with the name of the model") from error
-    found = {"model": name}
+    found: dict[str, object] = {"model": name}
     if name in NORMS:
         found["norm"] = float(options.get(name, {}).get("l_norm", NORMS[name]))
     return found, {kind: state[key].detach().float() for kind, key in KEYS.items() if key in state}
