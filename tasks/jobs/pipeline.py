@@ -16,7 +16,7 @@ from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import config_of
+from tasks.stages.running import config_of, loss_of
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, REPORT, SUMMARY
 from tasks.tracking.fingerprint import whole_code_fingerprint
@@ -115,7 +115,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
     summary = PipelineSummary(
         dataset=runs["prepare"].dataset.name,
         model=train.model,
-        loss=train.loss,
+        loss=loss_of(runs["train"]),
         seed=train.seed,
         runs=ids,
         seconds={stage: round(run.metrics["seconds"], 3) for stage, run in runs.items()},

@@ -40,7 +40,7 @@ def test_an_entry_point_has_the_files_of_its_library_and_the_settings_of_the_gra
             ["/e.npy", "/r.npy", "--entities=/e.txt", "--model=complex"],
         ),
         ("pykeen", ["--folder", "/m", "--trust", "true", "--python", ""], ["/m", "--trust"]),
-        ("libkge", ["--checkpoint", "/c.pt", "--trust", "false"], ["/c.pt", "--no-trust"]),
+        ("libkge", ["--checkpoint", "/c.pt", "--trust", "false"], ["/c.pt"]),
     ],
 )
 def test_values_become_the_words_of_the_command(library: str, values: list[str], arguments: list[str]) -> None:
