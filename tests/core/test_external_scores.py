@@ -100,6 +100,14 @@ def test_order_and_format_of_the_file_do_not_matter(tmp_path: Path, rng: np.rand
     assert all((again[label] == q[label]).all() for label in q)
 
 
+def test_rows_without_weights_are_in_the_order_of_rows_with_them(rng: np.random.Generator) -> None:
+    scores, positive = rng.integers(-3, 3, 400) / 2, rng.integers(0, 2, 400).astype(np.int8)
+    plain, weighted = (ScoreRows(scores, positive, weights).in_order() for weights in (None, np.ones(400)))
+    assert (plain.scores == weighted.scores).all()
+    assert (plain.positive == weighted.positive).all()
+    assert plain.positive.dtype == np.int8
+
+
 def test_a_weight_of_two_is_a_row_that_occurs_twice(tmp_path: Path, rng: np.random.Generator) -> None:
     table = table_of_scores(rng)
     table = table.set_column(3, "w", pa.array(rng.integers(0, 3, len(table))))
