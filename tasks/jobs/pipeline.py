@@ -18,7 +18,7 @@ from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import config_of
+from tasks.stages.running import config_of, loss_of
 from tasks.stages.task import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY
@@ -131,7 +131,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
     summary = PipelineSummary(
         dataset=runs["prepare"].dataset.name,
         model=train.model,
-        loss=train.loss,
+        loss=loss_of(runs["train"]),
         seed=train.seed,
         runs=ids,
         seconds={stage: round(run.metrics["seconds"], 3) for stage, run in runs.items()},

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
+IMPORTED = "imported"  # stands for the loss of a model that kgcal has not trained
 C = TypeVar("C", bound=Config)
 log = logging.getLogger("kgcal")
 
@@ -179,6 +180,11 @@ class StageRun:
     def log_figure(self, name: str, figure: "Figure") -> None:
         """Write a figure to the artifacts as figures/NAME.png. The MLflow UI can show PNG files."""
         figure.savefig(_folder(self.folder / "figures") / f"{name}.png", dpi=150)
+
+
+def loss_of(trained: RunRecord) -> str:
+    """Return the loss of a train run; `imported` if another library trained its model, with an unknown loss."""
+    return str((trained.tags.config or {}).get("loss", IMPORTED))
 
 
 def config_of(kind: type[C], run: RunRecord) -> C:
