@@ -14,7 +14,7 @@ from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES
-from tests.core.test_corruptions import drawing, graph_of
+from tests.core.drawn import drawing, graph_of
 
 DRAWN_ONLY = {"batch", "kbgan"}
 FORMULAS = sorted(set(STRATEGIES.names()) - DRAWN_ONLY)
