@@ -144,7 +144,9 @@ def _corrupted(triples: Triples, strategy: Strategy, rng: np.random.Generator, s
 def corrupt_held_out(
     graph: KnowledgeGraph, eta: int, strategy: Strategy, rng: np.random.Generator, sides: str, filtered: bool
 ) -> dict[str, Corruptions]:
-    """Corrupt the positives of valid and, if the graph has no labelled negatives, of test: split -> corruptions.
+    """Corrupt the positives of valid and, if it is measured with corruptions, of test: split -> corruptions.
+
+    Test is measured without corruptions if both splits have labelled negatives, or if test has confidences.
 
     Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, but not
     those of test. The corruptions of test serve only evaluation. Of these, the facts of all splits are always dropped.
@@ -153,6 +155,6 @@ def corrupt_held_out(
     """
     known, shares = graph.known if filtered else None, subject_shares(graph, sides)
     made = {"valid": corrupt(graph.valid.positives, eta, strategy, rng, shares, known)}
-    if not graph.labelled:
+    if not graph.labelled and graph.test.confidences is None:
         made["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, graph.all_known)
     return made

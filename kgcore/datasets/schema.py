@@ -9,6 +9,7 @@ import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
 from pandera.typing import Series
 
+from kgcore.datasets.formats.base import CONFIDENCE, LABEL
 from kgcore.datasets.formats.columns import MEANING
 
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
@@ -32,13 +33,25 @@ class LabelledSchema(TriplesSchema):
     label: Series[str] = pa.Field(isin=SPELLINGS)
 
 
+class ConfidenceSchema(TriplesSchema):
+    """The schema of triples with a confidence: a number from 0 to 1."""
+
+    confidence: Series[str]
+
+    @pa.check("confidence", name="confidence")
+    def in_unit_interval(cls, values: pd.Series) -> pd.Series:
+        """Return whether each value is a number from 0 to 1."""
+        return pd.to_numeric(values, errors="coerce").between(0, 1)
+
+
 def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     """Return the faults of a table, each as 'PATH, line N: ...'.
 
-    frame  columns subject, predicate, object and, if there are labels, label. The index is the number of the line
+    frame  columns subject, predicate, object and, if there are any, label or confidence. The index is the number of the
+           line
     unit   what the index counts: line, row or triple
     """
-    schema = LabelledSchema if "label" in frame else TriplesSchema
+    schema = LabelledSchema if LABEL in frame else ConfidenceSchema if CONFIDENCE in frame else TriplesSchema
     try:
         schema.validate(frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
@@ -51,6 +64,9 @@ def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:
     where = f"{path}, {unit} {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
     if case["column"] == "label":
         return f"{where}: label is {case['failure_case']!r}: it must be 1 or -1, 1 or 0, or true or false"
+    if case["column"] == "confidence":
+        found = f"is {case['failure_case']!r}" if str(case["failure_case"]).strip() else "is missing"
+        return f"{where}: confidence {found}: it must be a number from 0 to 1"
     if "str_length" in str(case["check"]):
         return f"{where}: {case['column']} is empty"
     if "str_matches" in str(case["check"]):
