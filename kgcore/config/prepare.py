@@ -7,7 +7,6 @@ from kgcore.config.base import Config, setting
 from kgcore.config.choices import AUTO, COLUMNS_SPELLING
 from kgcore.errors import InputError
 
-
 NO_CONFIDENCE = "none"
 
 
@@ -15,8 +14,8 @@ NO_CONFIDENCE = "none"
 class PrepareConfig(Config):
     """The settings of the graph.
 
-    Only the generated family graph uses `size` and `graph_seed`. Only a user's own tables use `columns` and `confidence`. Only a graph
-    without validation and test splits uses the shares and `split_seed`.
+    Only the generated family graph uses `size` and `graph_seed`. Only a user's own tables use `columns` and
+    `confidence`. Only a graph without validation and test splits uses the shares and `split_seed`.
     """
 
     stage: ClassVar[str] = "prepare"

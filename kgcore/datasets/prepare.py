@@ -129,9 +129,10 @@ def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
     Of rows with a confidence (n, 5) that differ in nothing else, the one with the highest confidence is kept.
     """
     if rows.shape[1] == 5:
-        ordered = rows[np.lexsort(rows.T[::-1])]
+        ordered: Ints = rows[np.lexsort(rows.T[::-1])]
         last = np.append((ordered[1:, :4] != ordered[:-1, :4]).any(axis=1), True)
-        return ordered[last]
+        kept: Ints = ordered[last]
+        return kept
     entities, predicates = sizes
     if 2 * entities * predicates * entities >= 2**63:
         return np.unique(rows, axis=0)

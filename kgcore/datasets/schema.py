@@ -39,7 +39,7 @@ class ConfidenceSchema(TriplesSchema):
     confidence: Series[str]
 
     @pa.check("confidence", name="confidence")
-    def in_unit_interval(cls, values: pd.Series) -> pd.Series:
+    def in_unit_interval(cls, values: pd.Series) -> pd.Series:  # noqa: N805 (pandera makes it a class method)
         """Return whether each value is a number from 0 to 1."""
         return pd.to_numeric(values, errors="coerce").between(0, 1)
 

@@ -72,8 +72,8 @@ def evaluate(
     varies, but not its bias: on a finite sample, every calibration error except the debiased one is above 0 even for
     perfect probabilities, so an interval of it would not cover. For speed, every resampling uses the bins of equal mass
     of the whole sample, and merges neighbouring probabilities if there are more than 4096 distinct ones. With more than
-    MOST_RESAMPLED rows, no `source` and no confidences, it draws how often each group of merged rows occurs, for each calibrator on its
-    own: the intervals are the same, but for the weights inside a group (see `SortedRows.merged`).
+    MOST_RESAMPLED rows, no `source` and no confidences, it draws how often each group of merged rows occurs, for each
+    calibrator on its own: the intervals are the same, but for the weights inside a group (see `SortedRows.merged`).
 
     Raises MismatchError if the length of `source` is not the number of negatives, or an index is out of range.
     """

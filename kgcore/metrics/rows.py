@@ -6,7 +6,9 @@ from kgcore.arrays import Labels, Probabilities, Weights, as_probabilities, as_t
 def judged_rows(
     probabilities: Probabilities, labels: Labels, weights: Weights | None
 ) -> tuple[Probabilities, Labels, Weights]:
-    """Validate probabilities in [0, 1], labels or confidences in [0, 1], and weights > 0 (None: ones), each (n,), and return them.
+    """Validate probabilities in [0, 1], labels or confidences in [0, 1], and weights > 0 (None: ones), each (n,).
+
+    Return them.
 
     Raises InputError for arrays of different lengths and for values out of range.
     """

@@ -100,14 +100,19 @@ class SortedRows:
             times = np.ones(len(rows)) if counts is None else counts[rows]
             sums.append(np.bincount(place, times * w, len(self.q)).astype(np.float64))
             squares.append(np.bincount(place, times * squared, len(self.q)).astype(np.float64))
-        return Tally(self.q, *sums, *squares, self._errors(counts) if self.soft else None)
+        (positive, negative), (positive_squares, negative_squares) = sums, squares
+        errors = self._errors(counts) if self.soft else None
+        return Tally(self.q, positive, negative, positive_squares, negative_squares, errors)
 
     def _errors(self, counts: Floats | None) -> Errors:
         """Return the sums of the differences between probabilities and confidences; `counts` as in `tally`."""
         w, apart = self.weights, np.abs(self.probabilities - self.labels)
         times = np.ones(len(w)) if counts is None else counts
-        values = (w * apart**2, w * apart, w**2 * apart**2)
-        return Errors(*(np.bincount(self._place, times * value, len(self.q)) for value in values))
+
+        def summed(values: Floats) -> Floats:
+            return np.bincount(self._place, times * values, len(self.q)).astype(np.float64)
+
+        return Errors(summed(w * apart**2), summed(w * apart), summed(w**2 * apart**2))
 
     def merged(self) -> tuple["SortedRows", Ints]:
         """Merge the rows of each distinct probability and label, 0 or 1, into one row, with their mean weight.

@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from kgcore.registries import DATASETS
 
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
-OWN = ("columns", "confidence", "valid_share", "test_share", "split_seed")  # settings that only a user's own data sets use
+OWN = (
+    "columns",
+    "confidence",
+    "valid_share",
+    "test_share",
+    "split_seed",
+)  # settings that only a user's own data sets use
 PARTS = ("train", "valid", "test", "labels")  # the first word of a count
 TITLES = {
     "rows": "rows",

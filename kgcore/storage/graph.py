@@ -16,8 +16,8 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
     """Write the graph to a folder.
 
     entities.parquet and predicates.parquet have a row for each name; the row number is the id. Each split is a table
-    with the columns s, p, o and label, and confidence if it has confidences. other_facts.parquet exists only if the graph has other facts. graph.json holds
-    the name of the graph and, if it has one, `labelled_base_rate`.
+    with the columns s, p, o and label, and confidence if it has confidences. other_facts.parquet exists only if the
+    graph has other facts. graph.json holds the name of the graph and, if it has one, `labelled_base_rate`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):

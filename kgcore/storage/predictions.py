@@ -10,9 +10,10 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write the columns s, p, o, label, weight, score, confidence if there is one, and q.LABEL with the probabilities of each calibrator label.
+    """Write the columns s, p, o, label, weight, score, and q.LABEL with the probabilities of each calibrator label.
 
-    The metadata holds the accuracies and the decisions for each relation.
+    There is also the column confidence if the rows have confidences. The metadata holds the accuracies and the
+    decisions for each relation.
     """
     columns = spo_columns(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
     columns |= {"weight": predictions.weights, "score": predictions.scores}

@@ -27,7 +27,5 @@ def read_scores(path: Path) -> ScoreTable:
     """Read the output of `write_scores`."""
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
-    columns = {"raw": table.get("raw"), "confidences": table.get("confidence")}
-    return ScoreTable(
-        triples_of(table), labels, table["score"], table["split"], table["origin"], **columns, **metadata
-    )
+    rows = (triples_of(table), labels, table["score"], table["split"], table["origin"])
+    return ScoreTable(*rows, raw=table.get("raw"), confidences=table.get("confidence"), **metadata)

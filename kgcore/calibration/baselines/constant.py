@@ -17,7 +17,7 @@ class Constant(Calibrator):
     mean_  in [0, 1]
     """
 
-    fitted: tuple[str, ...] = ("mean",)
+    fitted = ("mean",)
     mean_: float
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
@@ -28,7 +28,7 @@ class Constant(Calibrator):
 
 
 @BASELINES.register("constant_by_relation")
-class ConstantByRelation(Constant):
+class ConstantByRelation(Calibrator):
     """The best constant by relation; for a relation without rows in the sample, the best constant.
 
     mean_       in [0, 1]
@@ -37,6 +37,7 @@ class ConstantByRelation(Constant):
 
     by_predicate = True
     fitted = ("mean", "relations")
+    mean_: float
     relations_: dict[int, float]
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
@@ -47,6 +48,9 @@ class ConstantByRelation(Constant):
             for predicate, rows in own.items()
         }
         return self.set_fitted(mean=sample.base_rate, relations=means)
+
+    def calibrate(self, scores: Scores) -> Probabilities:
+        return np.full(len(scores), self.mean_)
 
     def calibrate_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
         if predicates is None:

@@ -137,8 +137,8 @@ def _with_confidence(source: Source, cells: Sequence[str], found: Columns) -> Co
     wanted, given = source.confidence, f"--confidence {source.confidence}"
     if LABEL in found.names:
         raise InputError(
-            f"{source.path} has a column of labels, and {given} is given: a triple has a label or a confidence, so give "
-            "--columns without the label, or leave out --confidence"
+            f"{source.path} has a column of labels, and {given} is given: a triple has a label or a confidence, so "
+            "give --columns without the label, or leave out --confidence"
         )
     if found.header and wanted in cells:
         place = cells.index(wanted)
