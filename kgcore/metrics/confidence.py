@@ -30,5 +30,5 @@ METRICS.add(
 )
 METRICS.add(
     "mean_absolute_error",
-    Metric("mean absolute error", "confidence", "lowest", mean_absolute_error_of, order=180, column=20),
+    Metric("mean absolute error", "confidence", "lowest", mean_absolute_error_of, leading=True, order=180, column=20),
 )

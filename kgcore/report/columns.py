@@ -8,11 +8,13 @@ def first_table(confidences: bool = False) -> tuple[str, ...]:
 
     Sharpness is included because a constant probability can be calibrated and is still useless.
 
-    confidences  whether the triples have confidences. The errors against these then follow
+    confidences  whether the triples have confidences. The mean absolute error then follows; the mean squared error is
+                 the Brier score
     """
     metrics = every_metric()
+    errors = tuple(name for name in metric_names("confidence") if metrics[name].leading)
     usual = sorted(metric_names("headline", "sharpness"), key=lambda name: (metrics[name].column, name))
-    return (*usual, *(metric_names("confidence") if confidences else ()))
+    return (*usual, *(errors if confidences else ()))
 
 
 def headline() -> tuple[str, ...]:
