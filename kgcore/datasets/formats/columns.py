@@ -127,9 +127,22 @@ def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, i
         )
     if source.confidence:
         return len(cells), places
+    if source.labelled is None and len(cells) == len(COLUMNS) + 1 and _is_share(cells[-1]):
+        raise InputError(
+            f"{source.path}, line 1: the fourth column is {cells[-1]}, which is no label: give --confidence 4 if it is "
+            "a confidence, or --columns 1,2,3 to leave it out"
+        )
     may_be = source.held_out or cells[-1].lower() in MEANING
     fourth = source.labelled if source.labelled is not None else len(cells) == len(COLUMNS) + 1 and may_be
     return len(COLUMNS) + fourth, places | ({LABEL: len(COLUMNS)} if fourth else {})
+
+
+def _is_share(text: str) -> bool:
+    """Return whether a value is a number between 0 and 1, and no label."""
+    try:
+        return 0 < float(text) < 1
+    except ValueError:
+        return False
 
 
 def _with_confidence(source: Source, cells: Sequence[str], found: Columns) -> Columns:
