@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.arrays import Bools, Ints, Triples
 from kgcore.audit.folds import fact_folds
 from kgcore.config import AuditConfig
 from kgcore.corruptions.base import corrupt
@@ -53,13 +53,7 @@ class AuditPlan:
         left_out = self.triples[(self.fold == number) & ~self.planted]
         name = f"{graph.name}-fold-{number + 1}-of-{self.fold.max() + 1}"
         facts = np.r_[graph.other_facts, left_out]
-        split = Split(train, np.ones(len(train)), self._confidences(self.fold != number))
-        return replace(graph, name=name, train=split, other_facts=facts)
-
-    def _confidences(self, rows: Bools) -> Floats | None:
-        """Return the confidences of rows; a planted error has the mean confidence. None: the graph has none."""
-        own = self.graph.train.confidences
-        return None if own is None else np.r_[own, np.full(self.planted.sum(), own.mean())][rows]
+        return replace(graph, name=name, train=Split(train, np.ones(len(train))), other_facts=facts)
 
 
 def plan_audit(graph: KnowledgeGraph, config: AuditConfig) -> AuditPlan:

@@ -11,6 +11,7 @@ import torch
 
 from kgcore.config import TrainConfig
 from kgcore.datasets.base import find_dataset
+from kgcore.datasets.labels import with_labels
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
@@ -19,6 +20,7 @@ from kgcore.monitoring.exam_file import read_exam, write_exam
 from kgcore.storage.graph import read_graph, write_graph
 from kgcore.training.inverse import with_inverses
 from kgcore.training.loop import train
+from tests.core.unused import unused_triples
 
 CPU = torch.device("cpu")
 ROWS = [(f"e{i % 9}", f"r{i % 2}", f"e{(2 * i + 1) % 9}", f"{0.1 + 0.01 * i:.2f}") for i in range(80)]
@@ -156,6 +158,21 @@ def test_training_with_confidences_of_1_is_training_without(graded: KnowledgeGra
     np.testing.assert_allclose(
         found.score(graded.test.triples), expected.score(graded.test.triples), rtol=1e-5, atol=1e-6
     )
+
+
+def test_a_label_counts_as_the_confidence_1_or_0(graded: KnowledgeGraph) -> None:
+    """Among the labels is a validation triple, which gets its new label."""
+    new = unused_triples(graded, 6)
+    names = graded.names_of(np.r_[new, graded.valid.triples[:1]])
+    found = with_labels(graded, names.assign(label=[1.0, 0, 1, 0, 1, 0, 0])).graph
+    assert found.labelled_base_rate is None
+    assert len(found.valid) == len(graded.valid) + 6
+    truth = confidences_of(replace(found, train=found.valid, test=found.valid))
+    expected = confidences_of(replace(graded, train=graded.valid, test=graded.valid))
+    rows = [tuple(row) for row in names.itertuples(index=False)]
+    assert truth == expected | dict(zip(rows, [1.0, 0, 1, 0, 1, 0, 0], strict=True))
+    alone = with_labels(graded, names.assign(label=[1.0, 0, 1, 0, 1, 0, 0]), instead=True).graph
+    assert alone.valid.confidences is None
 
 
 def test_an_exam_has_two_rows_for_a_confidence(graded: KnowledgeGraph, tmp_path: Path) -> None:

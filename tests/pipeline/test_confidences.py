@@ -59,16 +59,10 @@ def test_probabilities_are_better_than_the_constants(kgcal: Kgcal, summary: dict
     assert "mean absolute error" in page.read_text()
 
 
-def test_labels_are_still_taken_and_the_champion_is_judged_by_confidences(
-    kgcal: Kgcal, summary: dict[str, object], tmp_path: Path
-) -> None:
+def test_the_champion_is_judged_by_confidences(kgcal: Kgcal, summary: dict[str, object]) -> None:
     done = kgcal("promote", "--dataset", "graded")
     assert done.returncode == 0, done.stderr
     assert "on 120 triples its Brier score is significantly lower" in " ".join(done.stdout.split())
-    labels = "".join(f"e{i}\tr{i % 2}\te{(7 * i + 3) % 40}\t{i // 2 % 2}\n" for i in range(40))
-    (tmp_path / "labels.tsv").write_text(labels)
-    done = kgcal("recalibrate", "--labels", str(tmp_path / "labels.tsv"))
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
