@@ -2,6 +2,7 @@
 
     python docs/scripts/confidences.py ppi5k                 # the folder with train.txt, valid.txt and test.txt
     python docs/scripts/confidences.py ppi5k calibrators     # every calibrator, on the scores of one model
+    python docs/scripts/confidences.py ppi5k reverse         # without test triples whose reverse is in train
 
 The fourth column of the files has the confidences. Every row is a model that is trained once, with seed 0. Its figures
 are those of the calibrator `per_relation`, fitted to the validation triples, on the test triples.
@@ -16,7 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from kgcore.calibration.baselines.constant import ConstantByRelation
 from kgcore.calibration.fit import GROUND_TRUTH, fit_calibrators
+from kgcore.calibration.sample import soft_sample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, TrainConfig
 from kgcore.corruptions.base import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
@@ -87,9 +90,30 @@ def row(cells: tuple[str, ...], found: Measured, constant: Measured, seconds: st
     return f"| {' | '.join((*cells, *figures))} |"
 
 
+def reverse(graph: KnowledgeGraph) -> None:
+    """Print the mean squared errors on the test triples whose reverse is in train, and on the others."""
+    model, test, train_triples = ("distmult", "confidence"), graph.test, graph.train.triples
+    found = trained(graph, *model, TRAININGS[model])
+    sample = soft_sample(found.score(graph.valid.triples), graph.valid.truth, graph.valid.triples[:, 1])
+    predicates = test.triples[:, 1]
+    scores = found.score(test.triples)
+    fitted = (CALIBRATORS.get("per_relation")(), ConstantByRelation())
+    errors = [(one.fit_sample(sample).calibrate_of(scores, predicates) - test.truth) ** 2 for one in fitted]
+    turned = graph.index(train_triples).contains(np.ascontiguousarray(test.triples[:, ::-1]))
+    pairs = train_triples[:, [0, 2]] @ [len(graph.entities), 1]
+    together = np.isin(test.triples[:, [0, 2]] @ [len(graph.entities), 1], pairs)
+    parts = {"all": np.ones(len(test), dtype=bool), "reverse": turned, "no reverse": ~turned}
+    print("| test triples | number | DistMult, `confidence` | constant by relation |\n|---|---|---|---|")
+    for name, rows in (parts | {"nor another predicate": ~turned & ~together}).items():
+        print(f"| {name} | {rows.sum():,} | {' | '.join(f'{error[rows].mean():.4f}' for error in errors)} |")
+
+
 def main(folder: str, kind: str = "models") -> None:
-    """Print the table of models, or that of calibrators."""
+    """Print the table of models, that of calibrators, or that of reverse triples."""
     graph = graph_of(folder)
+    if kind == "reverse":
+        reverse(graph)
+        return
     first = "model | loss" if kind == "models" else "calibrator"
     print(f"| {first} | mean squared error | 95 % interval | below | mean absolute error | log loss | training, s |")
     print("|" + "---|" * (8 if kind == "models" else 7))

@@ -121,15 +121,19 @@ class Predictions:
 
     def _about_confidences(self) -> list[str]:
         """Return sentences that say what results against confidences mean."""
-        return [
+        notes = [
             f"Measured on {len(self.truth):,} test triples with confidences, whose mean is {self.base_rate:.4g}. A "
             "probability of a ground truth calibrator is the expected confidence of a stored triple. The Brier score "
             "is the mean squared error (q - c)^2, and the log loss is the cross-entropy. In all other metrics a triple "
             "with confidence c counts as c of a true triple and 1 - c of a false one, so accuracy and AUROC stay below "
             "1 even for perfect probabilities.",
-            "The rows `constant` and `constant by relation` are the mean confidences of the validation triples: a "
-            "useful model has a lower Brier score.",
         ]
+        if "constant" in self.probabilities:
+            notes.append(
+                "The rows `constant` and `constant by relation` are the mean confidences of the validation triples: a "
+                "useful model has a lower Brier score."
+            )
+        return notes
 
     def _about_base_rate(self, base_rate: float, base_rate_is: str) -> list[str]:
         """Return a sentence if the base rate of synthetic calibrators is far from that of the test rows."""
