@@ -2,7 +2,7 @@
 
 from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, PresetOrNone
+from flows.deployment.parameters import Device, PresetWithoutRace
 from flows.deployment.publish import publish_audit
 from kgcore.config import (
     AuditConfig,
@@ -26,7 +26,7 @@ def audit(
     prepare: PrepareGiven = PrepareGiven(),
     train: TrainGiven = TrainGiven(),
     config: AuditConfig = AuditConfig(),
-    preset: PresetOrNone = "default",
+    preset: PresetWithoutRace = None,
     force: bool = False,
     device: Device = "auto",
 ) -> AuditResult:
@@ -44,11 +44,11 @@ def audit(
         prepare: the graph
         train: the embedding models and their training
         config: the folds, the planted errors and the sample
-        preset: fills in the settings of train that you leave out: default, best, paper or none
+        preset: fills in the settings of train that you leave out: default, best, paper or none. If empty: default
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    resolved = presets.resolve(preset, PipelineGiven(prepare, train))
+    resolved = presets.resolve(preset, PipelineGiven(prepare, train), races=False)
     request = AuditRequest(output, labels, error_rate, device, config)
     with audit_run(request, resolved.configs, resolved.parameters) as run_id:
         context = Context(parent=run_id, force=force, device=device)

@@ -9,6 +9,7 @@ from flows.deployment.parameters import Device, PresetOrNone
 from flows.deployment.publish import publish
 from kgcore.config import (
     CalibrateGiven,
+    ChooseGiven,
     ClassifyGiven,
     CorruptGiven,
     EvaluateGiven,
@@ -19,9 +20,11 @@ from kgcore.config import (
     TrainGiven,
     presets,
 )
+from kgcore.config.entries import RaceConfig
 from kgcore.report.summary import PipelineSummary
-from tasks.jobs.pipeline import finish_pipeline, pipeline_run
+from tasks.jobs.pipeline import finish_pipeline, note_choice, pipeline_run
 from tasks.stages.calibrate import CALIBRATE, move_calibrators, settle, upstream_of
+from tasks.stages.choose import CHOOSE, chosen_settings
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
@@ -44,7 +47,8 @@ def pipeline(
     classify: ClassifyGiven = ClassifyGiven(),
     evaluate: EvaluateGiven = EvaluateGiven(),
     match: MatchGiven = MatchGiven(),
-    preset: PresetOrNone = "default",
+    choose: ChooseGiven = ChooseGiven(),
+    preset: PresetOrNone = None,
     force: bool = False,
     device: Device = "auto",
 ) -> PipelineSummary:
@@ -58,12 +62,15 @@ def pipeline(
         classify: how to turn probabilities into decisions
         evaluate: how to measure calibration
         match: the candidates to calibrate to; without candidates, their mistakes are not known
-        preset: fills in the settings of train, corrupt and calibrate that you leave out. default: good and fast; best:
-            better proper scores, slower; paper: the protocol of the paper; none: no preset
+        choose: the race of the preset auto
+        preset: fills in the settings of train, corrupt and calibrate that you leave out. auto: a race on validation
+            chooses them for this graph; default: good and fast; best: better proper scores, slower; paper: the protocol
+            of the paper; none: no preset. If empty: default for data sets whose settings are known, auto for any other
+            graph
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match)
+    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose)
     resolved = presets.resolve(preset, given)
     context = Context(force=force, device=device)
     summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
@@ -88,16 +95,27 @@ def run_pipeline(
         data = PREPARE(config=configs.prepare, context=context)
         if configs.match.candidates:
             check_candidates(data, configs.match)
+        choice = None
+        if isinstance(configs.choose, RaceConfig):
+            choice = CHOOSE(data, config=configs.choose, context=context)
+            configs = replace(configs, train=chosen_settings(choice))
+            note_choice(run_id, configs.train)
         model = TRAIN(data, config=configs.train, context=context)
-        return finish_pipeline(run_id, after_training(data, model, configs, context))
+        return finish_pipeline(run_id, after_training(data, model, configs, context, choice=choice))
 
 
 def after_training(
-    data: StageRef, model: StageRef, configs: PipelineConfigs, context: Context, fitted: StageRef | None = None
+    data: StageRef,
+    model: StageRef,
+    configs: PipelineConfigs,
+    context: Context,
+    fitted: StageRef | None = None,
+    choice: StageRef | None = None,
 ) -> dict[str, StageRef]:
-    """Run the stages from corrupt to report. Return the references of all stages by name, also of prepare and train.
+    """Run the stages from corrupt to report. Return the references of all stages by name, also of the earlier ones.
 
     fitted  calibrators to shift to the new base rate; None = fit new calibrators
+    choice  the choose run whose race the report shows; None: there was no race
     """
     if fitted is None:
         matched = MATCH(data, model, config=configs.match, context=context) if configs.match.candidates else None
@@ -113,6 +131,6 @@ def after_training(
     predictions = CLASSIFY(calibrators, config=configs.classify, context=context)
     ranks = RANK(model, context=context)
     evaluation = EVALUATE(predictions, ranks, config=configs.evaluate, context=context)
-    report = REPORT(evaluation, context=context)
-    stages = (data, model, *made, calibrators, predictions, ranks, evaluation, report)
+    report = REPORT(evaluation, choice, context=context)
+    stages = (data, *([choice] if choice else []), model, *made, calibrators, predictions, ranks, evaluation, report)
     return {ref.stage: ref for ref in stages}

@@ -12,8 +12,10 @@ from flows.deployment.flow import HeartbeatFlow, flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
 from kgcore.config import MatchConfig
+from tasks.jobs.command import log_train_command
 from tasks.jobs.manifest import LATEST, is_run, resolve
 from tasks.stages.base import Stage
+from tasks.stages.choose import CHOOSE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES
@@ -41,6 +43,8 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
                 upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
         ref = stage(*upstream, config=config, context=context)
         publish_stage(ref)
+        if stage is CHOOSE:
+            log_train_command(ref)
         return ref.run_id
 
     run.__signature__ = signature  # type: ignore[attr-defined]
@@ -87,14 +91,16 @@ def _docstring(stage: Stage[Any]) -> str:
     latest = f"{LATEST} (the newest finished pipeline)"
     for name, source in stage.inputs.items():
         used = "; used only by strategies that draw with a model" if name in stage.needs else ""
-        if name in stage.optional:
+        if source.name == "choose":
+            lines.append(f"    {name}: run id of the choose run whose race the report shows; if empty, it shows none")
+        elif name in stage.optional:
             lines.append(
                 f"    {name}: file of the triples that you want probabilities for; or valid or test, a held-out split "
                 f"with its labels hidden; or the run id of a {source.name} run. One more group of calibrators is then "
                 "fitted to these triples"
             )
-            continue
-        lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
+        else:
+            lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")
     return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))

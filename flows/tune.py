@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, PresetOrNone
+from flows.deployment.parameters import Device, PresetWithoutRace
 from flows.deployment.publish import publish_tuning
 from kgcore.config import (
     CalibrateConfig,
@@ -28,7 +28,7 @@ def tune(
     train: TrainGiven = TrainGiven(),
     corrupt: CorruptGiven = CorruptGiven(),
     config: TuneConfig = TuneConfig(),
-    preset: PresetOrNone = "default",
+    preset: PresetWithoutRace = None,
     base_rate: float | None = None,
     force: bool = False,
     device: Device = "auto",
@@ -44,13 +44,14 @@ def tune(
         train: the initial settings; the search keeps those that it does not vary
         corrupt: the corruptions that serve as validation negatives if none are labelled
         config: what to search, and for how long
-        preset: fills in the settings of train and corrupt that you leave out: default, best, paper or none
+        preset: fills in the settings of train and corrupt that you leave out: default, best, paper or none. If empty:
+            default
         base_rate: stated base rate, used if no negatives are labelled; if empty, 0.5 is assumed
         force: start the search from scratch
         device: auto, cpu, cuda or cuda:N
     """
     usual = CalibrateGiven(base_rate=base_rate, calibrators=CalibrateConfig().calibrators)
-    resolved = presets.resolve(preset, PipelineGiven(prepare, train, corrupt, usual))
+    resolved = presets.resolve(preset, PipelineGiven(prepare, train, corrupt, usual), races=False)
     configs = resolved.configs
     with tuning_run(configs, config, device, resolved.parameters) as run_id:
         context = Context(parent=run_id, device=device)

@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[1] / "reference" / "settings.md"
 GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
     "Stages": (
         ("prepare", config.PrepareConfig),
+        ("choose", config.ChooseConfig),
         ("train", config.TrainConfig),
         ("match", config.MatchConfig),
         ("corrupt", config.CorruptConfig),

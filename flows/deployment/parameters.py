@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kgcore.config.presets import NONE, PRESETS
+from kgcore.config.presets import CHOICES, PRESETS, WITHOUT_RACE
 from kgcore.reproduction.grid import LABELLED, TABLES, UNLABELLED
 from tasks.jobs.manifest import LATEST
 
@@ -21,6 +21,7 @@ Device = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{DEVICES})$"})
 Runner = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUNNERS})$"})]
 RunId = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUN_ID})$"})]
 Preset = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS]})]
-PresetOrNone = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS, NONE]})]
+PresetOrNone = Annotated[str, Field(json_schema_extra={"enum": [*CHOICES]})] | None
+PresetWithoutRace = Annotated[str, Field(json_schema_extra={"enum": [*WITHOUT_RACE]})] | None
 Table = Annotated[str, Field(json_schema_extra={"enum": ["all", *TABLES]})]
 PaperDataset = Annotated[str, Field(json_schema_extra={"enum": [*LABELLED, *UNLABELLED]})]

@@ -9,9 +9,12 @@ pipeline.py  the settings of a whole pipeline
 jobs.py      the settings of promote, watch, predict, base-rate, explain, tune and ensemble
 scores.py    the settings of calibrate-scores
 imports.py   the settings of imported models
+race.py      the settings of the stage choose, which chooses the settings of train by a race
 given.py     the settings that the user gives; the others are None
 recipes.py   the values of the presets
 presets.py   the decision of every setting from the given values, a preset and the defaults
+portfolio.py the settings that take part in a race
+entries.py   the contenders of a race, from the portfolio and the given settings
 schema.py    the allowed values in JSON schemas, for the forms of Prefect
 
 A default stands in one place only. This folder contains no mathematics.
@@ -28,6 +31,7 @@ from kgcore.config.calibrate import (
 )
 from kgcore.config.given import (
     CalibrateGiven,
+    ChooseGiven,
     ClassifyGiven,
     CorruptGiven,
     EvaluateGiven,
@@ -53,6 +57,7 @@ from kgcore.config.jobs import (
 )
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.prepare import PrepareConfig
+from kgcore.config.race import ChooseConfig
 from kgcore.config.scores import ScoresConfig
 from kgcore.config.stages import (
     ClassifyConfig,
@@ -75,6 +80,8 @@ __all__ = [
     "BaseRateConfig",
     "CalibrateConfig",
     "CalibrateGiven",
+    "ChooseConfig",
+    "ChooseGiven",
     "ClassifyConfig",
     "ClassifyGiven",
     "Config",

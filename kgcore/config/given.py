@@ -12,6 +12,7 @@ from kgcore.config.base import Config, check_setting, default_text
 from kgcore.config.calibrate import CalibrateConfig, MatchConfig
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.prepare import PrepareConfig
+from kgcore.config.race import ChooseConfig
 from kgcore.config.stages import (
     ClassifyConfig,
     CorruptConfig,
@@ -26,13 +27,17 @@ S = TypeVar("S", bound="Config | Given[Any]")
 # The settings that a preset may decide. All other settings come from the user or have their defaults.
 BY_PRESET = frozenset(
     {
+        "model",
+        "model_options",
         "loss",
         "loss_options",
         "k",
         "training_eta",
         "training_strategy",
         "training_sides",
+        "training_filtered",
         "sides_apart",
+        "inverse_relations",
         "epochs",
         "batch_size",
         "chunk_size",
@@ -40,7 +45,10 @@ BY_PRESET = frozenset(
         "learning_rate_end",
         "lp_weight",
         "lp_power",
+        "dropout",
+        "initial_scale",
         "cohort_weight",
+        "cohort_size",
         "cohort_temperature",
         "calibration_eta",
         "calibration_strategy",
@@ -160,6 +168,11 @@ class MatchGiven(Given[MatchConfig]):
     """The given settings of the candidates to calibrate to."""
 
 
+@counterpart_of(ChooseConfig)
+class ChooseGiven(Given[ChooseConfig]):
+    """The given settings of the race of the preset `auto`."""
+
+
 @dataclass(frozen=True)
 class PipelineGiven:
     """The given settings of a whole pipeline, by stage."""
@@ -171,6 +184,7 @@ class PipelineGiven:
     classify: ClassifyGiven = ClassifyGiven()
     evaluate: EvaluateGiven = EvaluateGiven()
     match: MatchGiven = MatchGiven()
+    choose: ChooseGiven = ChooseGiven()
 
     def over(self, configs: PipelineConfigs) -> PipelineConfigs:
         """Return a copy of `configs` in which the given values replace the old ones, as in `Given.over`.
@@ -185,6 +199,7 @@ class PipelineGiven:
             classify=self.classify.over(configs.classify),
             evaluate=self.evaluate.over(configs.evaluate),
             match=self.match.over(configs.match),
+            choose=self.choose.over(configs.choose),
         )
 
     def added_to(self, other: "PipelineGiven") -> tuple[str, ...]:

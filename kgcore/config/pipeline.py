@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from kgcore.config.calibrate import ESTIMATED, CalibrateConfig, MatchConfig
 from kgcore.config.prepare import PrepareConfig
+from kgcore.config.race import ChooseConfig
 from kgcore.config.stages import (
     ClassifyConfig,
     CorruptConfig,
@@ -16,7 +17,8 @@ from kgcore.config.stages import (
 class PipelineConfigs:
     """The settings of a whole pipeline, by stage. Corruptions and candidates are for the base rate of calibration.
 
-    match  no candidates: the pipeline has no stage match
+    match   no candidates: the pipeline has no stage match
+    choose  a RaceConfig: a race chooses the settings `train`. Otherwise the pipeline has no stage choose
     """
 
     prepare: PrepareConfig = PrepareConfig()
@@ -26,6 +28,7 @@ class PipelineConfigs:
     classify: ClassifyConfig = ClassifyConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     match: MatchConfig = MatchConfig()
+    choose: ChooseConfig = ChooseConfig()
 
     def __post_init__(self) -> None:
         drawn = replace(self.corrupt, for_base_rate=self.calibrate.alpha)

@@ -4,25 +4,32 @@ paper    the training of the paper: every positive draws its own uniform corrupt
          training has 1,000 epochs or more, and an epoch has as many batches as in the published code. It takes days on
          a laptop. It also has the calibrators of the paper
 default  the recommendation of this project. It takes minutes on a laptop and gives better proper scores than `paper`
+auto     a race on the validation split chooses the model, the loss and the training settings for the graph
 best     slower than `default`, with the best known proper scores on validation
 none     no preset: a setting that is not given has its default
 
-A given value has priority over the preset, and the preset has priority over the default.
+Without a preset, data sets whose settings were found for them have `default`, and every other graph has `auto`. A given
+value has priority over the preset, and the preset has priority over the default.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from kgcore.config import recipes
-from kgcore.config.given import CorruptGiven, PipelineGiven, TrainGiven
+from kgcore.config.calibrate import ASSUMED_BASE_RATE
+from kgcore.config.entries import RaceConfig
+from kgcore.config.given import BY_PRESET, CorruptGiven, PipelineGiven, TrainGiven
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.recipes import LOSSES, MODELS
 from kgcore.config.stages import TrainConfig
 from kgcore.errors import InputError
 
-__all__ = ["MODELS", "NONE", "PRESETS", "Resolved", "preset", "resolve"]
+__all__ = ["AUTO", "CHOICES", "MODELS", "NONE", "PRESETS", "WITHOUT_RACE", "Resolved", "preset", "resolve"]
 
 PRESETS = ("default", "best", "paper")
+AUTO = "auto"
 NONE = "none"
+WITHOUT_RACE = (*PRESETS, NONE)
+CHOICES = (AUTO, *WITHOUT_RACE)
 
 
 @dataclass(frozen=True)
@@ -45,24 +52,52 @@ class Resolved:
         return {"preset": self.preset, "preset.filled": ",".join(self.filled) or NONE}
 
 
-def resolve(preset: str, given: PipelineGiven) -> Resolved:
+def resolve(preset: str | None, given: PipelineGiven, races: bool = True) -> Resolved:
     """Decide every setting of a pipeline: a given value has priority, then the preset, then the default.
 
-    preset  name of a preset, or `none`
+    preset  name of a preset, or `none`; None: not given
+    races   whether the caller can run a race. If not, `default` is the preset that is not given
+
+    With `auto`, the settings of training are those of `default` until the race has chosen others, and `choose` is a
+    RaceConfig.
 
     The preset can decide the loss only if neither the loss nor its options are given. If options are given without a
     loss, they are options of the default loss. If the preset `default` has no settings for the model or loss, it
     decides no setting of the training.
 
-    Raises InputError if the preset is unknown, if settings contradict each other, or if `best` or `paper` has no
-    settings for the model or loss.
+    Raises InputError if the preset is unknown, if it is `auto` and the caller cannot run a race, if a time limit is
+    given without a race, if settings contradict each other, or if `best` or `paper` has no settings for the model or
+    loss.
     """
-    if preset not in (*PRESETS, NONE):
-        raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join((*PRESETS, NONE))}")
     usual = given.over(PipelineConfigs())
+    if preset is None:
+        preset = AUTO if races and usual.prepare.dataset not in recipes.DATASETS else "default"
+    known = CHOICES if races else WITHOUT_RACE
+    if preset not in known:
+        raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join(known)}")
+    if preset == AUTO:
+        return _with_race(given, usual)
+    if usual.choose.minutes:
+        raise InputError(f"minutes is {usual.choose.minutes:g}: only the race of the preset auto has a time limit")
     decided = PipelineGiven() if preset == NONE else _decided(preset, usual, given.train)
     configs = given.over(decided.over(PipelineConfigs()))
     return Resolved(configs, preset, decided.added_to(given))
+
+
+def _with_race(given: PipelineGiven, usual: PipelineConfigs) -> Resolved:
+    """Return the settings of a pipeline in which a race chooses the settings of training."""
+    decided = _decided("default", usual, given.train)
+    configs = given.over(decided.over(PipelineConfigs()))
+    race = RaceConfig(
+        **vars(configs.choose),
+        given=given.train,
+        usual=configs.train,
+        corrupt=replace(configs.corrupt, for_base_rate=ASSUMED_BASE_RATE),
+    )
+    open_settings = BY_PRESET - given.train.given().keys()
+    by_race = (item.name for item in fields(TrainGiven) if item.name in open_settings)
+    others = replace(decided, train=TrainGiven()).added_to(given)
+    return Resolved(replace(configs, choose=race), AUTO, (*by_race, *others))
 
 
 def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGiven:

@@ -15,8 +15,10 @@ from kgcore.metrics.catalogue import every_metric
 from kgcore.report.candidates import candidates_figure
 from kgcore.report.columns import first_table, further_tables, without_interval
 from kgcore.report.data import count_title, shown_settings
+from kgcore.report.race import race_cells, race_head
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary
+from kgcore.tuning.race_result import Race
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +35,7 @@ def page(
     settings: Mapping[str, Mapping[str, object]],
     runs: dict[str, str],
     candidates: Matched | None = None,
+    race: Race | None = None,
 ) -> str:
     """Return the page as HTML.
 
@@ -44,6 +47,7 @@ def page(
     settings  stage -> its settings
     runs      stage -> its MLflow run id
     candidates  the candidates that calibrators were fitted to; None: there are none
+    race        the race that chose the training settings; None: there was none
     """
     return render(
         "page.html.j2",
@@ -56,6 +60,9 @@ def page(
         figures={name: svg(figure) for name, figure in figures.items()},
         candidates=candidates,
         mixture=svg(candidates_figure(candidates)) if candidates else "",
+        race=race,
+        race_rows=race_cells(race) if race else [],
+        race_head=race_head(race) if race else [],
         counts=counts,
         runs=runs,
     )

@@ -8,6 +8,7 @@ from kgcore.config.calibrate import base_rate_text
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.predictions import RelationDecisions
 from kgcore.report.results import Results
+from kgcore.tuning.race_result import Race
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class PipelineSummary(Summary):
     runs      stage -> MLflow run id
     seconds   stage -> duration in seconds of the run that executed the stage, which may be an earlier run
     reused    stages that this pipeline did not execute, because an earlier run has their results
+    race      the race that chose the training settings; None: there was no stage choose
     report    path of the report; '' if it is unknown
     pipeline  MLflow run id of the pipeline; '' while it is unknown
     """
@@ -133,11 +135,12 @@ class PipelineSummary(Summary):
     runs: dict[str, str]
     seconds: dict[str, float]
     reused: tuple[str, ...]
+    race: Race | None = None
     report: str = ""
     pipeline: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys of `Summary.to_json`, all other fields, and report and pipeline if they are known."""
+        """Return the keys of `Summary.to_json`, all other fields, and race, report and pipeline if they are known."""
         places = {"report": self.report, "pipeline": self.pipeline}
         return {
             "dataset": self.dataset,
@@ -148,6 +151,7 @@ class PipelineSummary(Summary):
             "seconds": self.seconds,
             "reused": list(self.reused),
             **super().to_json(),
+            **({"race": self.race.to_json()} if self.race else {}),
             **{name: place for name, place in places.items() if place},
         }
 
@@ -156,4 +160,5 @@ class PipelineSummary(Summary):
         """Read the output of `to_json`. Other keys are ignored."""
         own = {name: data[name] for name in ("dataset", "model", "loss", "seed", "runs", "seconds")}
         places = {name: data.get(name, "") for name in ("report", "pipeline")}
-        return cls(**own, reused=tuple(data["reused"]), **places, **vars(Summary.from_json(data)))
+        race = Race.from_json(data["race"]) if "race" in data else None
+        return cls(**own, reused=tuple(data["reused"]), race=race, **places, **vars(Summary.from_json(data)))

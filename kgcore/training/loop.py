@@ -41,6 +41,7 @@ def train(
     compiled: bool | None = None,
     on_model: Callable[[int, TrainedModel], None] = lambda epoch, model: None,
     model_epochs: Collection[int] = (),
+    until: int | None = None,
 ) -> Training:
     """Train a model on the graph's training split.
 
@@ -52,6 +53,8 @@ def train(
     on_model(epoch, m)  called with the current model m after each epoch in `model_epochs`. Later epochs change the
                         tables of m
     model_epochs        numbers of the epochs, from 1, after which `on_model` is called
+    until               epoch after which the training stops, and from which another call goes on: the checkpoint is
+                        written then. The learning rates remain those of all epochs. None: train all epochs
 
     An exception from a callback ends the training. Raises FitError if the loss is not a finite number. Raises
     InputError if an option does not exist, or if dropout is set for a model that does not support it.
@@ -62,7 +65,8 @@ def train(
     state = TrainingState(graph, model, loss, config, device, compiled)
     resumed_at = state.load(read_checkpoint(checkpoint)) if checkpoint else 0
     written = time.monotonic()
-    for epoch in range(resumed_at + 1, config.epochs + 1):
+    last = config.epochs if until is None else min(until, config.epochs)
+    for epoch in range(resumed_at + 1, last + 1):
         mean_loss = state.run_epoch(epoch)
         if not np.isfinite(mean_loss):
             raise FitError(f"the training loss is {mean_loss} after epoch {epoch}: lower the learning rate")
@@ -72,4 +76,6 @@ def train(
         if checkpoint and epoch < config.epochs and time.monotonic() - written >= checkpoint_seconds:
             write_checkpoint(checkpoint, state.save())
             written = time.monotonic()
+    if checkpoint and until is not None and resumed_at < last:
+        write_checkpoint(checkpoint, state.save())
     return Training(replace(state.trained(), cohort=cohort), state.losses, resumed_at)

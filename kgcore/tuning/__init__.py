@@ -5,5 +5,7 @@ held_out.py   the validation triples that measure a trial, and their probabiliti
 objective.py  the metric that a search optimises
 search.py     the loop that runs the trials
 study.py      the file that stores the trials
+race.py       the race of the preset `auto`: successive halving; race_notes.py has the file from which a race continues,
+              race_result.py its result
 record.py     the interface that receives the progress of a trial
 """

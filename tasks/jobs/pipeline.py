@@ -9,6 +9,8 @@ from pathlib import Path
 
 from kgcore import storage
 from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, TrainConfig
+from kgcore.config.entries import RaceConfig
+from kgcore.config.presets import AUTO
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.columns import overview
@@ -16,9 +18,10 @@ from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import config_of
+from tasks.stages.running import config_of, loss_of
+from tasks.stages.task import as_task
 from tasks.stages.train import check_training
-from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, REPORT, SUMMARY
+from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY
 from tasks.tracking.fingerprint import whole_code_fingerprint
 from tasks.tracking.handles import save
 from tasks.tracking.keys import digest
@@ -52,10 +55,21 @@ def pipeline_run(
     if configs.match.candidates:
         check_file(configs.match)
     check_training(configs.train, device)
-    title = f"{params['dataset']} {configs.train.model} {configs.train.loss}"
+    title = f"{params['dataset']} {title_of(configs)}"
     tags = RunTags(key=_key(configs), parent=parent, base_rate=base_rate_of(configs))
     with open_pipeline(title, tags, params, flow_run) as run_id:
         yield run_id
+
+
+def title_of(configs: PipelineConfigs) -> str:
+    """Return the model and the loss of a pipeline; `auto` if a race chooses them."""
+    return AUTO if isinstance(configs.choose, RaceConfig) else f"{configs.train.model} {configs.train.loss}"
+
+
+@as_task("note_choice")
+def note_choice(run_id: str, train: TrainConfig) -> None:
+    """Log the training settings that a race has chosen as parameters of the pipeline's run."""
+    open_store().log_params(run_id, train.parameters())
 
 
 @contextmanager
@@ -79,11 +93,13 @@ def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
 def pipeline_settings(configs: PipelineConfigs) -> dict[str, object]:
     """Return every setting of a pipeline by its name, without those that are not given.
 
-    Of the file of candidates, only the name is a setting. A base rate that is not estimated yet is left out.
+    Of the file of candidates, only the name is a setting. A base rate that is not estimated yet is left out, and so are
+    the settings of training if a race chooses them.
     """
     candidates = configs.match.candidates
-    stages = {name: config for name, config in vars(configs).items() if candidates or name != "match"}
-    settings = all_settings(stages)
+    races = isinstance(configs.choose, RaceConfig)
+    left_out = {"train" if races else "choose", *(() if candidates else ("match",))}
+    settings = all_settings({name: config for name, config in vars(configs).items() if name not in left_out})
     if candidates:
         settings["candidates"] = Path(candidates).name
     if _is_estimated(configs):
@@ -115,11 +131,12 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
     summary = PipelineSummary(
         dataset=runs["prepare"].dataset.name,
         model=train.model,
-        loss=train.loss,
+        loss=loss_of(runs["train"]),
         seed=train.seed,
         runs=ids,
         seconds={stage: round(run.metrics["seconds"], 3) for stage, run in runs.items()},
         reused=tuple(stage for stage, run in runs.items() if run.tags.parent != run_id),
+        race=store.load(ids["choose"], RACE) if "choose" in ids else None,
         **vars(store.load(ids["evaluate"], SUMMARY)),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -141,11 +158,12 @@ def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], sum
     dataset = runs["prepare"].dataset
     store.log_dataset(run_id, dataset, dataset.name, {})
     models = {store.model(model_id).label: model_id for model_id in runs["calibrate"].model_ids}
+    metrics: dict[str | None, dict[str, float]] = {runs["train"].model_ids[0]: dict(summary.ranks)}
     for row in summary.results.rows:
         label = short_label(row.label)
-        metrics = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
-        store.log_metrics(run_id, metrics, model_id=models.get(row.label), dataset=dataset)
-    store.log_metrics(run_id, summary.ranks, model_id=runs["train"].model_ids[0], dataset=dataset)
+        own = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
+        metrics.setdefault(models.get(row.label), {}).update(own)
+    store.log_model_metrics(run_id, metrics, dataset)
 
 
 def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSummary | None:

@@ -5,9 +5,10 @@ from kgcore.registries import METRICS
 from kgcore.report.page import page
 from kgcore.report.plots import reliability_figures
 from tasks.stages.base import Stage
+from tasks.stages.choose import CHOOSE
 from tasks.stages.evaluate import EVALUATE
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CORRUPTION_AUDIT, COUNTS, MATCHED, MEASURED, SUMMARY
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CORRUPTION_AUDIT, COUNTS, MATCHED, MEASURED, RACE, SUMMARY
 from tasks.tracking.artifacts import REPORT as PAGE
 
 
@@ -26,6 +27,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
         settings=settings,
         runs=runs,
         candidates=run.load(MATCHED) if "match" in run.inputs else None,
+        race=run.load(RACE) if "choose" in run.inputs else None,
     )
     run.save(PAGE, html)
     for name, figure in figures.items():
@@ -39,5 +41,6 @@ REPORT = Stage(
     config=ReportConfig,
     body=_body,
     code=lambda config: ("kgcore.report.page", "kgcore.report.plots", *map(METRICS.module, METRICS.names())),
-    inputs={"evaluation": EVALUATE},
+    inputs={"evaluation": EVALUATE, "choice": CHOOSE},
+    optional=("choice",),
 )

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
+from tasks.stages.choose import CHOOSE
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
@@ -16,7 +17,19 @@ from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 
 T = TypeVar("T")
-STAGES: tuple[Stage[Any], ...] = (PREPARE, TRAIN, MATCH, CORRUPT, SCORE, CALIBRATE, CLASSIFY, RANK, EVALUATE, REPORT)
+STAGES: tuple[Stage[Any], ...] = (
+    PREPARE,
+    CHOOSE,
+    TRAIN,
+    MATCH,
+    CORRUPT,
+    SCORE,
+    CALIBRATE,
+    CLASSIFY,
+    RANK,
+    EVALUATE,
+    REPORT,
+)
 
 
 def in_order(by_stage: Mapping[str, T]) -> dict[str, T]:

@@ -1,6 +1,7 @@
 """train: train the embedding model, or adopt a finished model with the same settings and training triples.
 
-To adopt a model is to copy it from a finished run to a new run. An interrupted training resumes from its checkpoint.
+To adopt a model is to copy it from a finished run to a new run. An interrupted training resumes from its checkpoint,
+and a training that the race of the stage choose has begun goes on from there.
 """
 
 import logging
@@ -8,21 +9,24 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 from kgcore.config import TrainConfig
+from kgcore.config.imports import ImportedModel
 from kgcore.errors import MismatchError
+from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
 from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.fingerprint import code_fingerprint
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.series import SeriesLog
-from tasks.tracking.store import open_store
+from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import console, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
@@ -42,10 +46,12 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     from kgcore.training.loop import train  # imported here because it loads torch, which is slow
 
     graph = run.load(GRAPH)
-    training_key = digest([asdict(config), graph.training_fingerprint(), code_fingerprint(_code(config))])
-    run.tag(RunTags(training=training_key))
-    for twin in run.store.find(RunTags(stage="train", training=training_key), newest=10):
+    key = training_key(config, graph)
+    run.tag(RunTags(training=key))
+    begun = handed_over(run.store, key)
+    for twin in run.store.find(RunTags(stage="train", training=key), newest=10):
         if run.context.may_reuse(twin) and run.store.complete(twin):
+            begun.unlink(missing_ok=True)
             adopt(run, twin.run_id)
             return
     if graph.train.confidences is not None and LOSSES.get(config.loss).of_confidences is Loss.of_confidences:
@@ -55,6 +61,9 @@ def _body(run: StageRun, config: TrainConfig) -> None:
             config.loss,
         )
     checkpoint = run.store.home / "checkpoints" / run.key / "train.safetensors"
+    if begun.exists():
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        begun.replace(checkpoint)
     device = find_device(run.context.device)
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
         losses = SeriesLog(run.store, run.run_id, "loss", run.dataset, LOSS_SECONDS)
@@ -69,6 +78,19 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     model_id = run.log_model(EMBEDDINGS, training.model, name, params, fingerprint=fingerprint)
     run.log_metrics({"final_loss": training.losses[-1]}, model_id=model_id)
     shutil.rmtree(checkpoint.parent, ignore_errors=True)
+
+
+def training_key(config: TrainConfig, graph: KnowledgeGraph) -> str:
+    """Return a hash of everything that a model depends on: settings, training triples and code."""
+    return digest([asdict(config), graph.training_fingerprint(), code_fingerprint(_code(config))])
+
+
+def handed_over(store: Store, key: str) -> Path:
+    """Return the file of a checkpoint from which a training goes on that another stage has begun.
+
+    key  see `training_key`
+    """
+    return store.home / "checkpoints" / f"{key}.safetensors"
 
 
 TRAIN = Stage(
@@ -108,7 +130,8 @@ def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -
             )
         adopt(run, model.run_id)
 
-    return run_stage("train", config_of(TrainConfig, trained), (data,), (), body, context, identity)
+    kind = ImportedModel if loss_of(trained) == IMPORTED else TrainConfig
+    return run_stage("train", config_of(kind, trained), (data,), (), body, context, identity)
 
 
 def adopt(run: StageRun, source: str) -> None:

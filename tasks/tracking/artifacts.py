@@ -25,13 +25,14 @@ from kgcore.monitoring.exam_file import read_exam, write_exam
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.score_table import ScoreTable
+from kgcore.tuning.race_result import Race
 from tasks.tracking.handles import Artifact, ModelFiles
 from tasks.tracking.labels import CALIBRATE_SCORES
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
-S = TypeVar("S", Summary, PipelineSummary, EnsembleSummary)
+S = TypeVar("S", Summary, PipelineSummary, EnsembleSummary, Race)
 
 
 def _read_graph_without_test(path: Path) -> KnowledgeGraph:
@@ -78,6 +79,9 @@ GRAPH_WITHOUT_TEST: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", _rea
 ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", storage.read_names)
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", storage.read_names)
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
+RACE: Artifact[Race] = _typed_json("choose", "race.json", Race)
+RACE_TABLE: Artifact[pd.DataFrame] = Artifact("choose", "race.csv", storage.read_trials, storage.write_trials)
+CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
 DATA_REPORT: Artifact[str] = Artifact("prepare", "data.html", _read_text, _write_text)
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
 MIXTURE: Artifact[MixtureData] = Artifact("match", "scores.parquet", storage.read_mixture, storage.write_mixture)

@@ -16,7 +16,6 @@ from prefect.utilities.schema_tools.validation import is_valid
 
 from flows.cli.mlproject import OTHERS
 from flows.ensemble import ensemble
-from flows.import_model import import_embeddings, import_pykeen
 from flows.pipeline import pipeline
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
@@ -27,7 +26,7 @@ from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [pipeline, *OTHERS, reproduce, import_embeddings, import_pykeen]
+FLOWS = [pipeline, *OTHERS, reproduce]
 RECORDED = {ImportedModel}  # settings that a run records and nobody gives
 KINDS = [*(kind for kind in Config.__subclasses__() if kind not in RECORDED), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
@@ -81,7 +80,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 23
+    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 24
     assert property_of("ImportConfig", "model")["enum"] == list(IMPORTABLE)
 
 

@@ -7,16 +7,15 @@ import pandas as pd
 import pytest
 
 from kgcore.registries import METRICS
-from tests.conftest import tiny_options
 from tests.folders import write_folder
 from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs
+from tests.pipeline.finished import finished
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     """Run a pipeline. Return its `kgcal` and its results."""
-    kgcal = Kgcal(tmp_path_factory.mktemp("first"))
-    return kgcal, kgcal.results(*tiny_options())
+    return finished(tmp_path_factory.mktemp("first"))
 
 
 def test_the_json_names_the_model_and_every_stage(first: tuple[Kgcal, dict]) -> None:
@@ -114,7 +113,9 @@ def test_the_data_sets_are_listed_with_the_local_copies(first: tuple[Kgcal, dict
 
 def test_a_folder_of_ones_own_needs_no_labelled_negatives(tmp_path: Path) -> None:
     kgcal, folder = Kgcal(tmp_path), write_folder(tmp_path / "mine")
-    results = kgcal.results("--dataset", str(folder), "--k", "8", "--epochs", "3", "--base-rate", "0.2")
+    results = kgcal.results(
+        *("--dataset", str(folder), "--preset", "default", "--k", "8", "--epochs", "3", "--base-rate", "0.2")
+    )
     assert results["dataset"] == "mine"
     assert "ground_truth" not in results["metrics"]
     assert results["metrics"]["base_rate"]["brier"] == pytest.approx(0.16)

@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from flows.cli.tables.race import show_race
 from kgcore.report.columns import first_table, headline, leading, title
 from kgcore.report.results import Results
 from kgcore.report.summary import PipelineSummary
@@ -13,6 +14,8 @@ from tasks.tracking.ui import ui_command
 
 def show_results(console: Console, summary: PipelineSummary) -> None:
     """Print the table of results, the notes, the ranks, the re-used stages, the report's path and MLflow's command."""
+    if summary.race:
+        show_race(console, summary.race)
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
     console.print(results_table(summary.results))
     show_best(console, summary.results)

@@ -1,0 +1,149 @@
+"""The pool of configurations from which docs/scripts/portfolio.py chooses the portfolio, and the graphs of its trials."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgcore.config import TrainGiven
+from kgcore.datasets.base import find_dataset
+from kgcore.datasets.fetch import fetch
+from kgcore.datasets.prepare import prepare
+from kgcore.graph import KnowledgeGraph, Split
+
+SA, MC, PW = "self_adversarial", "multiclass_nll", "pairwise"
+HALF = {"training_strategy": {"typed": 0.5, "uniform": 0.5}}
+TYPED = {"training_strategy": {"typed": 1.0}, "training_sides": "bernoulli"}
+COHORT = {"cohort_weight": 0.5, "cohort_temperature": 0.5}
+WARM = {"cohort_weight": 0.5, "cohort_temperature": 1.0}
+RANKS = {"training_eta": 250, "batch_size": 512, "chunk_size": 512}
+SMALL = {"batch_size": 256}
+
+
+def _dot(model: str, loss: str, lp_weight: float, learning_rate: float = 0.1, **others: Any) -> TrainGiven:
+    """Return settings of a dot product: it needs a large step size and the cubic regulariser."""
+    return TrainGiven(model=model, loss=loss, lp_weight=lp_weight, lp_power=3.0, learning_rate=learning_rate, **others)
+
+
+POOL = {
+    "transe": TrainGiven(),
+    "complex sa": _dot("complex", SA, 0.015),
+    "complex sa weak": _dot("complex", SA, 0.0015),
+    "transe cohort": TrainGiven(**COHORT),
+    "distmult sa": _dot("distmult", SA, 0.015),
+    "complex sa cohort": _dot("complex", SA, 0.015, **WARM),
+    "transe half cohort": TrainGiven(**HALF, **COHORT),
+    "complex mc weak": _dot("complex", MC, 0.01),
+    "rotate cohort": TrainGiven(model="rotate", learning_rate=0.02, **COHORT),
+    "transe near cohort": TrainGiven(**COHORT, loss_options={"margin": 1.5}),
+    "transe far cohort": TrainGiven(**COHORT, loss_options={"margin": 6.0}),
+    "transe typed": TrainGiven(**TYPED),
+    "complex sa half": _dot("complex", SA, 0.015, **HALF),
+    "complex sa typed": _dot("complex", SA, 0.015, **TYPED),
+    "complex sa weak cohort": _dot("complex", SA, 0.0015, **WARM),
+    "complex sa weak half": _dot("complex", SA, 0.003, **HALF),
+    "complex sa k 200": _dot("complex", SA, 0.005, k=200),
+    "complex sa small batches": _dot("complex", SA, 0.005, **SMALL),
+    "complex sa inverse": _dot("complex", SA, 0.015, inverse_relations=True),
+    "complex sa dropout": TrainGiven(model="complex", learning_rate=0.02, dropout=0.3),
+    "complex mc": _dot("complex", MC, 0.1),
+    "complex mc cohort": _dot("complex", MC, 0.1, **WARM),
+    "complex mc ranks": _dot("complex", MC, 0.1, 0.03, **RANKS, sides_apart=True),
+    "complex mc ranks inverse": _dot("complex", MC, 0.1, 0.03, **RANKS, inverse_relations=True),
+    "distmult sa half": _dot("distmult", SA, 0.015, **HALF),
+    "distmult sa weak cohort": _dot("distmult", SA, 0.003, **WARM),
+    "distmult mc": _dot("distmult", MC, 0.1),
+    "transe half": TrainGiven(**HALF),
+    "transe typed cohort": TrainGiven(**TYPED, **COHORT),
+    "rotate": TrainGiven(model="rotate", learning_rate=0.02),
+    "quate mc": _dot("quate", MC, 0.1),
+    "hole pairwise": _dot("hole", PW, 5.0),
+    "complex nll": _dot("complex", "nll", 0.05),
+    "tucker mc": TrainGiven(model="tucker", loss=MC, k=50, learning_rate=0.01, dropout=0.2),
+    "rescal mc": _dot("rescal", MC, 0.1, 0.03, k=50),
+}
+
+# graph -> data set; number of entities to keep and how they are chosen, or 0 for the whole data set; and the share of
+# the epochs of a whole training, because large graphs would take too long
+GRAPHS: dict[str, tuple[str, int, str, float]] = {
+    "umls": ("umls", 0, "", 1.0),
+    "umls-40": ("umls", 40, "frequent", 1.0),
+    "family": ("family", 0, "", 1.0),
+    "fb15k-237-400": ("fb15k-237", 400, "frequent", 1.0),
+    "ppi5k-100": ("ppi5k", 100, "frequent", 1.0),
+    "wn18rr-8000": ("wn18rr", 8000, "near", 1.0),
+    "fb15k-237-2500": ("fb15k-237", 2500, "near", 1.0),
+    "wn11": ("wn11", 0, "", 1 / 6),
+    "fb13": ("fb13", 0, "", 1 / 12),
+    "ppi5k": ("ppi5k", 0, "", 1 / 9),
+    "fb15k-237": ("fb15k-237", 0, "", 1 / 9),
+    "wn18rr": ("wn18rr", 0, "", 1 / 3),
+}
+HELD_OUT = 0.1  # share of the triples of a part that are its validation triples
+PEOPLE = 2000
+
+
+def load(name: str, folders: Path, cache: Path, mirror: str | None) -> KnowledgeGraph:
+    """Return a graph of GRAPHS without its test split.
+
+    folders  has a folder for each data set that kgcal does not know by name
+    cache    folder of the data sets that it knows
+    mirror   where these come from; None: from the public hosts
+    """
+    dataset, number, how, _ = GRAPHS[name]
+    spec = find_dataset(str(folders / dataset) if (folders / dataset).exists() else dataset)
+    graph = prepare(spec, fetch(spec, cache, mirror, PEOPLE, 0)).graph
+    graph = replace(graph, test=Split(graph.test.triples[:0], graph.test.labels[:0]))
+    return part(graph, CHOICES[how](graph, number)) if number else graph
+
+
+def frequent(graph: KnowledgeGraph, number: int) -> np.ndarray:
+    """Return the entities with the most training triples: a dense part."""
+    counts = np.bincount(graph.train.triples[:, [0, 2]].ravel(), minlength=len(graph.entities))
+    return np.argsort(-counts, kind="stable")[:number]
+
+
+def near(graph: KnowledgeGraph, number: int) -> np.ndarray:
+    """Return the entities that are nearest to a random one, breadth first: a part with the density of the whole."""
+    rng, triples = np.random.default_rng(0), graph.train.triples
+    seen = np.zeros(len(graph.entities), dtype=bool)
+    seen[triples[rng.integers(len(triples)), 0]] = True
+    while seen.sum() < number:
+        touched = seen[triples[:, 0]] | seen[triples[:, 2]]
+        new = np.setdiff1d(triples[touched][:, [0, 2]], np.flatnonzero(seen))
+        if not len(new):  # another component
+            new = np.flatnonzero(~seen)[:1]
+        seen[rng.permutation(new)[: number - seen.sum()]] = True
+    return np.flatnonzero(seen)
+
+
+CHOICES: dict[str, Callable[[KnowledgeGraph, int], np.ndarray]] = {"frequent": frequent, "near": near}
+
+
+def part(graph: KnowledgeGraph, entities: np.ndarray) -> KnowledgeGraph:
+    """Return the graph of the training triples between `entities`. A random tenth of them is its validation split.
+
+    A validation triple has entities and a predicate that the training triples of the part have, too.
+    """
+    inside = np.isin(graph.train.triples[:, [0, 2]], entities).all(axis=1)
+    triples = np.random.default_rng(0).permutation(graph.train.triples[inside])
+    own, predicates = np.unique(triples[:, [0, 2]]), np.unique(triples[:, 1])
+    triples = np.stack([np.searchsorted(names, triples[:, n]) for n, names in enumerate((own, predicates, own))], 1)
+    left = [np.bincount(triples[:, [0, 2]].ravel()), np.bincount(triples[:, 1])]
+    held = np.zeros(len(triples), dtype=bool)
+    for row, (s, p, o) in enumerate(triples):
+        if held.sum() < HELD_OUT * len(triples) and min(left[0][s], left[0][o]) > 2 and left[1][p] > 1:
+            held[row] = True
+            left[0][[s, o]] -= 1
+            left[1][p] -= 1
+    return replace(
+        graph,
+        name=f"{graph.name}, {len(own)} entities",
+        entities=[graph.entities[n] for n in own],
+        predicates=[graph.predicates[n] for n in predicates],
+        train=Split(triples[~held], np.ones((~held).sum())),
+        valid=Split(triples[held], np.ones(held.sum())),
+        other_facts=np.zeros((0, 3), dtype=np.int64),
+    )

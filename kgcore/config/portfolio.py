@@ -1,0 +1,54 @@
+"""The portfolio: the training settings that take part in the race of the preset `auto`.
+
+docs/scripts/portfolio_choice.py chose them from trials on the graphs at hand: docs/explanation/portfolio.md.
+"""
+
+from typing import Any
+
+from kgcore.config.given import TrainGiven
+from kgcore.config.stages import TrainConfig
+
+FEWEST_EPOCHS = 9  # so that a ninth of them is an epoch
+SMALL, LONGEST = 10_000, 2.0  # graphs with fewer rows than SMALL have more epochs, at most LONGEST times as many
+
+_TYPED = {"typed": 0.5, "uniform": 0.5}
+
+
+def _dot(model: str, lp_weight: float, **others: Any) -> TrainGiven:
+    """Return the settings of a dot product, which needs a large step size and the cubic regulariser."""
+    return TrainGiven(model=model, lp_weight=lp_weight, lp_power=3.0, learning_rate=0.1, **others)
+
+
+def _cohort(temperature: float, **others: Any) -> dict[str, Any]:
+    """Return settings with which half of the cohort level is subtracted from a score."""
+    return {"cohort_weight": 0.5, "cohort_temperature": temperature, **others}
+
+
+# name -> CPU time of an epoch, relative to one of TransE with the default settings; and the settings
+PORTFOLIO = {
+    "transe cohort": (1.0, TrainGiven(**_cohort(0.5))),
+    "transe half cohort": (1.34, TrainGiven(training_strategy=_TYPED, **_cohort(0.5))),
+    "transe near cohort": (1.0, TrainGiven(loss_options={"margin": 1.5}, **_cohort(0.5))),
+    "complex sa": (1.85, _dot("complex", 0.015)),
+    "complex sa cohort": (1.85, _dot("complex", 0.015, **_cohort(1.0))),
+    "complex sa half": (2.65, _dot("complex", 0.015, training_strategy=_TYPED)),
+    "complex sa weak": (1.85, _dot("complex", 0.0015)),
+    "complex mc weak": (1.93, _dot("complex", 0.01, loss="multiclass_nll")),
+    "distmult sa": (1.02, _dot("distmult", 0.015)),
+    "rotate cohort": (7.0, TrainGiven(model="rotate", learning_rate=0.02, **_cohort(0.5))),
+}
+
+
+def contenders(rows: int, entities: int, predicates: int) -> dict[str, TrainGiven]:
+    """Return name -> training settings of each configuration of the portfolio.
+
+    rows, entities, predicates  numbers of training triples, entities and predicates of the graph
+
+    The numbers of epochs are such that each training takes about as long as one with the default settings. On a graph
+    with fewer than SMALL rows, it takes up to LONGEST times as long: there are few steps in an epoch.
+    """
+    longer = min(max(SMALL / max(rows, 1), 1.0), LONGEST)
+    return {
+        name: TrainGiven(epochs=max(round(TrainConfig().epochs * longer / cost), FEWEST_EPOCHS)).over(settings)
+        for name, (cost, settings) in PORTFOLIO.items()
+    }

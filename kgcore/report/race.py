@@ -1,0 +1,60 @@
+"""The table of a race: a row for each contender."""
+
+from dataclasses import fields
+
+import pandas as pd
+
+from kgcore.config import TrainConfig
+from kgcore.config.base import default_of, value_text
+from kgcore.tuning.race_result import Race, Row
+
+
+def race_table(race: Race) -> pd.DataFrame:
+    """Return a row for each contender, with the columns contender, state, epochs, of, METRIC, seconds, reason, SETTING.
+
+    The settings are those that differ between the contenders.
+    """
+    names = [name for name in race.winner.settings if len({str(row.settings[name]) for row in race.rows}) > 1]
+    return pd.DataFrame(
+        [
+            {
+                "contender": row.name,
+                "state": row.state,
+                "epochs": row.epochs,
+                "of": row.of,
+                race.metric: row.value,
+                "seconds": round(row.seconds, 3),
+                "reason": row.reason,
+            }
+            | {name: row.settings[name] for name in names}
+            for row in race.rows
+        ]
+    )
+
+
+def settings_text(row: Row) -> str:
+    """Return the settings of a contender that differ from the defaults: `model=complex, epochs=60`."""
+    usual = {item.name: default_of(item) for item in fields(TrainConfig)}
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value_text(value)}" for name, value in row.settings.items() if value != usual[name]
+    )
+
+
+def race_head(race: Race) -> list[str]:
+    """Return the headings of `race_cells`."""
+    return ["configuration", "epochs", f"{race.metric_title} on validation", "seconds", "result", "settings"]
+
+
+def race_cells(race: Race) -> list[tuple[str, ...]]:
+    """Return the cells of the table for people, a row for each contender."""
+    return [
+        (
+            row.name,
+            f"{row.epochs} of {row.of}",
+            "" if row.value is None else f"{row.value:.4f}",
+            f"{row.seconds:.1f}",
+            row.state,
+            settings_text(row) or "defaults",
+        )
+        for row in race.rows
+    ]

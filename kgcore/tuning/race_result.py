@@ -1,0 +1,130 @@
+"""The result of a race: a row for each contender, and the sentences about it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kgcore.config.choices import OBJECTIVES
+
+CHOSEN, OUT, FAILED, STOPPED = "chosen", "out", "failed", "stopped"
+SHARES = (1 / 9, 1 / 3, 1.0)  # of the epochs, after which contenders are measured and the worse ones leave
+MOST_REASONS = 3  # failed contenders whose reasons are told
+
+
+def epochs_at(share: float, epochs: int) -> int:
+    """Return the number of epochs of a share, at least 1."""
+    return max(1, round(share * epochs))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one contender has reached.
+
+    name      its name in the portfolio
+    state     chosen; out: another contender was better; failed: its training failed; stopped: the time was up
+    of        number of epochs of its whole training
+    values    a pair for each measurement: number of epochs, and metric on validation
+    seconds   time of its training and its measurements
+    settings  its training settings
+    usual     whether these are the settings of the preset `default`
+    reason    why it failed; '' if it has not
+    """
+
+    name: str
+    state: str
+    of: int
+    values: tuple[tuple[int, float], ...]
+    seconds: float
+    settings: Mapping[str, Any]
+    usual: bool = False
+    reason: str = ""
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs after which it was last measured; 0 if it was never measured."""
+        return self.values[-1][0] if self.values else 0
+
+    @property
+    def value(self) -> float | None:
+        """Its newest metric; None if it was never measured."""
+        return self.values[-1][1] if self.values else None
+
+    @property
+    def reached(self) -> int:
+        """How many of SHARES it has reached."""
+        return sum(epochs_at(share, self.of) <= self.epochs for share in SHARES)
+
+    def value_at(self, share: float) -> float | None:
+        """Return its metric at one of SHARES; None if it was not measured there."""
+        return dict(self.values).get(epochs_at(share, self.of))
+
+
+@dataclass(frozen=True)
+class Race:
+    """The result of a race.
+
+    metric      the metric that decides it
+    rows        the contenders: the chosen one, then those that got further, then the better ones, then the failed ones
+    no_race     why there was no race; '' if there was one
+    time_is_up  whether the time limit ended it
+    """
+
+    metric: str
+    rows: tuple[Row, ...]
+    no_race: str = ""
+    time_is_up: bool = False
+
+    @property
+    def winner(self) -> Row:
+        """The chosen contender."""
+        return self.rows[0]
+
+    @property
+    def usual(self) -> Row | None:
+        """The contender with the settings of the preset `default`, unless it was chosen or never measured."""
+        return next((row for row in self.rows[1:] if row.usual and row.values), None)
+
+    def sentences(self) -> list[str]:
+        """Return what was chosen, by how much it is better than the usual settings, and what went wrong."""
+        best = self.winner
+        if self.no_race:
+            return [f"There was no race: {self.no_race}. The training settings are those of `{best.name}`."]
+        text = f"Of {len(self.rows)} configurations, `{best.name}` was chosen"
+        if best.value is not None:
+            text += f": {self.metric_title} {best.value:.4f} on validation after {best.epochs} of {best.of} epochs"
+        said = [f"{text}.", *self._gain()]
+        if self.time_is_up:
+            said.append("The time limit ended the race: the best configuration by then was chosen.")
+        failed = [row for row in self.rows if row.state == FAILED]
+        return said + [f"`{row.name}` failed: {row.reason}." for row in failed[:MOST_REASONS]]
+
+    @property
+    def metric_title(self) -> str:
+        """The metric that decides the race, for people."""
+        return {"brier": "Brier score", "mrr": "MRR"}.get(self.metric, self.metric.replace("_", " "))
+
+    def _gain(self) -> list[str]:
+        """Return a comparison with the usual settings at the last share of the epochs that both have reached."""
+        for share in reversed(SHARES if self.usual else ()):
+            assert self.usual is not None
+            mine, theirs = (row.value_at(share) for row in (self.winner, self.usual))
+            if mine is not None and theirs is not None:
+                return self._compared(share, mine, theirs)
+        return []
+
+    def _compared(self, share: float, mine: float, theirs: float) -> list[str]:
+        gain = theirs - mine if OBJECTIVES[self.metric] == "minimize" else mine - theirs
+        return [
+            f"After {share:.0%} of the epochs, its {self.metric_title} is {mine:.4f}, and that of the "
+            f"preset `default` {theirs:.4f}: better by {gain:.4f}."
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys metric, rows, no_race and time_is_up."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Race":
+        """Read the output of `to_json`."""
+        rows = (Row(**(row | {"values": tuple((at, value) for at, value in row["values"])})) for row in data["rows"])
+        return cls(data["metric"], tuple(rows), data["no_race"], data["time_is_up"])

@@ -1,0 +1,143 @@
+"""choose: choose the model and its training settings for a graph by a race on the validation split.
+
+The stage train goes on from the checkpoint of the chosen contender, so that nothing is trained twice.
+"""
+
+import logging
+import math
+import shutil
+from dataclasses import asdict
+
+import numpy as np
+
+from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
+from kgcore.config.entries import RaceConfig, entries
+from kgcore.config.portfolio import contenders
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.report.race import race_table
+from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
+from kgcore.tuning.race_result import Race, Row
+from tasks.stages.base import Stage
+from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRun
+from tasks.stages.task import as_task
+from tasks.stages.train import handed_over, training_key
+from tasks.tracking.artifacts import CHOSEN, GRAPH_WITHOUT_TEST, RACE, RACE_TABLE
+from tasks.tracking.record import RunTags
+from tasks.tracking.store import open_store
+from tasks.workspace.progress import progress_bar
+from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.settings import checkpoint_seconds
+
+log = logging.getLogger("kgcal")
+ANY = (1_000, 100, 10)  # sizes of a graph, for the code of the portfolio
+
+
+def _settle(config: ChooseConfig, upstream: object) -> RaceConfig:
+    """Return the settings of a race. A single stage has those of a pipeline in which the user gives nothing else."""
+    return config if isinstance(config, RaceConfig) else RaceConfig(**vars(config))
+
+
+def _code(config: ChooseConfig) -> tuple[str, ...]:
+    race = _settle(config, ())
+    found = entries(race, *ANY).values()
+    strategies = {name for one in found for name in one.training_strategy} | set(race.negatives.calibration_strategy)
+    modules = {*(MODELS.module(one.model) for one in found), *(LOSSES.module(one.loss) for one in found)}
+    portfolio = (contenders.__module__, "kgcore.config.entries")
+    return ("kgcore.tuning.race", *portfolio, *sorted(modules), *sorted(map(STRATEGIES.module, strategies)))
+
+
+def _body(run: StageRun, config: ChooseConfig) -> None:
+    assert isinstance(config, RaceConfig)
+    graph = run.load(GRAPH_WITHOUT_TEST)
+    found = entries(config, len(graph.train), len(graph.entities), len(graph.predicates))
+    result = _race(run, config, graph, found)
+    winner = found[result.winner.name]
+    run.save(RACE, result)
+    run.save(RACE_TABLE, race_table(result))
+    run.save(CHOSEN, asdict(winner))
+    run.tag(RunTags(note="\n\n".join(result.sentences())))
+    for row in result.rows:
+        _log_contender(run, row, config.race_metric)
+    if result.winner.value is not None:
+        run.log_metrics({config.race_metric: result.winner.value, "contenders": len(result.rows)})
+    for sentence in result.sentences():
+        log.info("choose    %s", sentence)
+
+
+def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[str, TrainConfig]) -> Race:
+    """Run the race, and hand the winner's checkpoint over to the stage train."""
+    from kgcore.tuning.objective import Objective  # these imports load torch
+    from kgcore.tuning.race import Track, race
+
+    if len(found) == 1:
+        return _without(config, found, "the given settings leave one configuration")
+    try:
+        rng = np.random.default_rng(config.race_seed)
+        objective = Objective(graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng)
+    except InputError as error:
+        return _without(config, found, str(error))
+    folder = run.store.home / "checkpoints" / run.key
+    with gpu_slot(find_device(run.context.device)) as device, progress_bar("choose", 100) as bar:
+        track = Track(device, folder, 60 * config.minutes or math.inf, checkpoint_seconds())
+
+        def on_measured(row: Row) -> None:
+            told = row.reason or f"{config.race_metric} {row.value:.4f}"
+            log.info("choose    %s, epoch %d of %d: %s", row.name, row.epochs, row.of, told)
+
+        result = race(
+            graph,
+            found,
+            config.usual,
+            objective,
+            track,
+            lambda share, word: bar(round(100 * share), word),
+            on_measured,
+        )
+    checkpoint = track.checkpoint([*found].index(result.winner.name))
+    if checkpoint.exists():
+        target = handed_over(run.store, training_key(found[result.winner.name], graph))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.replace(target)
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def _without(config: RaceConfig, found: dict[str, TrainConfig], reason: str) -> Race:
+    """Return a result without a race: the first contender is chosen."""
+    name, first = next(iter(found.items()))
+    row = Row(name, IS_CHOSEN, first.epochs, (), 0.0, asdict(first), first == config.usual)
+    return Race(config.race_metric, (row,), no_race=reason)
+
+
+def _log_contender(run: StageRun, row: Row, metric: str) -> None:
+    """Log a contender as a run that is nested under this run, with its metric by epoch."""
+    tags = RunTags(stage="contender", parent=run.run_id, state=row.state, note=row.reason or None)
+    with run.store.open_run(f"contender {row.name}", tags) as run_id:
+        run.store.log_params(run_id, dict(row.settings) | {"contender": row.name})
+        run.store.log_dataset(run_id, run.dataset, run.dataset.name, {})
+        for epoch, value in row.values:
+            run.store.log_metrics(run_id, {metric: value}, epoch, dataset=run.dataset)
+        run.store.log_metrics(run_id, {"seconds": row.seconds})
+
+
+CHOOSE = Stage(
+    name="choose",
+    summary="Choose the model and its training settings for the graph of a prepare run, by a race on validation.",
+    title="choose settings for {data}",
+    config=ChooseConfig,
+    body=_body,
+    code=_code,
+    settle=_settle,
+    inputs={"data": PREPARE},
+    on_device=True,
+)
+
+
+@as_task("chosen_settings")
+def chosen_settings(choice: StageRef) -> TrainConfig:
+    """Return the training settings that a choose run has chosen."""
+    return TrainConfig(**open_store().load(choice.run_id, CHOSEN))
