@@ -26,6 +26,7 @@ from kgcore.config.calibrate import (
     CalibrateConfig,
     MatchConfig,
 )
+from kgcore.config.choices import EXAM_SHARE
 from kgcore.config.given import (
     CalibrateGiven,
     ClassifyGiven,
@@ -39,7 +40,6 @@ from kgcore.config.given import (
 )
 from kgcore.config.imports import ImportConfig
 from kgcore.config.jobs import (
-    EXAM_SHARE,
     AuditConfig,
     BaseRateConfig,
     DiscoverConfig,
