@@ -43,7 +43,7 @@ class Beta(Calibrator):
     intercept_: float
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        targets = mean_keeping_targets(sample.labels, sample.weights)
+        targets = mean_keeping_targets(sample.labels, sample.weights, sample.counts)
         slope, intercept = fit_line("beta calibration", sample, targets)
         f = sample.scores
         if slope == 0 or ((f == f.min()) | (f == f.max())).all():

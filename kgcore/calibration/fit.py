@@ -38,8 +38,10 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     predicates = table.triples[:, 1]
     scores = (table.scores[positives], table.scores[corruptions])
     both_predicates = (predicates[positives], predicates[corruptions])
+    counts = None if table.weights is None else table.weights[corruptions]
     confidences = table.truth[positives] if soft else None
-    samples = {"synthetic": synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, confidences)}
+    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences)
+    samples = {"synthetic": synthetic}
     if soft:
         stored = table.rows("valid", LABELLED)
         samples["ground_truth"] = soft_sample(table.scores[stored], table.truth[stored], predicates[stored])

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Weights
+from kgcore.calibration.balance import label_sizes
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError
 
@@ -14,21 +15,22 @@ BLOCK = 2**15  # rows at a time
 ENOUGH = 0.25  # share of the decrease that the slope promises, which a step must reach (Armijo); a parabola reaches 0.5
 
 
-def smoothed_targets(labels: Labels) -> Probabilities:
+def smoothed_targets(labels: Labels, counts: Weights | None = None) -> Probabilities:
     """Return Platt's smoothed targets (n,) in (0, 1) for labels (n,) 0/1:
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 
     t+ replaces label 1 and t- replaces label 0, for N+ positives and N- negatives (Platt 1999). The counts are
-    unweighted, because the smoothing stands for prior observations, which have no weights. With these targets the loss
-    of a sigmoid has a minimum even if the scores separate the labels.
+    unweighted, because the smoothing stands for prior observations, which have no weights. With `counts` (n,), they are
+    effective numbers: see `label_sizes`. With these targets the loss of a sigmoid has a minimum even if the scores
+    separate the labels.
     """
-    positives, negatives = (labels == 1).sum(), (labels == 0).sum()
+    negatives, positives = label_sizes(labels, counts)
     targets: Probabilities = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     return targets
 
 
-def mean_keeping_targets(labels: Labels, weights: Weights) -> Probabilities:
+def mean_keeping_targets(labels: Labels, weights: Weights, counts: Weights | None = None) -> Probabilities:
     """Return smoothed targets (n,) in (0, 1) that keep the weighted mean alpha of the labels y (n,) 0/1:
 
         t = (1 - c) y + c alpha,  c = 2 / (N + 2),  alpha = sum(w y) / sum(w)
@@ -36,11 +38,11 @@ def mean_keeping_targets(labels: Labels, weights: Weights) -> Probabilities:
     N is the number of positives or of negatives, whichever is smaller, without weights. With as many positives as
     negatives and alpha = 1/2, these are Platt's targets. Platt's t- = 1 / (N- + 2) does not depend on the weights, so
     at a low base rate it is larger than the base rate itself: the mean probability is then too high. Here both targets
-    are moved towards the base rate that the weights give.
+    are moved towards the base rate that the weights give. With `counts` (n,), N is an effective number: see
+    `label_sizes`.
     """
     alpha = float(np.average(labels, weights=weights))
-    smaller = min(int((labels == 1).sum()), int((labels == 0).sum()))
-    c = 2 / (smaller + 2)
+    c = 2 / (min(label_sizes(labels, counts)) + 2)
     targets: Probabilities = (1 - c) * labels + c * alpha
     return targets
 

@@ -117,7 +117,7 @@ def _same_corruptions(first: Member, other: Member) -> bool:
     return one.keys() == two.keys() and all(
         np.array_equal(getattr(one[split], name), getattr(two[split], name))
         for split in one
-        for name in ("triples", "source")
+        for name in ("triples", "source", "weights")
     )
 
 

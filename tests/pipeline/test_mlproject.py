@@ -35,6 +35,7 @@ OWN = {  # settings of jobs whose names other jobs have too
     "audit": config.AuditConfig,
     "watch": config.WatchConfig,
     "ensemble": config.EnsembleConfig,
+    "tune": config.TuneConfig,
     "choose": config.ChooseConfig,
     "main": config.ChooseConfig,
 }
