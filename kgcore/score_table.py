@@ -45,8 +45,8 @@ class ScoreTable:
     dataset: str
     labelled_base_rate: float | None = None
     raw: Scores | None = None
-    weights: Weights | None = None
     confidences: Probabilities | None = None
+    weights: Weights | None = None
 
     @property
     def truth(self) -> Probabilities:
@@ -129,6 +129,6 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         dataset=graph.fingerprint(),
         labelled_base_rate=graph.labelled_base_rate,
         raw=None if trained.cohort is None else raw,
-        weights=None if all(some is None for some in own) else np.concatenate(counts),
         confidences=np.concatenate([part.truth for part, _, _ in parts]) if uncertain else None,
+        weights=None if all(some is None for some in own) else np.concatenate(counts),
     )

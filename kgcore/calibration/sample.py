@@ -139,7 +139,7 @@ def synthetic_sample(
     times = None if counts is None else np.r_[np.ones(len(positives)), counts]
     truth = np.ones(len(labels)) if confidences is None else np.r_[confidences, np.ones(len(corruptions))]
     if not weighted:
-        return CalibrationSample(scores, labels, truth if times is None else truth * times, known, times)
+        return CalibrationSample(scores, labels, truth if times is None else times * truth, known, times)
     if known is not None and not (used := both_labels(labels, known)).all():
         scores, labels, known, truth = scores[used], labels[used], known[used], truth[used]
         times = None if times is None else times[used]

@@ -11,7 +11,20 @@ from tests.folders import write_folder
 from tests.pipeline.conftest import Kgcal
 from tests.pipeline.refusals import refused, written
 
-SMALL = ("--model", "distmult", "--loss", "confidence", "--epochs", "8", "--k", "8", "--training-eta", "2")
+SMALL = (
+    "--preset",
+    "none",
+    "--model",
+    "distmult",
+    "--loss",
+    "confidence",
+    "--epochs",
+    "8",
+    "--k",
+    "8",
+    "--training-eta",
+    "2",
+)
 BATCH = ("--batch-size", "64", "--chunk-size", "16", "--learning-rate", "0.05", "--bootstrap-replicates", "50")
 
 
