@@ -56,7 +56,7 @@ class Table:
         return 1 / counts / len(set(self.datasets))
 
 
-PARTS = ("40", "150", "400", "2500", "8000")
+PARTS = ("40", "100", "400", "2500", "8000", "12000")
 
 
 def read(path: Path) -> Table:
