@@ -17,10 +17,10 @@ from kgcore.config import (
     PipelineConfigs,
     PipelineGiven,
     PrepareGiven,
-    RaceConfig,
     TrainGiven,
     presets,
 )
+from kgcore.config.entries import RaceConfig
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.pipeline import finish_pipeline, note_choice, pipeline_run
 from tasks.stages.calibrate import CALIBRATE, move_calibrators, settle, upstream_of

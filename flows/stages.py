@@ -88,7 +88,7 @@ def _docstring(stage: Stage[Any]) -> str:
     for name, source in stage.inputs.items():
         used = "; used only by strategies that draw with a model" if name in stage.needs else ""
         if source.name == "choose":
-            lines.append(f"    {name}: run id of a choose run, whose race the report shows; if empty, none")
+            lines.append(f"    {name}: run id of the choose run whose race the report shows; if empty, it shows none")
         elif name in stage.optional:
             lines.append(
                 f"    {name}: file of the triples that you want probabilities for; or valid or test, a held-out split "

@@ -29,7 +29,6 @@ from kgcore.config.calibrate import (
     CalibrateConfig,
     MatchConfig,
 )
-from kgcore.config.entries import RaceConfig
 from kgcore.config.given import (
     CalibrateGiven,
     ChooseGiven,
@@ -104,7 +103,6 @@ __all__ = [
     "PredictConfig",
     "PrepareConfig",
     "PrepareGiven",
-    "RaceConfig",
     "RankConfig",
     "ReportConfig",
     "ScoreConfig",

@@ -18,16 +18,16 @@ DECIDES = ("model", "loss")  # if the user gives one of these, only the portfoli
 class RaceConfig(ChooseConfig):
     """The settings of a race, and the settings of the pipeline on which it depends.
 
-    given      training settings that the user gives: every contender has them
-    usual      training settings of the preset `default`, with the given ones
-    corrupt    the corruptions that are the negatives of the race if none are labelled
-    base_rate  share of positives among positives and corruptions, in (0, 1)
+    given    training settings that the user gives: every contender has them
+    usual    training settings of the preset `default`, with the given ones
+    corrupt  the corruptions that are the negatives of the race if none are labelled
+
+    The race does not depend on the base rate of the candidates, so that runs at other base rates re-use its model.
     """
 
     given: TrainGiven = field(default_factory=TrainGiven)
     usual: TrainConfig = field(default_factory=TrainConfig)
     corrupt: CorruptConfig = field(default_factory=CorruptConfig)
-    base_rate: float = 0.5
 
     def parameters(self) -> dict[str, object]:
         """Return the settings of the race as MLflow parameters, and each given training setting as `given.NAME`."""
@@ -37,9 +37,8 @@ class RaceConfig(ChooseConfig):
     @property
     def negatives(self) -> CorruptConfig:
         """The corruptions, with the default strategies in place of those that draw with a trained model."""
-        if MODEL_ONLY.isdisjoint(self.corrupt.calibration_strategy):
-            return self.corrupt
-        return CorruptConfig(for_base_rate=self.corrupt.for_base_rate)
+        usable = MODEL_ONLY.isdisjoint(self.corrupt.calibration_strategy)
+        return self.corrupt if usable else CorruptConfig()
 
 
 def entries(config: RaceConfig, rows: int, entities: int, predicates: int) -> dict[str, TrainConfig]:

@@ -15,6 +15,7 @@ value has priority over the preset, and the preset has priority over the default
 from dataclasses import dataclass, fields, replace
 
 from kgcore.config import recipes
+from kgcore.config.calibrate import ASSUMED_BASE_RATE
 from kgcore.config.entries import RaceConfig
 from kgcore.config.given import BY_PRESET, CorruptGiven, PipelineGiven, TrainGiven
 from kgcore.config.pipeline import PipelineConfigs
@@ -91,8 +92,7 @@ def _with_race(given: PipelineGiven, usual: PipelineConfigs) -> Resolved:
         **vars(configs.choose),
         given=given.train,
         usual=configs.train,
-        corrupt=configs.corrupt,
-        base_rate=configs.calibrate.alpha,
+        corrupt=replace(configs.corrupt, for_base_rate=ASSUMED_BASE_RATE),
     )
     open_settings = BY_PRESET - given.train.given().keys()
     by_race = (item.name for item in fields(TrainGiven) if item.name in open_settings)

@@ -22,9 +22,8 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.race_notes import Notes
-from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, STOPPED, Race, Row
+from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, Row, epochs_at
 
-SHARES = (1 / 9, 1 / 3, 1.0)  # of the epochs, after which contenders are measured and the worse ones leave
 FEWEST_SECOND = 3  # contenders that train to the second share
 MOST_TRAININGS = 2.7  # a race may cost as much as this many whole trainings
 
@@ -46,11 +45,6 @@ def field_sizes(contenders: int) -> tuple[int, int, int]:
     cost = contenders * SHARES[0] + second * (SHARES[1] - SHARES[0])
     last = min(second, 2)
     return contenders, second, last if cost + last * (SHARES[2] - SHARES[1]) <= MOST_TRAININGS else 1
-
-
-def epochs_at(share: float, epochs: int) -> int:
-    """Return the number of epochs of a share, at least 1."""
-    return max(1, round(share * epochs))
 
 
 @dataclass(frozen=True)
@@ -133,11 +127,11 @@ class _Runners:
 
         Raises TimeIsUp if the time ends before it is measured.
         """
-        config, note, place = self._contenders[name], self._notes[name], SHARES.index(share)
+        config, note = self._contenders[name], self._notes[name]
         before, goal = note.epochs, epochs_at(share, config.epochs)
         started, done = time.monotonic(), self._done
         self._done += (goal - before) / config.epochs
-        if note.reason or len(note.values) > place:
+        if note.reason or before >= goal:
             return False
         if started >= self._ends:
             raise TimeIsUp
@@ -190,8 +184,8 @@ class _Runners:
         sign = 1 if OBJECTIVES[self._objective.metric] == "minimize" else -1
 
         def place(name: str) -> tuple[int, float]:
-            values = self._notes[name].values
-            return -len(values), sign * values[-1][1] if values else 0.0
+            row = self.row(name, "")
+            return -row.reached, 0.0 if row.value is None else sign * row.value
 
         return sorted(names, key=place)
 

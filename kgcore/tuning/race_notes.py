@@ -11,7 +11,7 @@ FILE = "race.json"
 class Note:
     """What one contender has reached.
 
-    values   a pair for each share of the epochs that it has reached: number of epochs, and metric on validation
+    values   a pair for each measurement: number of epochs, and metric on validation
     seconds  time of its training and its measurements
     reason   why its training failed; '' if it has not
     """

@@ -7,7 +7,13 @@ from typing import Any
 from kgcore.config.choices import OBJECTIVES
 
 CHOSEN, OUT, FAILED, STOPPED = "chosen", "out", "failed", "stopped"
+SHARES = (1 / 9, 1 / 3, 1.0)  # of the epochs, after which contenders are measured and the worse ones leave
 MOST_REASONS = 3  # failed contenders whose reasons are told
+
+
+def epochs_at(share: float, epochs: int) -> int:
+    """Return the number of epochs of a share, at least 1."""
+    return max(1, round(share * epochs))
 
 
 @dataclass(frozen=True)
@@ -17,7 +23,7 @@ class Row:
     name      its name in the portfolio
     state     chosen; out: another contender was better; failed: its training failed; stopped: the time was up
     of        number of epochs of its whole training
-    values    a pair for each share of the epochs that it has reached: number of epochs, and metric on validation
+    values    a pair for each measurement: number of epochs, and metric on validation
     seconds   time of its training and its measurements
     settings  its training settings
     usual     whether these are the settings of the preset `default`
@@ -42,6 +48,15 @@ class Row:
     def value(self) -> float | None:
         """Its newest metric; None if it was never measured."""
         return self.values[-1][1] if self.values else None
+
+    @property
+    def reached(self) -> int:
+        """How many of SHARES it has reached."""
+        return sum(epochs_at(share, self.of) <= self.epochs for share in SHARES)
+
+    def value_at(self, share: float) -> float | None:
+        """Return its metric at one of SHARES; None if it was not measured there."""
+        return dict(self.values).get(epochs_at(share, self.of))
 
 
 @dataclass(frozen=True)
@@ -90,14 +105,17 @@ class Race:
 
     def _gain(self) -> list[str]:
         """Return a comparison with the usual settings at the last share of the epochs that both have reached."""
-        usual = self.usual
-        both = min(len(usual.values), len(self.winner.values)) if usual else 0
-        if usual is None or not both:
-            return []
-        (epochs, theirs), (_, mine) = usual.values[both - 1], self.winner.values[both - 1]
+        for share in reversed(SHARES if self.usual else ()):
+            assert self.usual is not None
+            mine, theirs = (row.value_at(share) for row in (self.winner, self.usual))
+            if mine is not None and theirs is not None:
+                return self._compared(share, mine, theirs)
+        return []
+
+    def _compared(self, share: float, mine: float, theirs: float) -> list[str]:
         gain = theirs - mine if OBJECTIVES[self.metric] == "minimize" else mine - theirs
         return [
-            f"After {epochs / usual.of:.0%} of the epochs, its {self.metric_title} is {mine:.4f}, and that of the "
+            f"After {share:.0%} of the epochs, its {self.metric_title} is {mine:.4f}, and that of the "
             f"preset `default` {theirs:.4f}: better by {gain:.4f}."
         ]
 

@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from kgcore import storage
-from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, RaceConfig, TrainConfig
+from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, TrainConfig
+from kgcore.config.entries import RaceConfig
 from kgcore.config.presets import AUTO
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError

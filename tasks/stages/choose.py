@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 import numpy as np
 
-from kgcore.config import ChooseConfig, RaceConfig, TrainConfig
-from kgcore.config.entries import entries
+from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
+from kgcore.config.entries import RaceConfig, entries
 from kgcore.config.portfolio import contenders
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -77,7 +77,7 @@ def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[
         return _without(config, found, "the given settings leave one configuration")
     try:
         rng = np.random.default_rng(config.race_seed)
-        objective = Objective(graph, config.race_metric, config.negatives, config.base_rate, rng)
+        objective = Objective(graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng)
     except InputError as error:
         return _without(config, found, str(error))
     folder = run.store.home / "checkpoints" / run.key

@@ -18,7 +18,7 @@ from kgcore.config import (
     TrainGiven,
 )
 from kgcore.config.given import BY_PRESET
-from kgcore.config.presets import MODELS, NONE, PRESETS, Resolved, preset, resolve
+from kgcore.config.presets import AUTO, MODELS, NONE, PRESETS, Resolved, preset, resolve
 from kgcore.config.recipes import LOSSES
 from kgcore.errors import InputError
 
@@ -132,7 +132,7 @@ def test_presets_decide_what_they_may_decide_and_nothing_else() -> None:
         for loss in (None, *LOSSES)
         for setting in resolved(name, dataset, model=model, loss=loss).filled
     }
-    assert filled == BY_PRESET
+    assert filled | set(resolve(AUTO, PipelineGiven()).filled) == BY_PRESET
 
 
 def test_a_model_or_loss_that_presets_do_not_know() -> None:
@@ -143,7 +143,7 @@ def test_a_model_or_loss_that_presets_do_not_know() -> None:
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown preset 'fast': the known ones are default, best, paper, none"):
+    with pytest.raises(InputError, match="unknown preset 'fast': the known ones are auto, default, best, paper, none"):
         resolved("fast", "wn11")
     with pytest.raises(InputError, match="unknown preset 'fast': the known ones are default, best, paper"):
         preset("fast", "wn11", "transe", "nll")

@@ -34,6 +34,7 @@ def calibrate_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             train=TrainGiven(k=16, epochs=30, batch_size=128),
             calibrate=CalibrateGiven(base_rate=0.4),
             match=MatchGiven(candidates=str(file), match_replicates=20),
+            preset="default",
         )
         yield made.runs["calibrate"]
 

@@ -104,6 +104,7 @@ def test_without_labelled_negatives_there_is_the_synthetic_ensemble_alone(home: 
             prepare=PrepareGiven(dataset=str(folder)),
             train=TrainGiven(model=model, k=8, epochs=10, batch_size=128),
             calibrate=CalibrateGiven(base_rate=0.2),
+            preset="default",
         )
         for model in ("transe", "distmult")
     ]

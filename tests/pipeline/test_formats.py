@@ -14,7 +14,7 @@ NAMES = {"train": TRAIN, "valid": VALID, "test": TEST}
 SPLITS = {
     split: [tuple(f"http://x.org/{name}" for name in row.split("\t")) for row in rows] for split, rows in NAMES.items()
 }
-SMALL = ("--epochs", "1", "--k", "4", "--training-eta", "2", "--bootstrap-replicates", "50")
+SMALL = ("--preset", "default", "--epochs", "1", "--k", "4", "--training-eta", "2", "--bootstrap-replicates", "50")
 
 
 @pytest.fixture(scope="module")

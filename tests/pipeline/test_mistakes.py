@@ -43,7 +43,7 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--model-options", "norm=true"), "the option norm of TransE is true: it must be a number"),
         (("run", "--model-options", "norm=1,norm=2"), "--model-options has norm twice: give every name once"),
         (("run", "--model-options", "nrom=1"), "TransE has no option 'nrom': its options are norm"),
-        (("run", "--preset", "fast"), "unknown preset 'fast': the known ones are default, best, paper, none"),
+        (("run", "--preset", "fast"), "unknown preset 'fast': the known ones are auto, default, best, paper, none"),
         (
             ("run", "--preset", "best", "--model", "rotate"),
             "the preset best has no settings for rotate with self_advers",

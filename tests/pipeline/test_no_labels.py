@@ -12,6 +12,8 @@ from tasks.tracking.artifacts import CALIBRATOR
 from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, tags_of_run
 
 OPTIONS = (
+    "--preset",
+    "default",
     "--k",
     "16",
     "--epochs",

@@ -123,11 +123,11 @@ def test_a_champion_of_another_graph_is_not_compared_with() -> None:
 def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path, client: MlflowClient) -> None:
     folder = write_folder(home / "mine")
     config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
-    pipeline.fn(prepare=config, train=train)
+    pipeline.fn(prepare=config, train=train, preset="default")
     [first] = promote.fn(dataset=str(folder))
     assert first.challenger == "models:/kgcal-mine/1"
     client.set_registered_model_alias("kgcal-mine", "champion", "1")
-    pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1))
+    pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1), preset="default")
     with pytest.raises(InputError, match=r"base_rate is 1.5: it must be above 0 and below 1"):
         promote.fn(dataset="mine", base_rate=1.5)
     assert client.get_model_version_by_alias("kgcal-mine", "challenger").version == 1  # nothing has moved

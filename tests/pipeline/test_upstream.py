@@ -19,7 +19,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
 
 def test_a_run_with_other_held_out_files_adopts_the_model(tmp_path: Path) -> None:
     kgcal, folder = Kgcal(tmp_path), write_folder(tmp_path / "mine")
-    options = ("--dataset", str(folder), "--k", "8", "--epochs", "3")
+    options = ("--preset", "default", "--dataset", str(folder), "--k", "8", "--epochs", "3")
     before = kgcal.results(*options)
     write_folder(folder, valid=VALID[:-20])
     after = kgcal.results(*options)

@@ -13,6 +13,7 @@ from flows.deployment.deployments import DEPLOYMENTS, prefect_yaml
 from flows.deployment.parameters import Device, RunId
 from flows.stages import STAGE_FLOWS
 from tasks.stages.base import Stage
+from tasks.stages.match import MATCH
 from tasks.stages.table import STAGES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -51,7 +52,7 @@ def test_the_form_of_a_stage_describes_every_parameter(stage: Stage) -> None:
     assert set(shown) == set(inspect.signature(flow.fn).parameters)
     described = {name: entry.get("description", "") for name, entry in shown.items()}
     for name, source in stage.inputs.items():
-        start = "file of the triples" if name in stage.optional else f"run id of the {source.name} run"
+        start = "file of the triples" if source is MATCH else f"run id of the {source.name} run"
         assert described[name].startswith(start)
     assert all(described.values())
 

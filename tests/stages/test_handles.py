@@ -92,7 +92,8 @@ def saved(module_home: Path) -> Saved:
         record(patch, found)
         of = {"calibrate": CalibrateGiven(base_rate=0.5), "match": MatchGiven(candidates="valid", match_eta=2)}
         made = [
-            pipeline.fn(prepare=prepare, train=TrainGiven(model=name, **tiny), **of) for name in ("transe", "distmult")
+            pipeline.fn(prepare=prepare, train=TrainGiven(model=name, **tiny), preset=preset, **of)
+            for name, preset in (("transe", "default"), ("distmult", "auto"))
         ]
         pooled = ensemble.fn(runs=[results.pipeline for results in made])
         searched = tune.fn(

@@ -25,6 +25,7 @@ def run(folder: Path, strategy: str, model: str, epochs: int) -> PipelineSummary
         prepare=PrepareGiven(dataset=str(folder)),
         train=TrainGiven(model=model, k=8, epochs=epochs, batch_size=128),
         corrupt=CorruptGiven(calibration_strategy={strategy: 0.2, "uniform": 0.8}, calibration_eta="4"),
+        preset="default",
     )
 
 

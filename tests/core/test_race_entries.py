@@ -1,0 +1,106 @@
+"""The contenders of a race: the portfolio with the settings that the user gives."""
+
+import pytest
+
+from kgcore.config import CalibrateGiven, CorruptConfig, PipelineGiven, PrepareGiven, TrainConfig, TrainGiven, presets
+from kgcore.config import entries as module
+from kgcore.config.choices import OBJECTIVES
+from kgcore.config.entries import RaceConfig, entries
+from kgcore.config.given import BY_PRESET, ChooseGiven, CorruptGiven
+from kgcore.config.portfolio import contenders
+from kgcore.errors import InputError
+from kgcore.training.setup import built
+
+PORTFOLIO = {
+    "a": TrainGiven(epochs=50),
+    "b": TrainGiven(model="complex", loss="multiclass_nll", k=50),
+    "c": TrainGiven(model="complex", k=50, inverse_relations=True),
+    "d": TrainGiven(model="rotate"),
+}
+
+
+def race_of(dataset: str = "./mine", minutes: float = 0.0, preset: str | None = None, **train: object) -> RaceConfig:
+    given = PipelineGiven(PrepareGiven(dataset=dataset), TrainGiven(**train), choose=ChooseGiven(minutes=minutes))
+    config = presets.resolve(preset, given).configs.choose
+    assert isinstance(config, RaceConfig)
+    return config
+
+
+def names(monkeypatch: pytest.MonkeyPatch, **train: object) -> list[str]:
+    monkeypatch.setattr(module, "contenders", lambda rows, entities, predicates: PORTFOLIO)
+    return list(entries(race_of(**train), 10, 10, 2))
+
+
+def test_the_given_settings_are_those_of_every_contender(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert names(monkeypatch) == ["default", "a", "b", "c", "d"]
+    found = entries(race_of(k=7, seed=3), 10, 10, 2)
+    assert {(config.k, config.seed) for config in found.values()} == {(7, 3)}
+    assert found["b"] == TrainConfig(model="complex", loss="multiclass_nll", k=7, seed=3)
+    assert names(monkeypatch, epochs=100) == ["default", "b", "c", "d"]  # a is then the same as default
+
+
+def test_a_given_model_or_loss_leaves_its_contenders(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert names(monkeypatch, model="complex") == ["default", "b", "c"]
+    assert names(monkeypatch, model="complex", loss="multiclass_nll") == ["default", "b"]
+    assert names(monkeypatch, model="hole") == ["default"]
+    assert names(monkeypatch, loss="multiclass_nll") == ["default", "b"]
+    assert names(monkeypatch, loss_options={"margin": 2.0}) == ["default", "a", "c", "d"]
+    assert names(monkeypatch, model_options={"norm": 2.0}) == ["default", "a"]
+    # no contender has the loss: all of them get it
+    assert names(monkeypatch, loss="pairwise") == ["default", "a", "b", "c", "d"]
+
+
+def test_contenders_that_contradict_the_given_settings_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert names(monkeypatch, training_sides="object") == ["default", "a", "b", "d"]
+
+
+def test_the_race_is_for_graphs_without_settings_of_their_own() -> None:
+    for name in ("wn11", "family"):
+        given = PipelineGiven(PrepareGiven(dataset=name))
+        found = presets.resolve(None, given)
+        assert (found.preset, isinstance(found.configs.choose, RaceConfig)) == ("default", False)
+        assert isinstance(presets.resolve("auto", given).configs.choose, RaceConfig)
+    for name in ("codex-s", "./mine", "/data/mine.tsv"):
+        given = PipelineGiven(PrepareGiven(dataset=name))
+        found = presets.resolve(None, given)
+        assert found.preset == "auto"
+        assert set(found.filled) == BY_PRESET & {*vars(TrainConfig())}
+        assert presets.resolve(None, given, races=False).preset == "default"
+        assert presets.resolve("default", given).configs.choose == type(found.configs).choose
+    assert "k" not in presets.resolve("auto", PipelineGiven(train=TrainGiven(k=3))).filled
+
+
+def test_a_race_has_the_settings_of_its_pipeline() -> None:
+    found = race_of(model="complex", minutes=2.5)
+    assert (found.minutes, found.given) == (2.5, TrainGiven(model="complex"))
+    assert (found.usual.model, found.usual.epochs) == ("complex", 30)
+    assert found.parameters()["given.model"] == "complex"
+    with pytest.raises(InputError, match="minutes is 3: only the race of the preset auto has a time limit"):
+        race_of("wn11", minutes=3)
+    with pytest.raises(InputError, match="unknown preset 'auto': the known ones are default, best, paper, none"):
+        presets.resolve("auto", PipelineGiven(), races=False)
+
+
+def test_a_race_draws_its_negatives_without_a_model() -> None:
+    given = PipelineGiven(corrupt=CorruptGiven(calibration_strategy={"nearest": 0.5, "typed": 0.5}))
+    found = presets.resolve("auto", given).configs.choose
+    assert isinstance(found, RaceConfig)
+    assert found.negatives.calibration_strategy == CorruptConfig().calibration_strategy
+    low = PipelineGiven(calibrate=CalibrateGiven(base_rate=0.01))
+    assert presets.resolve("auto", low).configs.choose == presets.resolve("auto", PipelineGiven()).configs.choose
+    typed = PipelineGiven(corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}))
+    assert presets.resolve("auto", typed).configs.choose.negatives.calibration_strategy == {"typed": 1.0}
+
+
+@pytest.mark.parametrize("sizes", [(50, 20, 1), (5_000, 135, 46), (87_000, 41_000, 11), (5_000_000, 800_000, 900)])
+def test_every_contender_of_the_portfolio_can_be_trained(sizes: tuple[int, int, int]) -> None:
+    found = contenders(*sizes)
+    assert len(found) > 1
+    for settings in found.values():
+        built(settings.over(TrainConfig()))
+        assert settings.given().keys() <= BY_PRESET  # `mlflow run` passes on the others as if they had been given
+
+
+def test_the_metrics_of_a_race_are_those_of_a_search() -> None:
+    for name in OBJECTIVES:
+        assert RaceConfig(race_metric=name).race_metric == name

@@ -1,0 +1,120 @@
+"""The preset `auto` as a user runs it on a folder: the race, its results, and what is re-used."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.pipeline import pipeline
+from kgcore.config import (
+    CalibrateGiven,
+    ChooseConfig,
+    EvaluateGiven,
+    PipelineGiven,
+    PrepareConfig,
+    PrepareGiven,
+    TrainConfig,
+    TrainGiven,
+    presets,
+)
+from kgcore.config import entries as entries_of_race
+from kgcore.report.summary import PipelineSummary
+from tasks.stages import train as train_stage
+from tasks.stages.choose import CHOOSE, chosen_settings
+from tasks.stages.prepare import PREPARE
+from tasks.tracking.artifacts import CHOSEN, RACE, RACE_TABLE
+from tasks.tracking.record import RunTags
+from tasks.tracking.store import open_store
+from tests.conftest import use_home
+from tests.folders import VALID, write_folder
+
+TINY = TrainGiven(k=8, epochs=9, batch_size=300, training_eta=2)
+PORTFOLIO = {
+    "complex": TrainGiven(model="complex", learning_rate=0.1),
+    "broken": TrainGiven(model="distmult", learning_rate=1e30),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Write a folder of triples, and use a home and a portfolio of two settings beside the usual ones."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        use_home(home, patch)
+        patch.setattr(entries_of_race, "contenders", lambda rows, entities, predicates: PORTFOLIO)
+        yield write_folder(home / "mine")
+
+
+def run(folder: Path, **settings: object) -> PipelineSummary:
+    quick = {"calibrate": CalibrateGiven(calibrators=("platt",)), "evaluate": EvaluateGiven(bootstrap_replicates=50)}
+    return pipeline.fn(prepare=PrepareGiven(dataset=str(folder)), **{"train": TINY, **quick, **settings})
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> PipelineSummary:
+    with pytest.MonkeyPatch.context() as patch:
+        trained = list[int]()
+        patch.setattr(train_stage._Progress, "epoch", lambda progress, epoch, loss: trained.append(epoch))
+        made = run(folder)
+    assert trained == []  # the stage train has taken over the whole training of the race
+    return made
+
+
+def test_the_race_chooses_and_its_model_is_not_trained_again(first: PipelineSummary, folder: Path) -> None:
+    race, store = first.race, open_store()
+    assert race is not None
+    assert {row.name: row.state for row in race.rows}["broken"] == "failed"
+    assert sorted(row.state for row in race.rows) == ["chosen", "failed", "out"]
+    assert race.winner.epochs == 9
+    assert (first.model, first.loss) == (race.winner.settings["model"], race.winner.settings["loss"])
+    losses = store.series(first.runs["train"], "loss")
+    assert len(losses) == 9
+    assert not [*(store.home / "checkpoints").rglob("*.*")]
+    assert PipelineSummary.from_json(json.loads(json.dumps(first.to_json()))).race == race
+
+
+def test_what_was_tried_is_in_mlflow_and_in_the_report(first: PipelineSummary) -> None:
+    store, chosen = open_store(), first.runs["choose"]
+    params = store.get(first.pipeline).params
+    assert params["preset"] == "auto"
+    assert {"model", "learning_rate"} <= set(params["preset.filled"].split(","))
+    assert "k" not in params["preset.filled"].split(",")
+    assert (params["model"], params["k"]) == (first.model, "8")
+    assert store.get(first.pipeline).name == "mine auto"
+    tried = store.find(RunTags(stage="contender", parent=chosen), newest=10)
+    assert {run.name: run.tags.state for run in tried} == {
+        f"contender {row.name}": row.state for row in store.load(chosen, RACE).rows
+    }
+    table = store.load(chosen, RACE_TABLE)
+    assert table["contender"].tolist() == [row.name for row in store.load(chosen, RACE).rows]
+    assert TrainConfig(**store.load(chosen, CHOSEN)).model == first.model
+    page = Path(first.report).read_text()
+    assert "The choice of the model" in page
+    assert "`broken` failed".replace("`", "") in page
+
+
+def test_another_base_rate_re_uses_the_race_and_the_model(first: PipelineSummary, folder: Path) -> None:
+    again = run(folder, calibrate=CalibrateGiven(base_rate=0.01, calibrators=("platt",)))
+    assert {"prepare", "choose", "train"} <= set(again.reused)
+    assert again.runs["choose"] == first.runs["choose"]
+
+
+def test_a_given_model_that_leaves_one_configuration_has_no_race(folder: Path) -> None:
+    data = PREPARE(config=PrepareConfig(dataset=str(folder)))
+    given = PipelineGiven(train=TrainGiven(model="hole"))
+    choice = CHOOSE(data, config=presets.resolve("auto", given).configs.choose)
+    assert open_store().load(choice.run_id, RACE).sentences() == [
+        "There was no race: the given settings leave one configuration. The training settings are those of `default`."
+    ]
+    assert chosen_settings(choice).model == "hole"
+
+
+def test_a_graph_that_cannot_be_measured_has_no_race(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    few = write_folder(folder.parent / "few", valid=VALID[:1])
+    data = PREPARE(config=PrepareConfig(dataset=str(few)))
+    with caplog.at_level(logging.INFO, "kgcal"):
+        choice = CHOOSE(data, config=ChooseConfig())
+    assert chosen_settings(choice) == TrainConfig()
+    assert "There was no race: the validation split has 1 triples of one label" in caplog.text
