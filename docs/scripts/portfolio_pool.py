@@ -27,6 +27,7 @@ def _dot(model: str, loss: str, lp_weight: float, learning_rate: float = 0.1, **
     return TrainGiven(model=model, loss=loss, lp_weight=lp_weight, lp_power=3.0, learning_rate=learning_rate, **others)
 
 
+# The first word of a name is the model. sa, mc: the self-adversarial and the multiclass loss. half, typed: corruptions
 POOL = {
     "transe": TrainGiven(),
     "complex sa": _dot("complex", SA, 0.015),

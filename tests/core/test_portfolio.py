@@ -48,7 +48,11 @@ def test_small_graphs_have_more_epochs_up_to_a_limit() -> None:
 
 
 def test_the_committed_trials_give_the_portfolio() -> None:
-    assert set(choose(read(TRIALS))) == set(PORTFOLIO)
+    assert choose(read(TRIALS)) == list(PORTFOLIO)
+
+
+def test_names_in_the_pool_begin_with_the_model() -> None:
+    assert all(name.split()[0] == settings.over(TrainConfig()).model for name, settings in POOL.items())
 
 
 @pytest.mark.parametrize("name", PORTFOLIO)
