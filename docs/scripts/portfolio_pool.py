@@ -86,9 +86,6 @@ GRAPHS: dict[str, tuple[str, int, str, float]] = {
     "fb15k-237-2500": ("fb15k-237", 2500, "near", 1.0),
     "wn11": ("wn11", 0, "", 1 / 6),
     "fb13-12000": ("fb13", 12_000, "subjects", 1 / 3),
-    "ppi5k": ("ppi5k", 0, "", 1 / 9),
-    "fb15k-237": ("fb15k-237", 0, "", 1 / 9),
-    "wn18rr": ("wn18rr", 0, "", 1 / 3),
 }
 HELD_OUT = 0.1  # share of the triples of a part that are its validation triples
 PEOPLE = 2000
