@@ -12,8 +12,10 @@ from flows.deployment.flow import HeartbeatFlow, flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
 from kgcore.config import MatchConfig
+from tasks.jobs.command import log_train_command
 from tasks.jobs.manifest import LATEST, is_run, resolve
 from tasks.stages.base import Stage
+from tasks.stages.choose import CHOOSE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES
@@ -41,6 +43,8 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
                 upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
         ref = stage(*upstream, config=config, context=context)
         publish_stage(ref)
+        if stage is CHOOSE:
+            log_train_command(ref)
         return ref.run_id
 
     run.__signature__ = signature  # type: ignore[attr-defined]

@@ -79,8 +79,10 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def log_to_terminal() -> None:
-    """Send the messages and warnings of kgcal to standard error."""
+    """Send the messages and warnings of kgcal to standard error, once however often this is called."""
     logger = logging.getLogger("kgcal")
+    for before in [own for own in logger.handlers if isinstance(own, RichHandler)]:
+        logger.removeHandler(before)
     logger.setLevel(logging.INFO)
     logger.propagate = False
     handler = RichHandler(

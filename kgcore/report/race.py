@@ -1,5 +1,6 @@
 """The table of a race: a row for each contender."""
 
+import math
 from dataclasses import fields
 
 import pandas as pd
@@ -22,11 +23,11 @@ def race_table(race: Race) -> pd.DataFrame:
                 "state": row.state,
                 "epochs": row.epochs,
                 "of": row.of,
-                race.metric: row.value,
+                race.metric: math.nan if row.value is None else row.value,
                 "seconds": round(row.seconds, 3),
                 "reason": row.reason,
             }
-            | {name: value_text(row.settings[name]) for name in names}
+            | {name: row.settings[name] for name in names}
             for row in race.rows
         ]
     )

@@ -20,6 +20,7 @@ from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
+from kgcore.training.state import COMPILE_FROM_STEPS
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.race_notes import Notes
 from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, Row, epochs_at
@@ -143,15 +144,20 @@ class _Runners:
                 raise TimeIsUp
 
         try:
-            value = self._measure(name, config, goal, on_epoch)
+            value = self._measure(name, before, goal, on_epoch)
             note = replace(note, values=(*note.values, (goal, value)))
         except (FitError, InputError) as error:
             note = replace(note, reason=str(error))
         self._notes.write(name, replace(note, seconds=note.seconds + time.monotonic() - started))
         return True
 
-    def _measure(self, name: str, config: TrainConfig, goal: int, on_epoch: Callable[[int, float], None]) -> float:
-        """Train a contender to the end of epoch `goal`, and return its metric."""
+    def _measure(self, name: str, before: int, goal: int, on_epoch: Callable[[int, float], None]) -> float:
+        """Train a contender from epoch `before` to the end of epoch `goal`, and return its metric.
+
+        The code is compiled only if these epochs have enough steps to save more time than compiling takes.
+        """
+        config = self._contenders[name]
+        steps = (goal - before) * -(-len(self._graph.train) // config.batch_size)
         trained = train(
             self._graph,
             config,
@@ -159,6 +165,7 @@ class _Runners:
             self._checkpoint(name),
             self._track.checkpoint_seconds,
             on_epoch=on_epoch,
+            compiled=steps >= COMPILE_FROM_STEPS,
             until=goal,
         )
         return self._objective.value(self._objective.measure(trained.model))

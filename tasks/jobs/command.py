@@ -1,11 +1,17 @@
-"""Writes settings as a `kgcal run` command that the user can copy."""
+"""Writes settings as a `kgcal run` or `kgcal train` command that the user can copy."""
 
+import logging
 import shlex
 from collections.abc import Iterable
 from dataclasses import fields
 
 from kgcore.config import Config
 from kgcore.config.presets import NONE
+from tasks.stages.choose import chosen_settings
+from tasks.stages.reference import StageRef
+from tasks.tracking.store import open_store
+
+log = logging.getLogger("kgcal")
 
 
 def run_command(configs: Iterable[Config]) -> str:
@@ -15,12 +21,25 @@ def run_command(configs: Iterable[Config]) -> str:
     """
     words = ["kgcal", "run", "--preset", NONE]
     for config in configs:
-        usual = type(config)()
-        for item in fields(config):
-            value = getattr(config, item.name)
-            if value != getattr(usual, item.name):
-                words += _option(item.name.replace("_", "-"), value)
+        words += _options(config)
     return shlex.join(words)
+
+
+def log_train_command(choice: StageRef) -> None:
+    """Log the `kgcal train` command for the settings that a choose run has chosen."""
+    data = open_store().get(choice.run_id).tags.inputs["prepare"]
+    words = ["kgcal", "train", "--data", data, *_options(chosen_settings(choice))]
+    log.info("to train with these settings: %s", shlex.join(words))
+
+
+def _options(config: Config) -> list[str]:
+    """Return an option for each setting that differs from its default."""
+    usual, words = type(config)(), list[str]()
+    for item in fields(config):
+        value = getattr(config, item.name)
+        if value != getattr(usual, item.name):
+            words += _option(item.name.replace("_", "-"), value)
+    return words
 
 
 def _option(name: str, value: object) -> list[str]:

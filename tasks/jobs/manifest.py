@@ -33,7 +33,8 @@ def resolve(stage: str, text: str) -> StageRef:
     if run.tags.stage == "pipeline":
         manifest = store.load(run_id, MANIFEST)
         if stage not in manifest:
-            raise InputError(f"pipeline {run_id} has no {stage} run: it was made without candidates")
+            reason = "without candidates" if stage == "match" else "without the preset auto"
+            raise InputError(f"pipeline {run_id} has no {stage} run: it was made {reason}")
         run_id = manifest[stage]
     elif run.tags.stage != stage:
         run_id = run.tags.inputs.get(stage, run_id)

@@ -74,17 +74,13 @@ def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _write_csv(path: Path, table: pd.DataFrame) -> None:
-    table.to_csv(path, index=False)
-
-
 GRAPH: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", storage.read_graph, storage.write_graph)
 GRAPH_WITHOUT_TEST: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", _read_graph_without_test)
 ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", storage.read_names)
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", storage.read_names)
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
 RACE: Artifact[Race] = _typed_json("choose", "race.json", Race)
-RACE_TABLE: Artifact[pd.DataFrame] = Artifact("choose", "race.csv", pd.read_csv, _write_csv)
+RACE_TABLE: Artifact[pd.DataFrame] = Artifact("choose", "race.csv", storage.read_trials, storage.write_trials)
 CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
 DATA_REPORT: Artifact[str] = Artifact("prepare", "data.html", _read_text, _write_text)
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)

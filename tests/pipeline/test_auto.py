@@ -21,6 +21,7 @@ from kgcore.config import (
 )
 from kgcore.config import entries as entries_of_race
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.command import log_train_command
 from tasks.stages import train as train_stage
 from tasks.stages.choose import CHOOSE, chosen_settings
 from tasks.stages.prepare import PREPARE
@@ -116,5 +117,7 @@ def test_a_graph_that_cannot_be_measured_has_no_race(folder: Path, caplog: pytes
     data = PREPARE(config=PrepareConfig(dataset=str(few)))
     with caplog.at_level(logging.INFO, "kgcal"):
         choice = CHOOSE(data, config=ChooseConfig())
+        log_train_command(choice)
     assert chosen_settings(choice) == TrainConfig()
+    assert f"to train with these settings: kgcal train --data {data.run_id}" in caplog.text
     assert "There was no race: the validation split has 1 triples of one label" in caplog.text

@@ -35,6 +35,9 @@ OWN = {  # settings of jobs whose names other jobs have too
     "audit": config.AuditConfig,
     "watch": config.WatchConfig,
     "ensemble": config.EnsembleConfig,
+    "tune": config.TuneConfig,
+    "choose": config.ChooseConfig,
+    "main": config.ChooseConfig,
 }
 JOBS = [flow.name for flow in OTHERS if flow not in STAGE_FLOWS]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
@@ -61,7 +64,6 @@ PLAIN = {
     "labels": "",
     "instead": False,
     **dict.fromkeys(("refit", "promote", "watch"), False),
-    "preset": "default",
 }
 
 
@@ -87,6 +89,8 @@ def test_the_file_is_what_the_options_make_it() -> None:
 def test_every_declared_parameter_has_its_type_and_default() -> None:
     assert list(POINTS) == ["main", *(function.name for function in STAGE_FLOWS), *JOBS]
     for entry, parameters in POINTS.items():
+        if entry.startswith("import-"):
+            continue  # tests/pipeline/test_mlproject_imports.py
         for name, declared in parameters.items():
             expected = text(DEFAULTS.get(name, PLAIN.get(name)))
             expected = text(getattr(OWN[entry](), name, expected)) if entry in OWN else expected
@@ -103,14 +107,14 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     others = names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
     others |= names(config.ImportConfig) - names(config.TrainConfig)
     jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
-    of_stages = set(DEFAULTS) - jobs | {"candidates"}
-    assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device", "preset"}
+    of_stages = set(DEFAULTS) - jobs | names(config.ChooseConfig) | {"candidates"}
+    assert set(POINTS["main"]) == of_stages - BY_PRESET | {"force", "device"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
-    assert stages == of_stages | {"force", "device"} | UPSTREAM
-    later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig) | {"weighted"}
+    assert stages == of_stages | {"force", "device", "choice"} | UPSTREAM
+    later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig, config.ChooseConfig) | {"weighted"}
     later |= {name for name in names(config.CalibrateConfig) if name.startswith("base_rate_")}
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
-    used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device", "preset"}
+    used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device"}
     assert set(POINTS["audit"]) == used | names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
     for entry, own in zip(("predict", "discover", "explain"), asking, strict=True):
         plain = WITHOUT_DEFAULT[entry] | (set() if entry == "explain" else {"runner"})
@@ -126,7 +130,7 @@ def test_comments_list_what_a_preset_may_decide() -> None:
     whole = (CHECKOUT / "MLproject").read_text().split("\n  prepare:")[0]
     comments = [line.partition("#   ")[2] for line in whole.splitlines() if "#   " in line]
     listed = {name: value["default"] for line in comments for name, value in yaml.safe_load(line).items()}
-    assert listed == {name: text(DEFAULTS[name]) for name in BY_PRESET}
+    assert listed == {name: text(DEFAULTS[name]) for name in BY_PRESET} | {"preset": ""}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +163,7 @@ def test_a_given_value_is_its_option_in_one_word(entry: str, values: list[str], 
     [
         ("calibrate", ["--base_rat", "0.2"], "calibrate has no parameter 'base_rat': it has base_rate"),
         ("calibrate", ["--base-rate", "0.2"], "has no parameter 'base-rate': it has base_rate"),
-        ("report", ["--zzz", "1"], "report has no parameter 'zzz': it has evaluation, force"),
+        ("report", ["--zzz", "1"], "report has no parameter 'zzz': it has evaluation, choice, force"),
         ("main", ["--json_path", "out.json"], "main has no parameter 'json_path'"),
         ("train", ["--sides_apart", "yes"], "sides_apart is 'yes': it must be true or false"),
         ("train", ["--k"], "takes --name value for each parameter: '--k' has no value"),
@@ -223,7 +227,7 @@ def test_the_run_that_main_opens_is_the_pipelines(mlflow: Mlflow) -> None:
     assert (opened.info.status, tags_of(opened).stage) == ("FINISHED", "pipeline")
     assert client_of(mlflow.kgcal).get_experiment(opened.info.experiment_id).name == "other"
     nested = [run for run in all_runs(mlflow.kgcal) if run.data.tags.get("mlflow.parentRunId") == opened.info.run_id]
-    assert {tags_of(run).stage for run in nested} == {function.name for function in STAGE_FLOWS} - {"match"}
+    assert {tags_of(run).stage for run in nested} == {function.name for function in STAGE_FLOWS} - {"match", "choose"}
     assert {run.info.experiment_id for run in nested} == {opened.info.experiment_id}
     [train] = [tags_of(run).config for run in nested if tags_of(run).stage == "train"]
     assert (train["k"], train["training_strategy"]) == (8, {"typed": 0.5, "uniform": 0.5})

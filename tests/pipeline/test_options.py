@@ -1,6 +1,7 @@
 """The options of the command line: a missing option is None, and a given option is read or raises an error."""
 
 import inspect
+import logging
 from typing import Annotated, Any
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from flows.cli.commands import app
 from flows.cli.options import command
+from flows.cli.terminal import log_to_terminal
 from kgcore.config import CalibrateConfig, CalibrateGiven, TrainConfig, TrainGiven
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS
@@ -101,3 +103,10 @@ def test_the_help_shows_the_options_of_each_model_and_loss_on_a_line(entry: str)
         assert with_options
         for name, options in with_options.items():
             assert [name, *", ".join(f"{k}={v.lower()}" for k, v in options.items()).split()] in lines
+
+
+def test_messages_are_printed_once_however_many_commands_ran_in_the_process(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        log_to_terminal()
+    logging.getLogger("kgcal").info("prepare re-used")
+    assert capsys.readouterr().err.count("prepare re-used") == 1
