@@ -1,11 +1,19 @@
-"""The Prefect flows that import a model of another library: from tables of embeddings, and from PyKEEN's folder."""
+"""The Prefect flows that import a model: from tables of embeddings, and from the files of other libraries."""
 
 from pathlib import Path
 
 from flows.deployment.flow import flow
 from flows.deployment.publish import publish_stage
 from kgcore.config import ImportConfig, PrepareConfig
-from tasks.jobs.import_model import ImportResult, import_model, read_checkpoint, read_embeddings
+from tasks.jobs.import_model import (
+    ImportResult,
+    import_model,
+    read_biggraph_folder,
+    read_checkpoint,
+    read_dglke_folder,
+    read_embeddings,
+    read_libkge_checkpoint,
+)
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context
 
@@ -68,5 +76,90 @@ def import_pykeen(
     context = Context(force=force)
     data = PREPARE(config=prepare, context=context)
     imported = import_model(foreign, data, f"the PyKEEN folder {Path(folder).resolve().name}", context)
+    publish_stage(imported.run)
+    return imported
+
+
+@flow(name="import-dglke")
+def import_dglke(
+    folder: str,
+    entities: str = "",
+    relations: str = "",
+    prepare: PrepareConfig = PrepareConfig(),
+    force: bool = False,
+) -> ImportResult:
+    """Import a model that DGL-KE's dglke_train has saved: TransE, DistMult, ComplEx or RotatE.
+
+    The result is a train run, like that of `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
+
+    Args:
+        folder: folder with config.json and the tables *_entity.npy and *_relation.npy
+        entities: file with row numbers and names of the entities; if empty, entities.tsv or entities.dict in the folder
+        relations: file with row numbers and names of the relations; if empty, relations.tsv or relations.dict in the
+            folder
+        prepare: the graph
+        force: run even if a finished run could be re-used
+    """
+    foreign = read_dglke_folder(folder, entities, relations)
+    context = Context(force=force)
+    data = PREPARE(config=prepare, context=context)
+    imported = import_model(foreign, data, f"the DGL-KE folder {Path(folder).resolve().name}", context)
+    publish_stage(imported.run)
+    return imported
+
+
+@flow(name="import-libkge")
+def import_libkge(
+    checkpoint: str,
+    entities: str = "",
+    relations: str = "",
+    trust: bool = False,
+    python: str = "",
+    prepare: PrepareConfig = PrepareConfig(),
+    force: bool = False,
+) -> ImportResult:
+    """Import a checkpoint of LibKGE: TransE, DistMult, ComplEx or RotatE.
+
+    A checkpoint is a pickle. Tensors and settings are read without running code. A checkpoint that has other objects
+    needs --trust: a process of its own then loads it, and hands back only tables of numbers. The result is a train run,
+    like that of `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
+
+    Args:
+        checkpoint: checkpoint of LibKGE, such as checkpoint_best.pt
+        entities: file with row numbers and names of the entities; if empty, entity_ids.del in the checkpoint's folder
+        relations: file with row numbers and names of the relations; if empty, relation_ids.del in the checkpoint's
+            folder
+        trust: load a pickle that has other objects: its source is trusted
+        python: Python that loads such a pickle, with LibKGE and safetensors; if empty, the one that runs kgcal
+        prepare: the graph
+        force: run even if a finished run could be re-used
+    """
+    foreign = read_libkge_checkpoint(checkpoint, entities, relations, python, trust)
+    context = Context(force=force)
+    data = PREPARE(config=prepare, context=context)
+    imported = import_model(foreign, data, f"the LibKGE checkpoint {Path(checkpoint).name}", context)
+    publish_stage(imported.run)
+    return imported
+
+
+@flow(name="import-biggraph")
+def import_biggraph(
+    folder: str, names: str = "", prepare: PrepareConfig = PrepareConfig(), force: bool = False
+) -> ImportResult:
+    """Import a checkpoint of PyTorch-BigGraph. Needs h5py.
+
+    The operators diagonal and complex_diagonal with the comparator dot, and translation with l2, can be imported. The
+    result is a train run, like that of `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
+
+    Args:
+        folder: checkpoint folder, with config.json, checkpoint_version.txt and files .h5
+        names: folder with entity_names_*.json; if empty, the checkpoint folder
+        prepare: the graph
+        force: run even if a finished run could be re-used
+    """
+    foreign = read_biggraph_folder(folder, names)
+    context = Context(force=force)
+    data = PREPARE(config=prepare, context=context)
+    imported = import_model(foreign, data, f"the PyTorch-BigGraph folder {Path(folder).resolve().name}", context)
     publish_stage(imported.run)
     return imported

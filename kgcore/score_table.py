@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Bools, Labels, Scores, Triples
+from kgcore.arrays import Bools, Labels, Scores, Triples, Weights
 from kgcore.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph, Split
@@ -28,6 +28,8 @@ class ScoreTable:
     labelled_base_rate
             share of true triples, in (0, 1), that the labelled validation rows are weighted to: see `KnowledgeGraph`.
             None: all their weights are 1
+    weights (n,) the number of drawn corruptions that each corruption stands for, above 0: see `every_corruption`. It is
+            1 for labelled rows. None: 1 for all rows
     raw     (n,) raw scores f, if `scores` are normalised by a cohort; None: `scores` are the raw scores
     """
 
@@ -40,6 +42,7 @@ class ScoreTable:
     dataset: str
     labelled_base_rate: float | None = None
     raw: Scores | None = None
+    weights: Weights | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -91,6 +94,8 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         parts.append((Split(made.triples, np.zeros(len(made.triples))), split, CORRUPTION))
     triples = np.concatenate([part.triples for part, _, _ in parts])
     lengths = [len(part) for part, _, _ in parts]
+    own = [None, None, *(made.weights for made in corruptions.values())]
+    counts = [np.ones(n) if some is None else some for some, n in zip(own, lengths, strict=True)]
     raw = trained.raw_score(triples)
     return ScoreTable(
         triples=triples,
@@ -102,4 +107,5 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         dataset=graph.fingerprint(),
         labelled_base_rate=graph.labelled_base_rate,
         raw=None if trained.cohort is None else raw,
+        weights=None if all(some is None for some in own) else np.concatenate(counts),
     )

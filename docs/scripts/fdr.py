@@ -18,7 +18,7 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CorruptConfig, TrainConfig
-from kgcore.corruptions.base import corrupt_held_out
+from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.genealogy import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex

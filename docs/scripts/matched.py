@@ -60,7 +60,8 @@ def mixture_data(
         made = corrupt(positives, eta, drawing, np.random.default_rng(seed), shares, graph.known)
         negatives[name] = ScoreSample(model.score(made.triples), made.source, made.triples[:, 1])
     own = ScoreSample(model.score(positives), np.arange(len(positives)), positives[:, 1])
-    return MixtureData(own, negatives, ScoreSample(model.score(triples), predicates=triples[:, 1]))
+    shared = float(graph.index(triples).contains(positives).mean())
+    return MixtureData(own, negatives, ScoreSample(model.score(triples), predicates=triples[:, 1]), shared=shared)
 
 
 def words(fit: MixtureFit) -> str:

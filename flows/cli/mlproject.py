@@ -20,6 +20,7 @@ from flows.calibrate_scores import calibrate_scores
 from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.explain import explain
+from flows.import_model import import_biggraph, import_dglke, import_embeddings, import_libkge, import_pykeen
 from flows.predict import predict
 from flows.promote import promote
 from flows.recalibrate import recalibrate
@@ -41,12 +42,21 @@ OTHERS: tuple[Flow[..., Any], ...] = (
     explain,
     audit,
     calibrate_scores,
+    import_embeddings,
+    import_pykeen,
+    import_dglke,
+    import_libkge,
+    import_biggraph,
     promote,
     watch,
     tune,
     ensemble,
 )
-COMMANDS = {"main": "run", **{function.name: function.name for function in OTHERS}}  # entry point -> command of kgcal
+# entry point -> words of the command of kgcal: `import-pykeen` is `kgcal import pykeen`
+COMMANDS = {
+    "main": ("run",),
+    **{f.name: ("import", f.name[7:]) if f.name.startswith("import-") else (f.name,) for f in OTHERS},
+}
 WITH_PRESET = ("main", *(function.name for function in OTHERS if "preset" in inspect.signature(function.fn).parameters))
 UNDECLARED = BY_PRESET | {"preset"}
 HEAD = """\
@@ -115,10 +125,13 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     """
     if entry not in COMMANDS:
         raise InputError(f"there is no entry point {entry!r}: the known ones are {', '.join(COMMANDS)}")
+    *groups, name = COMMANDS[entry]
+    for word in groups:
+        [app] = [known.typer_instance for known in app.registered_groups if known.name == word and known.typer_instance]
     group = get_command(app)
     assert isinstance(group, TyperGroup)
-    items = [i for i in group.commands[COMMANDS[entry]].params if isinstance(i, TyperOption | TyperArgument)]
-    [callback] = [known.callback for known in app.registered_commands if known.name == COMMANDS[entry]]
+    items = [i for i in group.commands[name].params if isinstance(i, TyperOption | TyperArgument)]
+    [callback] = [known.callback for known in app.registered_commands if known.name == name]
     assert callback is not None
     annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
     annotations = {name: arguments for name, arguments in annotations.items() if arguments}
@@ -157,7 +170,7 @@ def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]
     Raises InputError for a name that the entry point does not have. MLflow passes on every name without a check.
     """
     known = {parameter.name: parameter for parameter in parameters(app, entry)}
-    arguments = [COMMANDS[entry]]
+    arguments = [*COMMANDS[entry]]
     if len(values) % 2:
         raise InputError(f"the entry point {entry} takes --name value for each parameter: {values[-1]!r} has no value")
     for name, value in zip(values[::2], values[1::2], strict=True):

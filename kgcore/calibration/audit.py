@@ -12,11 +12,12 @@ from kgcore.calibration.sample import CalibrationSample
 class ScoreAudit:
     """Two quantities that describe a calibration sample.
 
-    overlap                P(f(t-) > f(t+)) + P(f(t-) = f(t+)) / 2 = 1 - AUROC, in [0, 1], unweighted, for the score f
-                           of a random negative t- and a random positive t+. 0: the model scores every positive above
-                           every negative. 0.5: the model cannot separate them. If synthetic negatives overlap with the
-                           positives far less than labelled negatives do, then synthetic negatives are easier than real
-                           mistakes, and the probabilities fitted on them are too confident.
+    overlap                P(f(t-) > f(t+)) + P(f(t-) = f(t+)) / 2 = 1 - AUROC, in [0, 1], for the score f of a random
+                           negative t- and a random positive t+. Rows count by their `counts`, not by their weights.
+                           0: the model scores every positive above every negative. 0.5: the model cannot separate
+                           them. If synthetic negatives overlap with the positives far less than labelled negatives do,
+                           then synthetic negatives are easier than real mistakes, and the probabilities fitted on them
+                           are too confident.
     effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965): the number of equally weighted rows that would carry the
                            same information
     """
@@ -34,6 +35,8 @@ def score_audit(sample: CalibrationSample) -> ScoreAudit:
     is_positive = sample.labels == 1
     positives, negatives = np.sort(sample.scores[is_positive]), sample.scores[~is_positive]
     below, up_to = (np.searchsorted(positives, negatives, side) for side in ("left", "right"))
-    overlap = (below + (up_to - below) / 2).mean() / len(positives)
+    above = below + (up_to - below) / 2
+    share = above.mean() if sample.counts is None else np.average(above, weights=sample.counts[~is_positive])
+    overlap = share / len(positives)
     weights = sample.weights
     return ScoreAudit(float(overlap), float(weights.sum() ** 2 / (weights**2).sum()))

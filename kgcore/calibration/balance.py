@@ -2,14 +2,16 @@
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Labels, Weights, same_length
+from kgcore.arrays import Bools, Floats, Ints, Labels, Weights, same_length
 from kgcore.calibration.shift import check_base_rate
 from kgcore.errors import FitError
 
 LARGEST_FACTOR = 10.0  # a negative weighs at most this many times what it weighs without regard to relations
 
 
-def base_rate_weights(labels: Labels, base_rate: float, predicates: Ints | None = None) -> Weights:
+def base_rate_weights(
+    labels: Labels, base_rate: float, predicates: Ints | None = None, counts: Weights | None = None
+) -> Weights:
     """Return weights (n,) for labels (n,) 0/1 with which the positives' share of the weight is the base rate alpha.
 
     Without predicates: w+ = N / P and w- = 1 / alpha - 1, for P positives and N negatives.
@@ -24,26 +26,47 @@ def base_rate_weights(labels: Labels, base_rate: float, predicates: Ints | None 
     negatives less weight, so that no negative weighs more than ten times w- of a relation with c_r = 1. It does not
     change the relation's base rate.
 
+    With counts (n,), row i stands for counts_i equal rows: the numbers of rows are sums of counts, and its weight is
+    multiplied by counts_i.
+
     The weights are scaled to mean 1. Raises InputError for a base rate outside (0, 1), FitError if all labels are
     equal, in all rows or in the rows of one relation: see `both_labels`.
     """
     check_base_rate("base_rate", base_rate)
-    positives, negatives = float((labels == 1).sum()), float((labels == 0).sum())
+    times = np.ones(len(labels)) if counts is None else counts
+    positives, negatives = float(times[labels == 1].sum()), float(times[labels == 0].sum())
     if not positives or not negatives:
         raise FitError(
             f"there are {positives:,.0f} positives and {negatives:,.0f} negatives: weights for a base rate need both"
         )
     weights: Weights = np.where(labels == 1, negatives / positives, 1 / base_rate - 1)
     if predicates is not None:
-        place, true, false = _counts(labels, predicates)
+        place, true, false = _counts(labels, predicates, times)
         if not (true.all() and false.all()):
             raise FitError("a relation has positives only, or negatives only: leave out its rows")
-        if (true * false.sum() != false * true.sum()).any():
+        precision = 0.0 if counts is None else 1e-9  # numbers of rows are exact, sums of counts are rounded
+        if (np.abs(true * false.sum() / (false * true.sum()) - 1) > precision).any():
             factors = (true / false) / (positives / negatives)
             trimmed = np.minimum(1, LARGEST_FACTOR / factors)
             weights *= np.where(labels == 1, trimmed[place], (trimmed * factors)[place])
+    weights *= times
     weights /= weights.mean()
     return weights
+
+
+def label_sizes(labels: Labels, counts: Weights | None) -> tuple[float, float]:
+    """Return the numbers of negatives and of positives among labels (n,) 0/1.
+
+    With counts c (n,), it is the effective number (sum c)^2 / sum c^2 of each label (Kish 1965).
+    """
+    if counts is None:
+        return float((labels == 0).sum()), float((labels == 1).sum())
+    negatives, positives = (counts[labels == label] for label in (0, 1))
+    return _effective(negatives), _effective(positives)
+
+
+def _effective(counts: Weights) -> float:
+    return float(counts.sum() ** 2 / (counts**2).sum()) if len(counts) else 0.0
 
 
 def both_labels(labels: Labels, predicates: Ints) -> Bools:
@@ -54,15 +77,18 @@ def both_labels(labels: Labels, predicates: Ints) -> Bools:
 
     labels, predicates  (n,) 0/1, and the position of each predicate
     """
-    place, true, false = _counts(labels, predicates)
+    place, true, false = _counts(labels, predicates, np.ones(len(labels)))
     both: Bools = ((true > 0) & (false > 0))[place]
     return both
 
 
-def _counts(labels: Labels, predicates: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the number of each row's relation (n,), and the positives and the negatives of each relation (R,)."""
+def _counts(labels: Labels, predicates: Ints, times: Weights) -> tuple[Ints, Floats, Floats]:
+    """Return the number of each row's relation (n,), and the positives and the negatives of each relation (R,).
+
+    times  (n,) the number of rows that each row stands for
+    """
     same_length(labels=labels, predicates=predicates)
     _, place = np.unique(predicates, return_inverse=True)
     size = int(place.max()) + 1
-    true, false = (np.bincount(place[labels == label], minlength=size) for label in (1, 0))
-    return place, true, false
+    true, false = (np.bincount(place[labels == label], times[labels == label], size) for label in (1, 0))
+    return place, true.astype(np.float64), false.astype(np.float64)

@@ -43,9 +43,10 @@ class Beta(Calibrator):
     intercept_: float
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        targets = mean_keeping_targets(sample.labels, sample.weights)
+        targets = mean_keeping_targets(sample.labels, sample.weights, sample.counts)
         slope, intercept = fit_line("beta calibration", sample, targets)
-        if slope == 0 or len(np.unique(sample.scores)) == 2:
+        f = sample.scores
+        if slope == 0 or ((f == f.min()) | (f == f.max())).all():
             return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
         intercept -= best_bend(slope * sample.scores + intercept, targets, sample.weights)
         a, b, c = _fit(slope * sample.scores + intercept, targets, sample.weights).tolist()

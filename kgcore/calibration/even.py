@@ -1,4 +1,4 @@
-"""Calibration samples whose negatives have equal weights, for methods that count rows."""
+"""Calibration samples whose negatives have equal weights in a relation, for methods that count rows."""
 
 import numpy as np
 
@@ -27,5 +27,33 @@ def even_sample(sample: CalibrationSample, rng: np.random.Generator) -> Calibrat
         kept[rows], weights[rows] = drawn, own.sum() / drawn.sum()
     if kept.all():
         return sample
+    predicates = None if sample.predicates is None else relations[kept]
+    return CalibrationSample(sample.scores[kept], sample.labels[kept], weights[kept], predicates)
+
+
+def drawn_sample(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
+    """Draw negatives with replacement, in proportion to their weights, as many in each relation as it has.
+
+    This is for a sample of all corruptions, whose weights are the probabilities of the corruptions. The result is
+    distributed like a sample of drawn corruptions. The draw is systematic, in the order of
+    scores: a negative that is expected n times is drawn floor(n) or ceil(n) times.
+
+    Return the sample itself if the negatives of each relation have equal weights, as in samples of drawn corruptions.
+    """
+    relations = np.zeros(len(sample.labels), dtype=np.int64) if sample.predicates is None else sample.predicates
+    times, weights = np.ones(len(relations), dtype=np.int64), sample.weights.copy()
+    negative = sample.labels == 0
+    for relation in np.unique(relations[negative]).tolist():
+        rows = np.flatnonzero(negative & (relations == relation))
+        rows = rows[np.argsort(sample.scores[rows], kind="stable")]
+        own = sample.weights[rows]
+        if np.ptp(own) > 1e-9 * own.max():
+            expected = np.cumsum(own) * (len(rows) / own.sum())
+            expected[-1] = len(rows)
+            times[rows] = np.diff(np.floor(expected + rng.random() * (1 - 1e-9)), prepend=0).astype(np.int64)
+            weights[rows] = own.mean()
+    if (times == 1).all():
+        return sample
+    kept = np.repeat(np.arange(len(times)), times)
     predicates = None if sample.predicates is None else relations[kept]
     return CalibrationSample(sample.scores[kept], sample.labels[kept], weights[kept], predicates)

@@ -31,7 +31,8 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     predicates = table.triples[:, 1]
     scores = (table.scores[positives], table.scores[corruptions])
     both_predicates = (predicates[positives], predicates[corruptions])
-    samples = {"synthetic": synthetic_sample(*scores, config.alpha, config.weighted, both_predicates)}
+    counts = None if table.weights is None else table.weights[corruptions]
+    samples = {"synthetic": synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts)}
     if table.labelled_negatives("valid"):
         labelled = table.rows("valid", LABELLED)
         samples["ground_truth"] = ground_truth_sample(

@@ -1,31 +1,36 @@
 """Logistic regression without penalty, fitted to convergence: the base of the sigmoid calibrators."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.special import expit
 
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Weights
+from kgcore.calibration.balance import label_sizes
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError
 
 MAX_STEPS, TOLERANCE = 100, 1e-10
+BLOCK = 2**15  # rows at a time
 ENOUGH = 0.25  # share of the decrease that the slope promises, which a step must reach (Armijo); a parabola reaches 0.5
 
 
-def smoothed_targets(labels: Labels) -> Probabilities:
+def smoothed_targets(labels: Labels, counts: Weights | None = None) -> Probabilities:
     """Return Platt's smoothed targets (n,) in (0, 1) for labels (n,) 0/1:
 
         t+ = (N+ + 1) / (N+ + 2),  t- = 1 / (N- + 2)
 
     t+ replaces label 1 and t- replaces label 0, for N+ positives and N- negatives (Platt 1999). The counts are
-    unweighted, because the smoothing stands for prior observations, which have no weights. With these targets the loss
-    of a sigmoid has a minimum even if the scores separate the labels.
+    unweighted, because the smoothing stands for prior observations, which have no weights. With `counts` (n,), they are
+    effective numbers: see `label_sizes`. With these targets the loss of a sigmoid has a minimum even if the scores
+    separate the labels.
     """
-    positives, negatives = (labels == 1).sum(), (labels == 0).sum()
+    negatives, positives = label_sizes(labels, counts)
     targets: Probabilities = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     return targets
 
 
-def mean_keeping_targets(labels: Labels, weights: Weights) -> Probabilities:
+def mean_keeping_targets(labels: Labels, weights: Weights, counts: Weights | None = None) -> Probabilities:
     """Return smoothed targets (n,) in (0, 1) that keep the weighted mean alpha of the labels y (n,) 0/1:
 
         t = (1 - c) y + c alpha,  c = 2 / (N + 2),  alpha = sum(w y) / sum(w)
@@ -33,11 +38,11 @@ def mean_keeping_targets(labels: Labels, weights: Weights) -> Probabilities:
     N is the number of positives or of negatives, whichever is smaller, without weights. With as many positives as
     negatives and alpha = 1/2, these are Platt's targets. Platt's t- = 1 / (N- + 2) does not depend on the weights, so
     at a low base rate it is larger than the base rate itself: the mean probability is then too high. Here both targets
-    are moved towards the base rate that the weights give.
+    are moved towards the base rate that the weights give. With `counts` (n,), N is an effective number: see
+    `label_sizes`.
     """
     alpha = float(np.average(labels, weights=weights))
-    smaller = min(int((labels == 1).sum()), int((labels == 0).sum()))
-    c = 2 / (smaller + 2)
+    c = 2 / (min(label_sizes(labels, counts)) + 2)
     targets: Probabilities = (1 - c) * labels + c * alpha
     return targets
 
@@ -76,23 +81,16 @@ def fit_logistic(
     within 1e-10. Raises FitError if it does not stop within 100 steps.
     """
     weights, theta = weights / weights.sum(), start.astype(np.float64)
-
-    def loss(theta: Floats) -> float:
-        z = theta @ design
-        return float(weights @ (np.logaddexp(0, z) - targets * z))
-
-    current, free = loss(theta), ~(bounded & (theta <= 0))
+    current, free = _loss(theta, design, targets, weights), ~(bounded & (theta <= 0))
     for _ in range(MAX_STEPS):
-        q = expit(theta @ design)
-        gradient = design @ (weights * (q - targets))
+        gradient, curvature = _derivatives(theta, design, targets, weights)
         if np.abs(gradient[free]).max(initial=0.0) <= TOLERANCE:
             leave = int(np.argmin(np.where(free, 0.0, gradient)))
             if free[leave] or gradient[leave] >= -TOLERANCE:
                 return theta
             free[leave] = True
-        rows = design if free.all() else design[free]  # no copy: a design can have millions of columns
-        hessian = (rows * (weights * q * (1 - q))) @ rows.T
-        hessian += (1e-14 * hessian.diagonal().max() + 1e-30) * np.eye(len(rows))
+        hessian = curvature[np.ix_(free, free)]
+        hessian += (1e-14 * hessian.diagonal().max() + 1e-30) * np.eye(len(hessian))
         direction = np.zeros_like(theta)
         direction[free] = np.linalg.solve(hessian, gradient[free])
         meets = bounded & free & (direction > 0)
@@ -100,7 +98,9 @@ def fit_logistic(
         if step == 0:
             return theta  # only a rounding error suggests leaving this bound
         slope = float(gradient @ direction)
-        while (candidate := loss(theta - step * direction)) > current - ENOUGH * step * slope + 1e-12 and step > 1e-8:
+        while (
+            candidate := _loss(theta - step * direction, design, targets, weights)
+        ) > current - ENOUGH * step * slope + 1e-12 and step > 1e-8:
             step /= 2  # 1e-12 allows for rounding in the loss: near the optimum a full step is right
         theta, current = theta - step * direction, candidate
         met = meets & (theta <= 1e-15)
@@ -109,3 +109,32 @@ def fit_logistic(
         f"{name} did not converge in {MAX_STEPS} steps: the largest free component of the gradient is still "
         f"{np.abs(gradient[free]).max(initial=0.0):.1e}"
     )
+
+
+def _loss(theta: Floats, design: Floats, targets: Probabilities, weights: Weights) -> float:
+    """Return sum_i w_i [log(1 + exp(z_i)) - t_i z_i] with z = theta @ design.
+
+    log(1 + exp(z)) is computed as max(z, 0) + log(1 + exp(-|z|)), with an absolute error of about 1e-16.
+    """
+    total = 0.0
+    for part in _blocks(len(weights)):
+        z = theta @ design[:, part]
+        each = np.maximum(z, 0) + np.log(1 + np.exp(-np.abs(z))) - targets[part] * z
+        total += float((weights[part] * each).sum())
+    return total
+
+
+def _derivatives(theta: Floats, design: Floats, targets: Probabilities, weights: Weights) -> tuple[Floats, Floats]:
+    """Return the gradient (d,) and the Hessian (d, d) of `_loss`."""
+    gradient, hessian = np.zeros(len(theta)), np.zeros((len(theta), len(theta)))
+    for part in _blocks(len(weights)):
+        rows, w = design[:, part], weights[part]
+        q = expit(theta @ rows)
+        gradient += rows @ (w * (q - targets[part]))
+        hessian += np.stack([rows @ row for row in rows * (w * q * (1 - q))])
+    return gradient, hessian
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    """Yield slices of at most BLOCK rows. Their temporary arrays stay in the cache of the processor."""
+    yield from (slice(start, start + BLOCK) for start in range(0, count, BLOCK))

@@ -17,8 +17,7 @@ from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support
 from kgcore.config import ESTIMATED, CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
-from kgcore.mixture.labels import Rate
-from kgcore.mixture.relations import RelationRate, fit_relations
+from kgcore.mixture.relations import RelationRate, fit_others, fit_relations
 from kgcore.mixture.remainder import REMAINDER
 from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
@@ -36,12 +35,14 @@ class Matched:
     fit        the mixture of all candidates
     relations  base rate and shares of each relation with enough candidates
     notes      which rows of the file are left out, and why, in sentences
+    others     base rate and shares of all other relations together; None: they have too few candidates
     """
 
     source: str
     fit: MixtureFit
     relations: tuple[RelationRate, ...] = ()
     notes: tuple[str, ...] = ()
+    others: RelationRate | None = None
 
     def settle(self, config: CalibrateConfig) -> CalibrateConfig:
         """Return the settings with the base rate of the candidates: the stated one, otherwise the estimate.
@@ -121,13 +122,16 @@ class Matched:
             "fit": self.fit.to_json(),
             "relations": [asdict(one) for one in self.relations],
             "notes": list(self.notes),
+            "others": None if self.others is None else asdict(self.others),
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the fit that `to_json` wrote."""
-        relations = tuple(RelationRate(**(one | {"own": Rate(**one["own"])})) for one in data["relations"])
-        return cls(data["source"], MixtureFit.from_json(data["fit"]), relations, tuple(data["notes"]))
+        relations = tuple(RelationRate.from_json(one) for one in data["relations"])
+        rest = data.get("others")  # earlier versions lack it
+        others = None if rest is None else RelationRate.from_json(rest)
+        return cls(data["source"], MixtureFit.from_json(data["fit"]), relations, tuple(data["notes"]), others)
 
 
 def match(
@@ -139,7 +143,8 @@ def match(
     """
     fit = fit_mixture(data, options, rng)
     relations = fit_relations(data, fit.strategies, rng, replicates=options.replicates)
-    return Matched(source, fit, tuple(relations), tuple(notes))
+    others = fit_others(data, relations, fit.strategies, rng, replicates=options.replicates) if relations else None
+    return Matched(source, fit, tuple(relations), tuple(notes), others)
 
 
 def candidate_sample(data: MixtureData, matched: Matched, by_predicate: bool = False) -> CalibrationSample:
@@ -148,7 +153,7 @@ def candidate_sample(data: MixtureData, matched: Matched, by_predicate: bool = F
     by_predicate  whether each relation has its own base rate and its own mistakes, where there is enough
     """
     if by_predicate and matched.relations:
-        return relation_sample(data, matched.fit, matched.relations)
+        return relation_sample(data, matched.fit, matched.relations, matched.others)
     return mixture_sample(data, _inside(matched.fit.base_rate), matched.fit.weights)
 
 

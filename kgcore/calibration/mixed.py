@@ -32,13 +32,15 @@ def mixture_sample(data: MixtureData, base_rate: float, weights: Mapping[str, fl
     return _sample(data, base_rate, [weights[name] for name in data.negatives], weights.get(REMAINDER, 0.0), None)
 
 
-def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[RelationRate]) -> CalibrationSample:
+def relation_sample(
+    data: MixtureData, fit: MixtureFit, relations: Sequence[RelationRate], rest: RelationRate | None = None
+) -> CalibrationSample:
     """Build the calibration sample of a mixture in which relations have their own base rates and shares.
 
     The weight of each relation is its share of the candidates. So a relation's base rate does not depend on how many of
-    its corruptions were drawn, or dropped because they are known facts. A relation that is not in `relations`, or that
-    has no candidates, has the base rate and the shares of all. If the base rate was stated, the log-odds of the
-    relations' base rates are all moved by the same number. Then the sample has the stated base rate.
+    its corruptions were drawn, or dropped because they are known facts. Relations that are not in `relations` have the
+    base rate and the shares of `rest`, the estimate for all of them; None: those of all candidates. Then the log-odds
+    of all base rates are moved by the same number, so that the sample has the base rate of the fit.
 
     If the remainder has the share rho in the fit, it has this share in each relation. The base rates by relation were
     estimated with the strategies alone. So the difference of their log-odds from that of the stated base rate is first
@@ -52,12 +54,15 @@ def relation_sample(data: MixtureData, fit: MixtureFit, relations: Sequence[Rela
         (data.of_relations([p]), _towards(fit, one.shrunk), _with_remainder(fit, one.weights))
         for p, one in by_relation.items()
     ]
-    strata.append((others, fit.base_rate, fit.weights))
+    strata.append(
+        (others, _towards(fit, rest.shrunk), _with_remainder(fit, rest.weights))
+        if rest is not None
+        else (others, fit.base_rate, fit.weights)
+    )
     parts = [(part, rate, weights) for part, rate, weights in strata if part is not None]
     sizes = np.array([float(len(part.candidates)) for part, _, _ in parts])
     rates = np.clip([rate for _, rate, _ in parts], 1e-6, 1 - 1e-6)
-    if fit.stated:
-        rates = _moved(rates, sizes / sizes.sum(), fit.base_rate)
+    rates = _moved(rates, sizes / sizes.sum(), float(np.clip(fit.base_rate, 1e-6, 1 - 1e-6)))
     samples = [mixture_sample(part, rate, own) for (part, _, own), rate in zip(parts, rates.tolist(), strict=True)]
     return CalibrationSample(
         np.concatenate([sample.scores for sample in samples]),

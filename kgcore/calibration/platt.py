@@ -37,7 +37,7 @@ class Platt(Calibrator):
     b_: float
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        a, b = fit_line("Platt scaling", sample, smoothed_targets(sample.labels))
+        a, b = fit_line("Platt scaling", sample, smoothed_targets(sample.labels, sample.counts))
         return self.set_fitted(a=a, b=b)
 
     def calibrate(self, scores: Scores) -> Probabilities:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Scores, Weights, as_floats, as_labels, as_weights, same_length
-from kgcore.calibration.balance import base_rate_weights, both_labels
+from kgcore.calibration.balance import base_rate_weights, both_labels, label_sizes
 from kgcore.errors import FitError
 
 
@@ -17,6 +17,8 @@ class CalibrationSample:
     labels      (n,) 1 = true, 0 = false
     weights     (n,) positive, of any scale; they are stored with mean 1
     predicates  (n,) position of each predicate in the graph's vocabulary; None: not known
+    counts      (n,) the number of rows of an equal draw that each row stands for, above 0. `weights` contain them
+                already. Methods that count rows without weights use them. None: 1 for each row
 
     Raises InputError for arrays of different lengths or with values out of range, FitError if all labels are equal.
     """
@@ -25,6 +27,7 @@ class CalibrationSample:
     labels: Labels
     weights: Weights
     predicates: Ints | None = None
+    counts: Weights | None = None
 
     def __post_init__(self) -> None:
         n = same_length(scores=self.scores, labels=self.labels, weights=self.weights)
@@ -34,6 +37,8 @@ class CalibrationSample:
         object.__setattr__(self, "weights", weights / weights.mean())
         if self.predicates is not None:
             same_length(scores=self.scores, predicates=self.predicates)
+        if self.counts is not None:
+            object.__setattr__(self, "counts", as_weights(self.counts, n))
         if len(np.unique(self.labels)) < 2:
             found = "positives" if self.labels[0] == 1 else "negatives"
             raise FitError(f"the sample has {found} only: a calibrator needs positives and negatives")
@@ -46,7 +51,13 @@ class CalibrationSample:
     def part(self, rows: Bools) -> "CalibrationSample":
         """Return a sample of the rows where the mask `rows` (n,) is True. Its weights are scaled to mean 1 again."""
         predicates = None if self.predicates is None else self.predicates[rows]
-        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates)
+        counts = None if self.counts is None else self.counts[rows]
+        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates, counts)
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Return the numbers of negatives and of positives: see `label_sizes`."""
+        return label_sizes(self.labels, self.counts)
 
 
 def ground_truth_sample(
@@ -69,6 +80,7 @@ def synthetic_sample(
     base_rate: float,
     weighted: bool = True,
     predicates: tuple[Ints, Ints] | None = None,
+    counts: Weights | None = None,
 ) -> CalibrationSample:
     """Build a sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
 
@@ -80,15 +92,19 @@ def synthetic_sample(
     positives    (P,) scores of the positives
     corruptions  (N,) scores of the corruptions, which are the negatives of the sample
     base_rate    alpha, in (0, 1)
-    weighted     if False, every weight is 1 and the base rate is not used
+    weighted     if False, every weight is 1, or the row's count, and the base rate is not used
     predicates   (P,) predicates of the positives and (N,) predicates of the corruptions; None: not known
+    counts       (N,) the number of drawn corruptions that each corruption stands for: see `every_corruption`. N is then
+                 their sum. None: 1
 
     Raises InputError for a base rate outside (0, 1), FitError if positives or corruptions are missing.
     """
     scores, labels = np.r_[positives, corruptions], np.r_[np.ones(len(positives)), np.zeros(len(corruptions))]
     known = None if predicates is None else np.concatenate(predicates)
+    times = None if counts is None else np.r_[np.ones(len(positives)), counts]
     if not weighted:
-        return CalibrationSample(scores, labels, np.ones(len(labels)), known)
+        return CalibrationSample(scores, labels, np.ones(len(labels)) if times is None else times, known, times)
     if known is not None and not (used := both_labels(labels, known)).all():
         scores, labels, known = scores[used], labels[used], known[used]
-    return CalibrationSample(scores, labels, base_rate_weights(labels, base_rate, known), known)
+        times = None if times is None else times[used]
+    return CalibrationSample(scores, labels, base_rate_weights(labels, base_rate, known, times), known, times)

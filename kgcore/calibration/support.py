@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.calibration.balance import label_sizes
 from kgcore.calibration.band import Band
 from kgcore.calibration.sample import CalibrationSample
 
@@ -19,7 +20,8 @@ class Support:
 
     band       confidence limits over all rows
     relations  predicate -> confidence limits over its rows, for a calibrator with a map for each predicate; else empty
-    rows       predicate -> its numbers of positives and of negatives; empty if the sample has no predicates
+    rows       predicate -> its numbers of positives and of negatives, effective ones if rows have counts; empty if the
+               sample has no predicates
     """
 
     band: Band
@@ -35,11 +37,13 @@ class Support:
         """
         relations: dict[int, Band] = {}
         rows: dict[int, tuple[int, int]] = {}
+        counts = sample.counts
         present = () if sample.predicates is None else np.unique(sample.predicates).tolist()
         for predicate in present:
             own = sample.predicates == predicate
-            positives = int(sample.labels[own].sum())
-            rows[predicate] = (positives, int(own.sum()) - positives)
+            negatives, positives = label_sizes(sample.labels[own], None if counts is None else counts[own])
+            # a predicate with a row has at least one effective row
+            rows[predicate] = (round(positives), max(round(negatives), int(negatives > 0)))
             if by_predicate and min(rows[predicate]) > 0:
                 relations[predicate] = Band.fit(sample.part(own), most_points=MOST_POINTS_OF_A_RELATION)
         return cls(Band.fit(sample), relations, rows)

@@ -40,7 +40,7 @@ class Temperature(Calibrator):
         if size == 0:
             return self.set_fitted(inverse=1.0)
         separates = bool((f[y == 1] >= 0).all() and (f[y == 0] <= 0).all())
-        targets = smoothed_targets(y) if separates else y
+        targets = smoothed_targets(y, sample.counts) if separates else y
         start, bounded = np.zeros(1), np.ones(1, dtype=bool)
         [inverse] = fit_logistic("temperature scaling", f[None] / size, targets, w, start, bounded).tolist()
         return self.set_fitted(inverse=max(1.0, inverse / size) if separates else inverse / size)

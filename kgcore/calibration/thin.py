@@ -23,7 +23,7 @@ class Thinness:
 
     positives  positives among them
     thin       those of these positives whose 95 % confidence interval reaches to 1/2 or below
-    negatives  negatives among them
+    negatives  negatives among them; if rows have counts, the sum of these
     """
 
     positives: int
@@ -43,7 +43,9 @@ class Thinness:
         rows = high & (sample.labels == 1)
         own = None if predicates is None else predicates[rows]
         low, _ = bound.interval(sample.scores[rows], q[rows], own)
-        return cls(int(rows.sum()), int(np.sum(low <= 0.5)), int((high & (sample.labels == 0)).sum()))
+        false = high & (sample.labels == 0)
+        negatives = int(false.sum()) if sample.counts is None else round(float(sample.counts[false].sum()))
+        return cls(int(rows.sum()), int(np.sum(low <= 0.5)), negatives)
 
     def figures(self, name: str) -> dict[str, float]:
         """Return the numbers under keys that end with the name of the calibrator."""

@@ -12,6 +12,7 @@ from kgcore.calibration.shift import shift
 from kgcore.registries import CALIBRATORS
 
 STEPS = 1024
+STEPS_OF_COUNTS = 2**20  # if rows have counts, many of them may have a small weight
 
 
 @CALIBRATORS.register("venn_abers")
@@ -29,7 +30,7 @@ class VennAbers(Calibrator):
     Rows whose weight depends on the label are not exchangeable, so a row counts with its effective weight (see
     `effective_weights`), and `shift` then moves p0 and p1 to the base rate of the sample. If all rows of a label have
     the same weight, each row counts as 1, and this is exact. Other weights, such as those that balance relations, count
-    in steps of 1/1024; then the guarantee is approximate.
+    in steps of 1/1024, or of 2^-20 if rows have counts; then the guarantee is approximate.
 
     lower_scores_, lower_  (m,) increasing scores, and p0 from each of them up to the next one; p0 is 0 below the first
     upper_scores_, upper_  (k,) increasing scores, and p1 from above the previous one up to each; p1 is 1 above the last
@@ -43,7 +44,8 @@ class VennAbers(Calibrator):
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
         scores, place = np.unique(sample.scores, return_inverse=True)
-        counts, one = whole_counts(effective_weights(sample))
+        steps = STEPS if sample.counts is None else STEPS_OF_COUNTS
+        counts, one = whole_counts(effective_weights(sample), steps)
         rows, positives = (np.bincount(place, c).astype(np.int64) for c in (counts, counts * sample.labels))
         upper = levels_of_a_positive(rows, positives, one)
         lower = 1 - levels_of_a_positive(rows[::-1], (rows - positives)[::-1], one)[::-1]
@@ -73,12 +75,12 @@ class VennAbers(Calibrator):
         return q
 
 
-def whole_counts(weights: Weights) -> tuple[Ints, int]:
+def whole_counts(weights: Weights, steps: int = STEPS) -> tuple[Ints, int]:
     """Return weights (n,) as whole numbers (n,) of at least 1, and the number that stands for a weight of 1.
 
-    Effective weights that are all 1, up to rounding, become 1. Others become multiples of 1/1024.
+    Effective weights that are all 1, up to rounding, become 1. Others become multiples of 1 / steps.
     """
-    one = 1 if np.allclose(weights, 1, rtol=0, atol=1e-9) else STEPS
+    one = 1 if np.allclose(weights, 1, rtol=0, atol=1e-9) else steps
     counts: Ints = np.maximum(np.rint(weights * one), 1).astype(np.int64)
     return counts, one
 

@@ -46,7 +46,11 @@ class MatchConfig(Config):
         None, "stated base rate of the candidates; a pipeline uses base_rate in its place", gt=0, lt=1
     )
     match_width: float = setting(
-        0.1, "an estimated base rate counts as determined if its 95 % interval is at most this wide", gt=0, lt=1
+        0.1,
+        "an estimated base rate counts as determined if its 95 % interval is at most this wide, and its "
+        "ends differ by at most a factor of 4 in odds",
+        gt=0,
+        lt=1,
     )
     match_replicates: int = setting(100, "bootstrap replicates of candidates and corruptions, for intervals", ge=20)
     match_seed: int = setting(0, "seed of the corruptions and of the bootstrap replicates", ge=0)

@@ -157,7 +157,11 @@ class BaseRateConfig(Config):
     )
     per_positive: int = setting(20, "corruptions of each validation positive by each strategy", ge=1)
     width: float = setting(
-        0.1, "the base rate counts as determined if its 95 % interval is at most this wide", gt=0, lt=1
+        0.1,
+        "the base rate counts as determined if its 95 % interval is at most this wide, and its "
+        "ends differ by at most a factor of 4 in odds",
+        gt=0,
+        lt=1,
     )
     by_relation: bool = setting(True, "also estimate the base rate of each relation with enough triples")
     base_rate_seed: int = setting(0, "seed of the corruptions and of the simulations", ge=0)

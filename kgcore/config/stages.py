@@ -109,7 +109,8 @@ class CorruptConfig(Config):
     )
     calibration_eta: str = setting(
         AUTO,
-        "corruptions per positive in calibration; auto draws 20, and more for a low base rate",
+        "corruptions per positive in calibration; auto draws 20, and more for a low base rate, or makes all of them if "
+        "there are not more",
         spelling=ETA_SPELLING,
     )
     for_base_rate: float = setting(
@@ -138,6 +139,14 @@ class CorruptConfig(Config):
             return int(self.calibration_eta)
         needed = min(round(ENOUGH / self.settled().for_base_rate), MOST_CORRUPTIONS)
         return max(-(-needed // max(positives, 1)), FEWEST_ETA)
+
+    def all_up_to(self, positives: int) -> int | None:
+        """Return the largest number of corruptions at which all of them are made, instead of a draw; None: never.
+
+        It is the number that `auto` would draw for this number of positives. If a positive has fewer corruptions than
+        draws, the draws repeat them. All of them, with their probabilities as weights, say the same without chance.
+        """
+        return self.eta(positives) * positives if self.calibration_eta == AUTO else None
 
     def settled(self) -> "CorruptConfig":
         """Return the settings without the base rate, if it does not matter. So runs of other base rates are re-used.

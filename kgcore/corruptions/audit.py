@@ -9,6 +9,9 @@ from kgcore.graph import KnowledgeGraph, Split
 def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, float]:
     """Return counts and shares that describe the corruptions of a split's positives.
 
+    every                 1 if these are all corruptions of each positive: see `every_corruption`. Then the shares below
+                          are weighted, `dropped` is the number of positives without a corruption, and `redrawn` that of
+                          possible corruptions that are known facts. 0 if they were drawn
     corruptions           number of corruptions that were kept
     dropped               number of corruptions that are missing, because every draw was a known fact
     redrawn               number of corruptions whose first draw was a known fact, and that were drawn again
@@ -23,23 +26,24 @@ def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, flo
                           to distinguish from facts. Labelled negatives of a curated data set are rarely of this kind
     """
     positives: Split = getattr(graph, split)
-    source, triples, every = positives.positives[made.source], made.triples, max(1, len(made.triples))
+    source, triples = positives.positives[made.source], made.triples
+    weights = np.ones(len(triples)) if made.weights is None else made.weights
+    total = max(1.0, float(weights.sum()))
     changed = triples != source
-    figures = {"corruptions": float(len(triples)), "dropped": float(made.dropped)}
-    figures["redrawn"] = float(made.redrawn)
+    figures = {"every": float(made.weights is not None), "corruptions": float(len(triples))}
+    figures |= {"dropped": float(made.dropped), "redrawn": float(made.redrawn), "fallbacks": float(made.fallbacks)}
     figures["alone"] = float((~np.isin(positives.positives[:, 1], triples[:, 1])).sum())
-    figures["fallbacks"] = float(made.fallbacks)
     facts = {"train": graph.train.positives, "valid": graph.valid.positives, "test": graph.test.positives}
     for name, known in facts.items():
-        figures[f"true_in_{name}"] = float(graph.index(known).contains(triples).sum() / every)
-    outside = 0
+        figures[f"true_in_{name}"] = float(weights[graph.index(known).contains(triples)].sum() / total)
+    outside = 0.0
     for column in (SUBJECT, OBJECT):
         seen, size = graph.train.positives, len(graph.entities)
         held = np.unique(seen[:, 1] * size + seen[:, column])
         new = triples[changed[:, column]]
-        outside += int((~np.isin(new[:, 1] * size + new[:, column], held)).sum())
+        outside += float(weights[changed[:, column]][~np.isin(new[:, 1] * size + new[:, column], held)].sum())
     return figures | {
-        "equal_to_source": float((~changed.any(axis=1)).sum() / every),
-        "on_subject": float(changed[:, SUBJECT].sum() / every),
-        "outside_range": outside / every,
+        "equal_to_source": float(weights[~changed.any(axis=1)].sum() / total),
+        "on_subject": float(weights[changed[:, SUBJECT]].sum() / total),
+        "outside_range": outside / total,
     }

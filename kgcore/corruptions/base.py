@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.corruptions.sides import subject_shares
+from kgcore.arrays import Bools, Floats, Ints, Triples, Weights
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
@@ -57,6 +56,14 @@ class Strategy(ABC):
         drawn: Ints = self.draw(triples, column, 1, rng)[:, 0]
         return drawn
 
+    def distribution(self, triples: Triples, column: int) -> Floats | None:
+        """Return the probability (n, E) of each entity in one draw for each triple (n, 3), or None if it is not known.
+
+        Each row sums to 1, and the entity that is replaced has the probability 0. None: the strategy has no formula for
+        it, and its corruptions can only be drawn. Memory: n E numbers of 8 bytes.
+        """
+        return None
+
     def see(self, model: "TrainedModel") -> None:  # noqa: B027 (most strategies draw without a model)
         """Use this model in the next draws.
 
@@ -84,6 +91,8 @@ class Corruptions:
     dropped    number of corruptions that are missing, because every draw was a known fact
     fallbacks  number of entities that a simpler strategy drew, because there was no candidate
     redrawn    number of corruptions whose first draw was a known fact, and that were drawn again
+    weights    (m,) above 0, with mean 1, if these are all corruptions of each positive: see `every_corruption`. None:
+               they were drawn, and each of them counts the same
     """
 
     triples: Triples
@@ -91,6 +100,7 @@ class Corruptions:
     dropped: int
     fallbacks: int = 0
     redrawn: int = 0
+    weights: Weights | None = None
 
 
 def corrupt(
@@ -103,7 +113,7 @@ def corrupt(
 ) -> Corruptions:
     """Corrupt every positive (n, 3) eta times: replace its subject or object by another entity (paper, section 4).
 
-    shares  (R,) probability that a corruption replaces the subject, for each predicate: see `subject_shares`
+    shares  (R,) probability that a corruption replaces the subject, for each predicate: see kgcore/corruptions/sides.py
     known   facts that are not corruptions; None = keep all corruptions, as in the paper
 
     A corruption that is a known fact is drawn again, side and entity, up to REDRAWS times, and then dropped. So each
@@ -139,20 +149,3 @@ def _corrupted(triples: Triples, strategy: Strategy, rng: np.random.Generator, s
     for column, rows in ((SUBJECT, on_subject), (OBJECT, ~on_subject)):
         triples[rows, column] = strategy.draw_one(triples[rows], column, rng)
     return triples
-
-
-def corrupt_held_out(
-    graph: KnowledgeGraph, eta: int, strategy: Strategy, rng: np.random.Generator, sides: str, filtered: bool
-) -> dict[str, Corruptions]:
-    """Corrupt the positives of valid and, if the graph has no labelled negatives, of test: split -> corruptions.
-
-    Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, but not
-    those of test. The corruptions of test serve only evaluation. Of these, the facts of all splits are always dropped.
-
-    Raises InputError if `sides` is unknown.
-    """
-    known, shares = graph.known if filtered else None, subject_shares(graph, sides)
-    made = {"valid": corrupt(graph.valid.positives, eta, strategy, rng, shares, known)}
-    if not graph.labelled:
-        made["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, graph.all_known)
-    return made

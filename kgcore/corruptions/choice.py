@@ -63,3 +63,44 @@ class Choice(Strategy):
         entities[rows, places] = self._uniform.draw(triples[rows], column, 1, rng)[:, 0]
         self.fallbacks += len(rows)
         return entities
+
+    def distribution(self, triples: Triples, column: int) -> Floats | None:
+        """Return the probabilities (n, E) of the entities: see `Strategy.distribution`.
+
+        The best of c candidates has at most the rating r with the probability F(r)^c, if F(r) is the probability that
+        one candidate has at most this rating. So the entities of rating r have F(r)^c - F(r-)^c together, and share it
+        by their probability of being a candidate. Excluded candidates have the share x, and all are excluded with the
+        probability x^c; then the draw is uniform.
+        """
+        chances = self._offer.distribution(triples, column)
+        if chances is None:
+            return None
+        for predicate in np.unique(triples[:, 1]).tolist():
+            rows = np.flatnonzero(triples[:, 1] == predicate)
+            entities = np.flatnonzero((chances[rows] > 0).any(axis=0))
+            size = max(1, BLOCK // len(entities))
+            for block in (rows[start : start + size] for start in range(0, len(rows), size)):
+                ratings = self.rate(triples[block], column, np.tile(entities, (len(block), 1)))
+                uniform = self._uniform.distribution(triples[block], column)
+                for row, own, other in zip(block.tolist(), ratings, uniform, strict=True):
+                    best, none = best_of(chances[row, entities], own, self._candidates)
+                    chances[row] = none * other
+                    chances[row, entities] += best
+        return chances
+
+
+def best_of(chances: Floats, ratings: Floats, candidates: int) -> tuple[Floats, float]:
+    """Return the probabilities (m,) that an entity is the best of some candidates, and the one that there is none.
+
+    chances     (m,) probability of each entity in one draw of a candidate
+    ratings     (m,) the ratings, higher = better; -inf excludes an entity
+    candidates  number of draws, at least 1
+    """
+    _, place = np.unique(ratings, return_inverse=True)
+    mass = np.bincount(place, chances)
+    up_to = np.cumsum(mass) / mass.sum()
+    best = np.diff(up_to**candidates, prepend=0.0)
+    shared = best[place] * chances / np.where(mass > 0, mass, 1.0)[place]
+    excluded = ratings == -np.inf
+    none = float(shared[excluded].sum())
+    return np.where(excluded, 0.0, shared), none

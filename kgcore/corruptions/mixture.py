@@ -56,6 +56,15 @@ class Mixture(Strategy):
         self.fallbacks = sum(part.fallbacks for part in self._parts)
         return entities
 
+    def distribution(self, triples: Triples, column: int) -> Floats | None:
+        total = np.zeros((len(triples), self.num_entities))
+        for part, share in zip(self._parts, np.diff(self._ends, prepend=0.0).tolist(), strict=True):
+            chances = part.distribution(triples, column)
+            if chances is None:
+                return None
+            total += share * chances
+        return total
+
     def see(self, model: "TrainedModel") -> None:
         for part in self._parts:
             part.see(model)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
 from kgcore.corruptions.uniform import Uniform
 from kgcore.graph import KnowledgeGraph
@@ -44,6 +44,27 @@ class Relational(Strategy):
         entities[rows, places] = self._uniform.draw(triples[rows], column, 1, rng)[:, 0]
         self.fallbacks += len(rows)
         return entities
+
+    def distribution(self, triples: Triples, column: int) -> Floats:
+        """Return the probabilities (n, E) of the entities: see `Strategy.distribution`.
+
+        An attempt offers an entity by its number of other predicates, and fails with the probability f if the entity is
+        one of the triple's own predicate or the replaced one. An entity that an attempt offers and accepts with the
+        probability a has the probability a (1 + f + ... + f^9) + f^10 / (E - 1), the last term from the uniform draw.
+        """
+        predicates, entities = np.divmod(self._seen[column], self.num_entities)
+        chances = np.zeros((len(triples), self.num_entities))
+        for predicate in np.unique(triples[:, 1]).tolist():
+            own = predicates == predicate
+            offered = np.bincount(entities[~own], minlength=self.num_entities).astype(np.float64)
+            offered /= max(offered.sum(), 1.0)
+            offered[entities[own]] = 0
+            chances[triples[:, 1] == predicate] = offered
+        chances[np.arange(len(triples)), triples[:, column]] = 0
+        failed = (1 - chances.sum(axis=1, keepdims=True)).clip(0, 1)
+        chances *= (failed[:, :, None] ** np.arange(self.ROUNDS)).sum(axis=-1)
+        chances += failed**self.ROUNDS * self._uniform.distribution(triples, column)
+        return chances
 
     def _offer(self, triples: Triples, column: int, rng: np.random.Generator) -> tuple[Ints, Bools]:
         """Draw an entity of another predicate for each triple. Return entities (n,) and a mask (n,) of valid ones."""

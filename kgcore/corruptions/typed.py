@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples
+from kgcore.arrays import Floats, Ints, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
 from kgcore.corruptions.uniform import Uniform
 from kgcore.graph import KnowledgeGraph
@@ -45,3 +45,17 @@ class Typed(Strategy):
             entities[alone] = self._uniform.draw(triples[alone], column, count, rng)
             self.fallbacks += int(alone.sum()) * count
         return entities
+
+    def distribution(self, triples: Triples, column: int) -> Floats:
+        chances = np.zeros((len(triples), self.num_entities))
+        for predicate in np.unique(triples[:, 1]).tolist():
+            ends = np.searchsorted(
+                self._seen[column], [predicate * self.num_entities, (predicate + 1) * self.num_entities]
+            )
+            members = self._seen[column][slice(*ends)] - predicate * self.num_entities
+            chances[np.ix_(triples[:, 1] == predicate, members)] = 1
+        chances[np.arange(len(triples)), triples[:, column]] = 0
+        others = chances.sum(axis=1)
+        chances[others > 0] /= others[others > 0, None]
+        chances[others == 0] = self._uniform.distribution(triples[others == 0], column)
+        return chances

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples
+from kgcore.arrays import Floats, Ints, Triples
 from kgcore.corruptions.base import Strategy
 from kgcore.registries import STRATEGIES
 
@@ -18,3 +18,8 @@ class Uniform(Strategy):
         drawn = rng.integers(self.num_entities - 1, size=(len(triples), count))
         drawn += drawn >= triples[:, column, None]
         return drawn
+
+    def distribution(self, triples: Triples, column: int) -> Floats:
+        chances = np.full((len(triples), self.num_entities), 1 / (self.num_entities - 1))
+        chances[np.arange(len(triples)), triples[:, column]] = 0
+        return chances

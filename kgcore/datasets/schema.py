@@ -7,29 +7,22 @@ from typing import Any
 import pandas as pd
 import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
-from pandera.typing import Series
 
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.datasets.formats.columns import MEANING
 
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
 BREAKS = r"[^\t\r\n]*"  # a name is in one column of one line of the files that kgcal writes
 
 
-class TriplesSchema(pa.DataFrameModel):
-    """The schema of triples: three columns of non-empty text without tabs and line breaks."""
-
-    subject: Series[str] = pa.Field(str_length={"min_value": 1}, str_matches=f"{BREAKS}$")
-    predicate: Series[str] = pa.Field(str_length={"min_value": 1}, str_matches=f"{BREAKS}$")
-    object: Series[str] = pa.Field(str_length={"min_value": 1}, str_matches=f"{BREAKS}$")
-
-    class Config:
-        strict = True
-
-
-class LabelledSchema(TriplesSchema):
-    """The schema of triples with a label: 1 or true for true; -1, 0 or false for false."""
-
-    label: Series[str] = pa.Field(isin=SPELLINGS)
+# Three columns of non-empty text without tabs and line breaks. (Of a class DataFrameModel in place of this object,
+# pandera would import dask, which takes a second.)
+TRIPLES = pa.DataFrameSchema(
+    {name: pa.Column(str, [pa.Check.str_length(min_value=1), pa.Check.str_matches(f"{BREAKS}$")]) for name in COLUMNS},
+    strict=True,
+)
+# Triples with a label: 1 or true for true; -1, 0 or false for false
+LABELLED = TRIPLES.add_columns({"label": pa.Column(str, pa.Check.isin(SPELLINGS))})
 
 
 def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
@@ -38,7 +31,7 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     frame  columns subject, predicate, object and, if there are labels, label. The index is the number of the line
     unit   what the index counts: line, row or triple
     """
-    schema = LabelledSchema if "label" in frame else TriplesSchema
+    schema = LABELLED if "label" in frame else TRIPLES
     try:
         schema.validate(frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:

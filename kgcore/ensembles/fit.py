@@ -79,8 +79,8 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
                 f"member {number} of the ensemble has scores of another graph than member 1: "
                 "all members need the same graph"
             )
-        same = (np.array_equal(getattr(table, name), getattr(first, name)) for name in ("triples", "split", "origin"))
-        if not all(same):
+        names = ("triples", "split", "origin", "weights")
+        if not all(np.array_equal(getattr(table, name), getattr(first, name)) for name in names):
             raise MismatchError(
                 f"member {number} of the ensemble was scored on other rows than member 1: "
                 "all members need the same corruptions"
@@ -132,7 +132,7 @@ def _fit_pools(
     made = []
     for kind in config.pools:
         pool = POOLS.get(kind).fit(held_out, labels, weights)
-        pooled = CalibrationSample(pool.log_odds(held_out), labels, weights, samples[0].predicates)
+        pooled = replace(samples[0], scores=pool.log_odds(held_out))
         again = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled)
         pooling = Pooling(members, low, high, kind, pool)
         recalibrated = replace(
@@ -153,7 +153,7 @@ def bounds(sample: CalibrationSample) -> tuple[float, float]:
     rarer among positives than that, and N- negatives not that it is rarer among negatives. At the base rate alpha, a
     likelihood ratio l is the probability l alpha / (l alpha + 1 - alpha).
     """
-    positives, negatives = float((sample.labels == 1).sum()), float((sample.labels == 0).sum())
+    negatives, positives = sample.sizes
     odds = sample.base_rate / (1 - sample.base_rate)
     low, high = odds / (positives + 2), odds * (negatives + 2)
     return low / (1 + low), high / (1 + high)

@@ -18,17 +18,22 @@ NEGATIVES = "ground_truth"  # the false rows are labelled
 
 
 def usable(config: ScoresConfig) -> tuple[str, ...]:
-    """Return the calibrators that are fitted: without a column of relations, those that need none.
+    """Return the calibrators that are fitted: without a column of relations, the default ones that need none.
 
-    Raises InputError if none is left.
+    Raises InputError if the configuration has other calibrators than the default ones, and one of them needs relations.
     """
-    names = [name for name in config.calibrators if config.relation or not CALIBRATORS.get(name).by_predicate]
-    if not names:
+    needy = [name for name in config.calibrators if CALIBRATORS.get(name).by_predicate]
+    if needy and not config.relation and config.calibrators != ScoresConfig.calibrators:
         raise InputError(
-            f"{', '.join(config.calibrators)} needs relations: name their column with --relation, or choose another "
-            "calibrator"
+            f"{', '.join(needy)} needs relations: name their column with --relation, or leave it out of --calibrators"
         )
-    return tuple(names)
+    return tuple(name for name in config.calibrators if config.relation or name not in needy)
+
+
+def left_out(config: ScoresConfig) -> tuple[str, ...]:
+    """Return the default calibrators that are not fitted, because they need relations and there are none."""
+    names = usable(config)
+    return tuple(name for name in config.calibrators if name not in names)
 
 
 def fit_plain(rows: ScoreRows, config: ScoresConfig) -> dict[str, Calibrator]:

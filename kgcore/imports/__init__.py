@@ -4,7 +4,13 @@ tables.py         a table of embeddings from a .npy or .safetensors file
 names.py          the names of the rows of a table
 embeddings.py     tables and names to a trained model
 pykeen.py         folders that PyKEEN's pipeline has written
-pykeen_export.py  a script for another process that loads PyKEEN's pickle, and hands back tensors
+dglke.py          folders that DGL-KE has written
+libkge.py         checkpoints of LibKGE
+biggraph.py       checkpoints of PyTorch-BigGraph
+process.py        loads a pickle in a process of its own
+pykeen_export.py  a script for that process: it loads PyKEEN's pickle, and hands back tensors
+libkge_export.py  the same for LibKGE
 
-No module of this folder but pykeen_export.py loads a pickle, and no other module imports that script.
+Only the two scripts load pickles that may run code, and only in a process of their own. libkge.py loads tensors and
+settings with `weights_only=True`, which runs no code.
 """

@@ -11,9 +11,6 @@ PyKEEN's scoring functions, for a head h, a relation r and a tail t (pykeen/nn/m
 They are those of kgcore/models, with norm = p.
 """
 
-import json
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from typing import Any
 from kgcore.errors import InputError
 from kgcore.imports.embeddings import Foreign, Table
 from kgcore.imports.names import read_names
+from kgcore.imports.process import check_trust, load_apart
 
 CHECKPOINT = "trained_model.pkl"
 NAMES = {"entities": "entity_to_id.tsv.gz", "relations": "relation_to_id.tsv.gz"}
@@ -34,7 +32,9 @@ MODELS_OF = {
 }
 WITH_NORM = ("transe", "rotate")
 SCRIPT = Path(__file__).with_name("pykeen_export.py")
-SECONDS = 600.0  # longest time to load a checkpoint
+NEEDS = (
+    "PyKEEN, and safetensors: `pip install kgcal[pykeen]`, or name the Python that has trained the model with --python"
+)
 
 
 def read_pykeen(folder: Path, python: str, trust: bool) -> Foreign:
@@ -48,43 +48,15 @@ def read_pykeen(folder: Path, python: str, trust: bool) -> Foreign:
     checkpoint = folder / CHECKPOINT
     if not checkpoint.is_file():
         raise InputError(f"{folder} has no {CHECKPOINT}: give a folder that PyKEEN's save_to_directory has written")
-    if not trust:
-        raise InputError(
-            f"{checkpoint} is a pickle: to load it runs the code that is in it; add --trust if you trust its source"
-        )
+    check_trust(checkpoint, trust)
     places = {kind: folder / TRIPLES / name for kind, name in NAMES.items()}
     names = {kind: read_names(place) for kind, place in places.items()}
-    found, tables = _loaded(checkpoint, python)
+    found, tables = load_apart(SCRIPT, checkpoint, python, NEEDS)
     model, options = _model(checkpoint, found)
     entities, relations = (
         Table(tables[kind], names[kind], f"{checkpoint} ({kind}, named in {places[kind]})") for kind in NAMES
     )
     return Foreign(model, options, "halves", entities, relations)
-
-
-def _loaded(checkpoint: Path, python: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Load the checkpoint in another process. Return what it is, and its tables."""
-    from safetensors import safe_open
-
-    with tempfile.TemporaryDirectory() as name:
-        output = Path(name) / "tables.safetensors"
-        words = [python, "-I", str(SCRIPT), str(checkpoint.resolve()), str(output)]
-        try:
-            done = subprocess.run(  # noqa: S603
-                words, capture_output=True, text=True, timeout=SECONDS, cwd=name, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise InputError(f"{checkpoint} cannot be loaded with {python}: {error}") from error
-        if done.returncode or not output.is_file():
-            said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            raise InputError(
-                f"{checkpoint} cannot be loaded with {python}: {said}. This Python must have PyKEEN, and safetensors: "
-                "`pip install kgcal[pykeen]`, or name the Python that has trained the model with --python"
-            )
-        with safe_open(output, framework="numpy") as file:
-            tables = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            found: Mapping[str, Any] = json.loads(file.metadata()["model"])
-    return found, tables
 
 
 def _model(checkpoint: Path, found: Mapping[str, Any]) -> tuple[str, dict[str, float | bool]]:

@@ -15,7 +15,7 @@ from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
 from kgcore.mixture.level import interval_level
 from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
 from kgcore.mixture.result import MixtureFit, Shape
-from kgcore.mixture.samples import MixtureData, shared_positives
+from kgcore.mixture.samples import MixtureData
 
 POSITIVES = "positives"
 SMALLEST_SHARE = 1e-4  # a strategy with a smaller share of the mistakes gets the share 0
@@ -28,7 +28,8 @@ class MixtureOptions:
     base_rate   the stated base rate of the candidates, in (0, 1); None: it is estimated
     bins        number of bins of the scores, at least 2; None: by the size of the samples
     confidence  confidence level of all intervals, in (0, 1)
-    width       an interval of the base rate that is wider than this does not determine it, in (0, 1)
+    width       an interval of the base rate that is wider than this does not determine it, in (0, 1): see
+                `Rate.is_narrow`
     replicates  bootstrap replicates of the shares, and of the test of fit
 
     Raises InputError for values out of range.
@@ -75,7 +76,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
         name: Rate(value, min(low, value), max(high, value))
         for name, value, (low, high) in zip(data.negatives, values, limits, strict=True)
     }
-    simulation = simulated(counts, best, stated, options.replicates, rng, shared_positives(data))
+    simulation = simulated(counts, best, stated, options.replicates, rng, data.shared)
     rest = 0.0 if stated is None else remainder_share(simulation, stated)
     shape = _shape(edges, counts, best, tuple(data.negatives))
     if stated is not None and rest:
@@ -90,7 +91,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
         candidates=len(data.candidates),
         labels=len(data.labelled),
         width=options.width,
-        labels_needed=labels_needed(np.linspace(estimated.low, estimated.high, 101), options.width, options.confidence),
+        labels_needed=labels_needed(estimated, options.width, options.confidence),
         remainder=rest,
     )
 

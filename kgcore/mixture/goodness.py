@@ -50,7 +50,7 @@ def simulated(
 
     best    the solution of the problem
     alpha   the stated base rate; None: any base rate
-    shared  share of the positives that are also candidates: see `shared_positives`
+    shared  share of the positives that are also candidates: see `MixtureData`
 
     Labelled candidates are counted as unlabelled ones.
     """

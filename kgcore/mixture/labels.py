@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from kgcore.arrays import Floats, Ints, Labels, as_labels
+from kgcore.arrays import Ints, Labels, as_labels
 from kgcore.errors import FitError, InputError
 
 CONFIDENCE = 0.95
 MOST_LABELS = 10_000_000
+MOST_ODDS = 4.0  # an interval whose ends differ by a larger factor in odds does not determine a base rate
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,18 @@ class Rate:
     def width(self) -> float:
         """Return high - low."""
         return self.high - self.low
+
+    def is_narrow(self, width: float) -> bool:
+        """Return whether the interval is at most `width` wide, and its ends differ by at most MOST_ODDS in odds.
+
+        The second condition counts at low base rates: 0.001 to 0.05 is narrow, but says little.
+        """
+        return is_narrow(self.low, self.high, width)
+
+
+def is_narrow(low: float, high: float, width: float) -> bool:
+    """Return whether high - low <= width, and the odds of high are at most MOST_ODDS times those of low."""
+    return high - low <= width and high * (1 - low) <= MOST_ODDS * low * (1 - high)
 
 
 def labelled_rate(labels: Labels, confidence: float = CONFIDENCE) -> Rate:
@@ -56,24 +69,31 @@ def exact_limits(true: float, labels: float, confidence: float = CONFIDENCE) -> 
     return low, high
 
 
-def labels_needed(rates: Floats, width: float, confidence: float = CONFIDENCE) -> int:
-    """Return the least number of labels whose exact interval is at most `width` wide, whichever rate is the true one.
+def labels_needed(rate: Rate, width: float, confidence: float = CONFIDENCE) -> int:
+    """Return the least number of labels whose exact interval is narrow enough: see `is_narrow`.
 
-    rates  (m,) the base rates that are possible, in [0, 1]; the one closest to 1/2 needs most labels
+    rate   what is known of the base rate. Of the rates in its interval, the one closest to 1/2 needs most labels for
+           the width. The estimate itself, but at least a twentieth of the upper limit, counts for the odds
     width  in (0, 1)
 
-    The interval is that of the expected number of true candidates. Raises InputError if `width` is out of range or too
-    small.
+    The interval is that of the expected number of true candidates. The result is at most MOST_LABELS.
+
+    Raises InputError if `width` is out of range or too small.
     """
     if not 0 < width < 1:
         raise InputError(f"the width of the interval is {width:g}: it must be above 0 and below 1")
-    hardest = float(rates[np.argmin(np.abs(rates - 0.5))])
+    hardest = float(np.clip(0.5, rate.low, rate.high))
+    likely = float(np.clip(rate.value, rate.high / 20, 1 - (1 - rate.low) / 20))
 
-    def wide(labels: int) -> bool:
+    def too_wide(labels: int) -> bool:
         low, high = exact_limits(hardest * labels, labels, confidence)
         return high - low > width
 
-    if wide(MOST_LABELS):
+    def wide(labels: int) -> bool:
+        low, high = exact_limits(likely * labels, labels, confidence)
+        return too_wide(labels) or not (is_narrow(low, high, 1.0) or labels == MOST_LABELS)
+
+    if too_wide(MOST_LABELS):
         raise InputError(f"an interval of width {width:g} needs more than {MOST_LABELS:,} labels: ask for a wider one")
     few, enough = 0, 1
     while wide(enough):

@@ -1,7 +1,8 @@
 """The base rate of the candidates of each relation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit
@@ -14,19 +15,20 @@ from kgcore.mixture.em import solve
 from kgcore.mixture.interval import Profile, base_rate_interval
 from kgcore.mixture.labels import CONFIDENCE, Rate
 from kgcore.mixture.level import interval_level
-from kgcore.mixture.samples import MixtureData
+from kgcore.mixture.samples import NO_LABELS, MixtureData
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own
+OTHERS = -1  # stands for all relations without an estimate of their own
 PRIOR_CANDIDATES = 20.0  # the prior of a relation's shares counts as this many mistakes
-_GRID = np.linspace(-9, 9, 181)  # log-odds of base rates
-_MEANS, _SPREADS = np.linspace(-7, 7, 57), np.geomspace(0.05, 4, 24)
+_GRID = np.linspace(-14, 14, 281)  # log-odds of base rates: down to 1e-6
+_MEANS, _SPREADS = np.linspace(-12, 12, 97), np.geomspace(0.05, 4, 24)
 
 
 @dataclass(frozen=True)
 class RelationRate:
     """The base rate of one relation's candidates.
 
-    predicate   its position in the graph's vocabulary
+    predicate   its position in the graph's vocabulary, or OTHERS
     own         from the scores of this relation alone, with an interval that holds for this relation
     shrunk      `own`, moved towards the other relations: further if its interval is wider, but never out of the
                 interval
@@ -40,6 +42,11 @@ class RelationRate:
     weights: dict[str, float]
     positives: int
     candidates: int
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read the result of `dataclasses.asdict`."""
+        return cls(**(data | {"own": Rate(**data["own"])}))
 
 
 def fit_relations(
@@ -65,7 +72,6 @@ def fit_relations(
     """
     if data.candidates.predicates is None:
         raise InputError("the candidates have no predicates: base rates by relation need them")
-    prior = np.r_[0.0, PRIOR_CANDIDATES * np.array([weights[name] for name in data.negatives])]
     found: list[tuple[int, MixtureData, Counts, Rate, Profile]] = []
     for predicate in np.unique(data.candidates.predicates).tolist():
         part = data.of_relations([predicate])
@@ -80,11 +86,48 @@ def fit_relations(
     made = []
     for (predicate, part, counts, rate, _), value in zip(found, values, strict=True):
         shrunk = float(np.clip(value, rate.low, rate.high))
-        mistakes = solve(counts, np.array([min(shrunk, 1 - 1e-6)]), prior).weights[0, 1:]
-        shares = dict(zip(data.negatives, (mistakes / mistakes.sum()).tolist(), strict=True))
         sizes = (len(part.positives), len(part.candidates))
-        made.append(RelationRate(predicate, rate, shrunk, shares, *sizes))
+        made.append(RelationRate(predicate, rate, shrunk, _shares(data, counts, shrunk, weights), *sizes))
     return made
+
+
+def fit_others(
+    data: MixtureData,
+    relations: Sequence[RelationRate],
+    weights: dict[str, float],
+    rng: np.random.Generator,
+    confidence: float = CONFIDENCE,
+    replicates: int = 200,
+    fewest: int = FEWEST,
+) -> RelationRate | None:
+    """Estimate one base rate for the candidates of all relations that are not in `relations`, together.
+
+    Without it, these candidates would get the base rate of all, although those with an estimate of their own may be the
+    cause of that rate. The densities are those of these relations, or those of all relations if these have fewer than
+    `fewest` positives. None: there are fewer than `fewest` such candidates. The other arguments are those of
+    `fit_relations`. In the result, `predicate` is OTHERS, and `shrunk` is the estimate itself.
+    """
+    assert data.candidates.predicates is not None
+    named = [one.predicate for one in relations]
+    rest = data.candidates.part(~np.isin(data.candidates.predicates, named))
+    if len(rest) < fewest:
+        return None
+    assert rest.predicates is not None
+    part = data.of_relations(np.unique(rest.predicates).tolist())
+    if part is None or len(part.positives) < fewest:
+        part = replace(data, candidates=rest, labelled=NO_LABELS)
+    counts = count(part, bin_edges(part, number_of_bins(part)))
+    best = solve(counts)
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, confidence, replicates, rng))
+    shares = _shares(data, counts, rate.value, weights)
+    return RelationRate(OTHERS, rate, rate.value, shares, len(part.positives), len(part.candidates))
+
+
+def _shares(data: MixtureData, counts: Counts, rate: float, weights: dict[str, float]) -> dict[str, float]:
+    """Return the shares of the strategies at a base rate, with a prior that is centred on `weights`."""
+    prior = np.r_[0.0, PRIOR_CANDIDATES * np.array([weights[name] for name in data.negatives])]
+    mistakes = solve(counts, np.array([min(rate, 1 - 1e-6)]), prior).weights[0, 1:]
+    return dict(zip(data.negatives, (mistakes / mistakes.sum()).tolist(), strict=True))
 
 
 def shrink(profiles: Sequence[Profile]) -> list[float]:

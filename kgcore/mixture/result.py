@@ -39,8 +39,8 @@ class MixtureFit:
     shape          the candidates' scores and the fitted parts; the positives' part is called "positives"
     candidates     number of unlabelled candidates
     labels         number of labelled candidates
-    width          the base rate is determined if its interval is at most this wide
-    labels_needed  number of random candidates to label for an interval of that width, from labels alone
+    width          the base rate is determined if its interval is narrow enough for this width: see `Rate.is_narrow`
+    labels_needed  number of random candidates to label for such an interval, from labels alone
     remainder      share of the remainder in the mistakes, in [0, 1]: see `remainder_share`. It is 0 without a stated
                    base rate
     """
@@ -59,8 +59,8 @@ class MixtureFit:
 
     @property
     def determined(self) -> bool:
-        """Return whether candidates and labels determine the base rate: its interval is at most `width` wide."""
-        return self.estimated.width <= self.width
+        """Return whether candidates and labels determine the base rate: see `Rate.is_narrow`."""
+        return self.estimated.is_narrow(self.width)
 
     @property
     def strategies(self) -> dict[str, float]:

@@ -83,6 +83,8 @@ class MixtureData:
     negatives   name of a strategy -> its corruptions, known facts left out
     candidates  the unlabelled triples that probabilities are wanted for
     labelled    further candidates, with labels
+    shared      share of the positives that are also candidates, with or without labels, in [0, 1]. Then the samples are
+                dependent, and the candidates are closer to the fitted mixture than independent ones would be
 
     Raises FitError if positives, corruptions or candidates are missing.
     """
@@ -91,6 +93,7 @@ class MixtureData:
     negatives: Mapping[str, ScoreSample]
     candidates: ScoreSample
     labelled: LabelledCandidates = NO_LABELS
+    shared: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.negatives:
@@ -127,16 +130,3 @@ def _rows(sample: ScoreSample, predicates: Collection[int]) -> Bools:
         raise InputError("a sample of the mixture has no predicates: base rates by relation need those of every sample")
     own: Bools = np.isin(sample.predicates, list(predicates))
     return own
-
-
-def shared_positives(data: MixtureData) -> float:
-    """Return the share of the positives that are also candidates, in [0, 1], as far as equal scores show it.
-
-    If the candidates are the validation triples without their labels, all positives are among them. Then the samples
-    are dependent, and the candidates are closer to the fitted mixture than independent ones would be.
-    """
-    scores, times = np.unique(data.positives.scores, return_counts=True)
-    candidates = np.r_[data.candidates.scores, data.labelled.sample.scores]
-    place = np.searchsorted(scores, candidates).clip(max=len(scores) - 1)
-    found = np.bincount(place[scores[place] == candidates], minlength=len(scores))
-    return float(np.minimum(times, found).sum() / len(data.positives))

@@ -5,7 +5,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from kgcore.arrays import Floats, Ints, Labels, Scores
+from kgcore.arrays import Floats, Ints, Labels, Scores, Weights
 
 OUTER = 0.05  # share of the calibration sample below the first knot, and above the last one
 FURTHEST = 3.75  # largest size of a normal score
@@ -23,9 +23,14 @@ class NormalScores:
         self._scores, self._normal = scores, normal
 
     @classmethod
-    def fit(cls, scores: Scores, labels: Labels) -> Self:
-        """Compute the ranks of the calibration sample: scores (n,), labels (n,) 0/1, both labels present."""
-        weights = np.where(labels == 1, 0.5 / labels.sum(), 0.5 / (1 - labels).sum())
+    def fit(cls, scores: Scores, labels: Labels, counts: Weights | None = None) -> Self:
+        """Compute the ranks of the calibration sample: scores (n,), labels (n,) 0/1, both labels present.
+
+        counts  (n,) the number of rows that each row stands for; None: 1
+        """
+        times = np.ones(len(labels)) if counts is None else counts
+        true, false = (times * labels).sum(), (times * (1 - labels)).sum()
+        weights = np.where(labels == 1, 0.5 / true, 0.5 / false) * times
         distinct, place = np.unique(scores, return_inverse=True)
         mass = np.bincount(place, weights)
         normal = ndtri(np.clip(np.cumsum(mass) - mass / 2, ndtr(-FURTHEST), ndtr(FURTHEST)))

@@ -116,7 +116,7 @@ class _Cells:
 
 def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
     """Count the calibration sample, with effective weights, and the new triples."""
-    normal = NormalScores.fit(sample.scores, sample.labels)
+    normal = NormalScores.fit(sample.scores, sample.labels, sample.counts)
     if new.predicates is None:
         groups = (np.zeros(len(sample.scores), dtype=np.int64), np.zeros(len(new.scores), dtype=np.int64))
         number = CELLS

@@ -54,7 +54,8 @@ def mixture_data(
     if known.any():
         labelled = LabelledCandidates(_sample(scorer, judged.triples[known]), judged.labels[known])
     own = _sample(scorer, positives, np.arange(len(positives)))
-    return MixtureData(own, negatives, _sample(scorer, judged.triples[~known]), labelled)
+    shared = float(graph.index(judged.triples).contains(positives).mean())
+    return MixtureData(own, negatives, _sample(scorer, judged.triples[~known]), labelled, shared)
 
 
 def _sample(scorer: Scorer, triples: Triples, groups: Ints | None = None) -> ScoreSample:

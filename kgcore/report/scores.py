@@ -49,6 +49,7 @@ class ScoresSummary:
     counts     numbers of rows
     base_rate  base rate of the calibrators
     stated     whether the user stated it; else it is the share of true rows
+    unfitted   default calibrators that need relations, of rows without relations
     """
 
     scorer: str
@@ -57,6 +58,7 @@ class ScoresSummary:
     counts: Counts
     base_rate: float
     stated: bool
+    unfitted: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -80,6 +82,7 @@ class ScoresSummary:
             fitted,
             by_folds if counts.folds else by_test,
             stated if self.stated else found,
+            *(f"Left out: the calibrator {name}, which needs --relation." for name in self.unfitted),
             *(f"Left out: {n:,} rows {which}." for which, n in left_out.items() if n),
         ]
 

@@ -11,13 +11,18 @@ _COUNTS = ("dropped", "fallbacks", "redrawn")
 
 
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
-    """Write the corruptions of all splits as one table with the columns s, p, o, source, split.
+    """Write the corruptions of all splits as one table with the columns s, p, o, source, split, and perhaps weight.
+
+    The column weight exists if the corruptions of a split have weights. It is NaN for the others.
 
     made  split -> its corruptions
     """
     columns = spo_columns(np.concatenate([c.triples for c in made.values()]))
     columns["source"] = np.concatenate([c.source for c in made.values()])
     columns["split"] = np.repeat(list(made), [len(c.triples) for c in made.values()])
+    if any(c.weights is not None for c in made.values()):
+        weights = [np.full(len(c.triples), np.nan) if c.weights is None else c.weights for c in made.values()]
+        columns["weight"] = np.concatenate(weights)
     counts = {name: {split: getattr(c, name) for split, c in made.items()} for name in _COUNTS}
     write_table(path, columns, counts)
 
@@ -28,6 +33,9 @@ def read_corruptions(path: Path) -> dict[str, Corruptions]:
     triples, made = triples_of(table), {}
     for split, dropped in metadata["dropped"].items():
         own = table["split"] == split
-        later = [metadata.get(name, {}).get(split, 0) for name in _COUNTS[1:]]  # earlier versions lack them
-        made[split] = Corruptions(triples[own], table["source"][own], dropped, *later)
+        # earlier versions lack these
+        fallbacks, redrawn = (metadata.get(name, {}).get(split, 0) for name in _COUNTS[1:])
+        weights = table["weight"][own] if "weight" in table else None
+        weights = None if weights is None or np.isnan(weights).any() else weights
+        made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights)
     return made

@@ -36,7 +36,7 @@ def write_mixture(path: Path, data: MixtureData) -> None:
         "predicate": np.concatenate([_or_none(sample.predicates, len(sample)) for _, _, sample, _ in parts]),
         "label": np.concatenate([_or_none(own, len(sample)) for _, _, sample, own in parts]),
     }
-    write_table(path, columns, {"strategies": list(data.negatives)})
+    write_table(path, columns, {"strategies": list(data.negatives), "shared": data.shared})
 
 
 def read_mixture(path: Path) -> MixtureData:
@@ -54,6 +54,7 @@ def read_mixture(path: Path) -> MixtureData:
         {name: sample((kinds == CORRUPTION) & (strategies == name)) for name in metadata["strategies"]},
         sample(kinds == CANDIDATE),
         LabelledCandidates(sample(labelled), table["label"][labelled].astype(np.float64)),
+        metadata.get("shared", 0.0),  # earlier versions lack it
     )
 
 

@@ -9,13 +9,15 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 
 def write_scores(path: Path, table: ScoreTable) -> None:
-    """Write the columns s, p, o, label, score, split and origin, and raw if the scores are normalised.
+    """Write the columns s, p, o, label, score, split and origin.
 
-    The metadata identifies the model and the data set.
+    The column raw exists if the scores are normalised, and the column weight if the table has weights. The metadata
+    identifies the model and the data set.
     """
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
     columns |= {} if table.raw is None else {"raw": table.raw}
+    columns |= {} if table.weights is None else {"weight": table.weights}
     rate = {} if table.labelled_base_rate is None else {"labelled_base_rate": table.labelled_base_rate}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset} | rate)
 
@@ -24,6 +26,5 @@ def read_scores(path: Path) -> ScoreTable:
     """Read the output of `write_scores`."""
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
-    return ScoreTable(
-        triples_of(table), labels, table["score"], table["split"], table["origin"], raw=table.get("raw"), **metadata
-    )
+    plain = triples_of(table), labels, table["score"], table["split"], table["origin"]
+    return ScoreTable(*plain, raw=table.get("raw"), weights=table.get("weight"), **metadata)

@@ -13,7 +13,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.labels import Rate, labelled_rate, labelled_rates
 from kgcore.mixture.relations import FEWEST, fit_relations
-from kgcore.mixture.result import MixtureFit
+from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import check_readable
@@ -73,7 +73,8 @@ def _result(
     if by_scores:
         data = mixture_data(judged, scorer, graph, config.strategies, config.per_positive, rng)
         mixture = fit_mixture(data, MixtureOptions(width=config.width), rng)
-        rates |= _rates(data, mixture, rng) if config.by_relation else {}
+        if config.by_relation and mixture.fit.p_value > FOREIGN:  # otherwise scores do not show base rates
+            rates |= _rates(data, mixture, rng)
     elif not known.all():
         notes.append(f"{int((~known).sum()):,} candidates without labels are too few: they do not count")
     used = predicates if by_scores else predicates[known]

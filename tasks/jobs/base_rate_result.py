@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from kgcore.mixture.labels import Rate, labels_needed
+from kgcore.mixture.labels import MOST_ODDS, Rate, labels_needed
 from kgcore.mixture.result import FOREIGN, MixtureFit
 
 
@@ -36,7 +34,7 @@ class BaseRateResult:
     mixture    what the scores say, and the labels with them; None if all candidates have labels
     labelled   what the labels alone say: the exact binomial interval; None without labels
     labels     number of candidates with a label
-    width      a 95 % interval that is wider than this does not determine the base rate
+    width      a 95 % interval that is wider than this does not determine the base rate: see `Rate.is_narrow`
     relations  the relations with an estimate, in the order of the number of their candidates
     others     number of further relations of the candidates
     notes      which rows are left out, and why, in sentences
@@ -70,7 +68,7 @@ class BaseRateResult:
     @property
     def determined(self) -> bool:
         """Return whether the interval is narrow enough, and comes from scores that fit or from labels."""
-        return self.rate.width <= self.width and (not self.foreign or self.labelled is not None)
+        return self.rate.is_narrow(self.width) and (not self.foreign or self.labelled is not None)
 
     @property
     def command(self) -> str:
@@ -99,10 +97,12 @@ class BaseRateResult:
         return said
 
     def _findings(self) -> list[str]:
-        needed = labels_needed(np.linspace(self.rate.low, self.rate.high, 101), self.width)
+        needed = labels_needed(self.rate, self.width)
+        factor = f"its ends differ by more than a factor of {MOST_ODDS:g} in odds"
+        why = f"the interval is wider than {self.width:g}" if self.rate.width > self.width else factor
         wide = (
-            f"the interval is wider than {self.width:g}, so the base rate is not determined: about {needed:,} labels "
-            "of candidates drawn at random make it narrow enough"
+            f"{why}, so the base rate is not determined: about {needed:,} labels of candidates drawn at random make "
+            "the interval narrow enough"
         )
         if self.mixture is None:
             return [] if self.determined else [wide]

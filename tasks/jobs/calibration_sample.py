@@ -3,7 +3,7 @@
 import numpy as np
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.even import even_sample
+from kgcore.calibration.even import drawn_sample, even_sample
 from kgcore.calibration.fit import calibration_samples
 from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
@@ -18,8 +18,9 @@ SEED = 0  # of the draw of negatives
 
 
 def counted_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
-    """Return the sample of `calibration_sample` for methods that count its rows: see `even_sample`."""
-    return even_sample(calibration_sample(model_id, model), np.random.default_rng(SEED))
+    """Return the sample of `calibration_sample` for methods that count its rows: `even_sample` or `drawn_sample`."""
+    even = drawn_sample if model.calibrator.mixture is None else even_sample
+    return even(calibration_sample(model_id, model), np.random.default_rng(SEED))
 
 
 def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:

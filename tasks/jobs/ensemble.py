@@ -97,7 +97,7 @@ def ensemble_summary(ref: StageRef) -> EnsembleSummary:
 def _member(name: str, member: Member) -> MemberSummary:
     train = member.train
     runs = (member.inputs["train"], member.ref.run_id)
-    return MemberSummary(name, train.model, train.loss, train.seed, *runs, member.model_id)
+    return MemberSummary(name, train.model, member.loss, train.seed, *runs, member.model_id)
 
 
 def _pooled(ensemble: Ensemble, judged: Judged, names: Sequence[str]) -> PooledSummary:
@@ -145,7 +145,7 @@ def _params(run: StageRun, ensemble: Ensemble, members: Sequence[Member], names:
         "negatives": ensemble.negatives,
         "base_rate": ensemble.base_rate,
         "model": ENSEMBLE_NAME,
-        "loss": " ".join(sorted({member.train.loss for member in members})),
+        "loss": " ".join(sorted({member.loss for member in members})),
         "dataset": run.dataset.name,
         "members": " ".join(names),
     }

@@ -12,7 +12,7 @@ from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import fit_scores
+from kgcore.external.fit import fit_scores, left_out, usable
 from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
 from kgcore.external.read import read_scores
 from kgcore.external.rows import ScoreRows
@@ -45,8 +45,9 @@ class FittedScores:
 def fit_and_measure(path: Path, config: ScoresConfig, evaluation: EvaluateConfig) -> FittedScores:
     """Read labelled scores, fit the calibrators, and measure them on test rows or by cross-fitting.
 
-    Raises InputError for a wrong file, with file and line, FitError if a fit does not converge.
+    Raises InputError for a wrong file, with file and line, and as `usable` does; FitError if a fit does not converge.
     """
+    usable(config)
     with progress_bar("read", 100) as move:
         file = read_scores(path, config, lambda done: move(int(100 * done)))
     folds, held_out = 0, None
@@ -74,6 +75,7 @@ def fit_and_measure(path: Path, config: ScoresConfig, evaluation: EvaluateConfig
         counts=counts,
         base_rate=calibrators[0].bound.base_rate,
         stated=config.base_rate is not None,
+        unfitted=left_out(config),
     )
     return FittedScores(calibrators, predictions, measured, summary, _example(file.fit, config.scale), file.fit)
 

@@ -63,10 +63,43 @@ def read_checkpoint(folder: str, python: str, trust: bool) -> "Foreign":
 
     python  Python interpreter that loads the pickle; '': the one that runs kgcal
     """
-    from kgcore.imports.embeddings import check_widths
     from kgcore.imports.pykeen import read_pykeen
 
-    foreign = read_pykeen(Path(folder), python or sys.executable, trust)
+    return _checked(read_pykeen(Path(folder), python or sys.executable, trust))
+
+
+def read_dglke_folder(folder: str, entities: str, relations: str) -> "Foreign":
+    """Read a folder of DGL-KE: see `read_dglke`. `entities` and `relations` are files of names; '': in the folder."""
+    from kgcore.imports.dglke import read_dglke
+
+    return _checked(read_dglke(Path(folder), _path(entities), _path(relations)))
+
+
+def read_libkge_checkpoint(checkpoint: str, entities: str, relations: str, python: str, trust: bool) -> "Foreign":
+    """Read a checkpoint of LibKGE: see `read_libkge`.
+
+    entities, relations  files of names; '': in the folder of the checkpoint
+    python               Python interpreter that loads a pickle with code; '': the one that runs kgcal
+    """
+    from kgcore.imports.libkge import read_libkge
+
+    return _checked(read_libkge(Path(checkpoint), _path(entities), _path(relations), python or sys.executable, trust))
+
+
+def read_biggraph_folder(folder: str, names: str) -> "Foreign":
+    """Read a checkpoint of PyTorch-BigGraph: see `read_biggraph`. `names` is the folder of names; '': `folder`."""
+    from kgcore.imports.biggraph import read_biggraph
+
+    return _checked(read_biggraph(Path(folder), _path(names)))
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _checked(foreign: "Foreign") -> "Foreign":
+    from kgcore.imports.embeddings import check_widths
+
     check_widths(foreign)
     return foreign
 

@@ -10,7 +10,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_table import ScoreTable
 from tasks.stages.reference import StageRef
-from tasks.stages.running import config_of
+from tasks.stages.running import config_of, loss_of
 from tasks.tracking.artifacts import CORRUPTIONS, GRAPH, SCORES
 from tasks.tracking.record import DatasetId
 from tasks.tracking.store import Store
@@ -20,7 +20,8 @@ class Member:
     """A calibrated model, given by its calibrate run.
 
     inputs     stage -> run id of all upstream runs
-    train      settings of its training
+    train      settings of its training; the defaults if another library trained it
+    loss       loss of its training, or `imported`
     calibrate  settings of its calibration
     order      key to sort members by, so that the order in which a user names them has no effect
 
@@ -31,7 +32,8 @@ class Member:
         self.store, self.ref = store, ref
         self.run = store.finished(ref.stage, ref.run_id)
         self.inputs = self.run.tags.inputs
-        self.train = config_of(TrainConfig, store.get(self.inputs["train"]))
+        trained = store.get(self.inputs["train"])
+        self.train, self.loss = config_of(TrainConfig, trained), loss_of(trained)
         self.calibrate = config_of(CalibrateConfig, self.run)
         self.order = (self.train.model, self.train.loss, self.train.seed, ref.run_id)
 
@@ -115,7 +117,7 @@ def _same_corruptions(first: Member, other: Member) -> bool:
     return one.keys() == two.keys() and all(
         np.array_equal(getattr(one[split], name), getattr(two[split], name))
         for split in one
-        for name in ("triples", "source")
+        for name in ("triples", "source", "weights")
     )
 
 

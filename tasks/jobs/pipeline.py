@@ -18,7 +18,7 @@ from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import config_of
+from tasks.stages.running import config_of, loss_of
 from tasks.stages.task import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY
@@ -131,7 +131,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
     summary = PipelineSummary(
         dataset=runs["prepare"].dataset.name,
         model=train.model,
-        loss=train.loss,
+        loss=loss_of(runs["train"]),
         seed=train.seed,
         runs=ids,
         seconds={stage: round(run.metrics["seconds"], 3) for stage, run in runs.items()},
@@ -158,11 +158,12 @@ def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], sum
     dataset = runs["prepare"].dataset
     store.log_dataset(run_id, dataset, dataset.name, {})
     models = {store.model(model_id).label: model_id for model_id in runs["calibrate"].model_ids}
+    metrics: dict[str | None, dict[str, float]] = {runs["train"].model_ids[0]: dict(summary.ranks)}
     for row in summary.results.rows:
         label = short_label(row.label)
-        metrics = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
-        store.log_metrics(run_id, metrics, model_id=models.get(row.label), dataset=dataset)
-    store.log_metrics(run_id, summary.ranks, model_id=runs["train"].model_ids[0], dataset=dataset)
+        own = {f"{label}.{name}": row.metrics[name] for name in overview() if name in row.metrics}
+        metrics.setdefault(models.get(row.label), {}).update(own)
+    store.log_model_metrics(run_id, metrics, dataset)
 
 
 def finished_pipeline(configs: PipelineConfigs, context: Context) -> PipelineSummary | None:

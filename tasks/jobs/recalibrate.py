@@ -7,7 +7,7 @@ stages/calibrate.py.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from kgcore.config import (
@@ -21,13 +21,14 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
+from kgcore.config.imports import ImportedModel
 from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
 from tasks.stages.match import check_file
 from tasks.stages.reference import StageRef
-from tasks.stages.running import config_of
+from tasks.stages.running import IMPORTED, config_of, loss_of
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import find_device
@@ -131,7 +132,11 @@ def recalibration_run(
     params = pipeline_settings(replace(configs, prepare=prepare, train=train)) | (
         {"labels": labels.name} if labels else {}
     )
-    title = f"recalibrate {prepare.dataset} {train.model} {train.loss}"
+    loss = loss_of(trained)
+    if loss == IMPORTED:  # the settings of its training are not known
+        unknown = train.parameters().keys() - {item.name for item in fields(ImportedModel)}
+        params = {name: value for name, value in params.items() if name not in unknown}
+    title = f"recalibrate {prepare.dataset} {train.model} {loss}"
     tags = RunTags(model=model.run_id, base_rate=base_rate_of(configs))
     with open_pipeline(title, tags, params, flow_run) as run_id:
         yield run_id

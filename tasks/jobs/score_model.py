@@ -4,12 +4,27 @@ from dataclasses import dataclass
 
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
-from tasks.jobs.manifest import LATEST
+from tasks.jobs.calibrated_model import Located
+from tasks.jobs.manifest import LATEST, named_run
 from tasks.tracking.artifacts import SCORE_CALIBRATOR
 from tasks.tracking.labels import CALIBRATE_SCORES, model_name
 from tasks.tracking.record import RunTags
-from tasks.tracking.registry import model_of_uri, run_of_model
+from tasks.tracking.registry import CHAMPION, aliased, model_of_uri, run_of_model
 from tasks.tracking.store import Store
+
+
+@dataclass(frozen=True)
+class AskScores:
+    """The choice of the calibrator of scores that answers.
+
+    scorer      name of the scorer; '': that of the model
+    model       as in `find_score_model`; '': the champion of the scorer or, if it has none, its newest run
+    calibrator  label of one of the calibrators of a run; '': the best one
+    """
+
+    scorer: str = ""
+    model: str = ""
+    calibrator: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,19 +51,45 @@ def find_score_model(store: Store, text: str, scorer: str, calibrator: str) -> F
 
     Raises InputError if there is no such calibrator, MismatchError if it belongs to another scorer.
     """
-    if text.startswith("models:/"):
-        run = store.get(run_of_model(store, text))
-        if run.tags.stage != CALIBRATE_SCORES:
-            raise InputError(f"the model {text} is not a calibrator of scores: use `kgcal predict --model {text}`")
-        if calibrator:
-            raise InputError(f"the model {text} is already a calibrator: leave out --calibrator {calibrator}")
-        model_id, uri = model_of_uri(store, text), text
-    else:
-        model_id = _of_run(store, _run_id(store, text, scorer), calibrator)
-        uri = f"models:/{model_id}"
-    found = FoundScoreModel(model_id, uri, store.load_model(model_id, SCORE_CALIBRATOR))
-    found.calibrator.check_scorer(scorer)
+    return read_score_model(store, _place(store, text, scorer, calibrator), scorer)
+
+
+def locate_scores(store: Store, ask: AskScores) -> Located:
+    """Return the place of the calibrator of scores that a choice names. Raises InputError if there is none."""
+    if not (ask.model or ask.scorer):
+        raise InputError("name the scorer with --scorer, or a calibrator with --model")
+    if not ask.model and not ask.calibrator:
+        champion = aliased(store, registered_scores(ask.scorer), CHAMPION)
+        if champion is not None:
+            return Located(champion.model_id, champion.uri)
+    return _place(store, ask.model or LATEST, ask.scorer, ask.calibrator)
+
+
+def read_score_model(store: Store, located: Located, scorer: str) -> FoundScoreModel:
+    """Read a calibrator of scores. Raises MismatchError if it belongs to another scorer; '' is any scorer."""
+    found = FoundScoreModel(located.model_id, located.uri, store.load_model(located.model_id, SCORE_CALIBRATOR))
+    if scorer:
+        found.calibrator.check_scorer(scorer)
     return found
+
+
+def names_scores(store: Store, text: str) -> bool:
+    """Return whether a text, the URI of a model or the id of a run, names a calibrator of scores."""
+    if text in ("", LATEST):
+        return False
+    return named_run(store, text).tags.stage == CALIBRATE_SCORES
+
+
+def _place(store: Store, text: str, scorer: str, calibrator: str) -> Located:
+    if not text.startswith("models:/"):
+        model_id = _of_run(store, _run_id(store, text, scorer), calibrator)
+        return Located(model_id, f"models:/{model_id}")
+    run = store.get(run_of_model(store, text))
+    if run.tags.stage != CALIBRATE_SCORES:
+        raise InputError(f"the model {text} is not a calibrator of scores: use `kgcal predict --model {text}`")
+    if calibrator:
+        raise InputError(f"the model {text} is already a calibrator: leave out --calibrator {calibrator}")
+    return Located(model_of_uri(store, text), text)
 
 
 def _run_id(store: Store, text: str, scorer: str) -> str:

@@ -1,23 +1,20 @@
-"""The addresses of the server: JSON for programs, and a page for people."""
+"""The addresses of the server of a graph: JSON for programs, and a page for people."""
 
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import Response
 from pydantic_core import to_json
-from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
-from kgcore.errors import InputError, KgcalError
+from kgcore.errors import InputError
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.ranked import ranked_answers
 from kgcore.prediction.sink import sink
-from tasks.serving.errors import add_errors, once
-from tasks.serving.limits import MOST_BYTES, LimitedBody
+from tasks.serving.application import answer_file, new_app
 from tasks.serving.model import Answerer, Served
 from tasks.serving.requests import (
     AnswersQuery,
@@ -26,24 +23,15 @@ from tasks.serving.requests import (
     NamesQuery,
     NoQuery,
     PredictRequest,
-    read_predict,
+    read_body,
 )
 
 AT_ONCE = 2**16  # bytes of a body to /predict: a smaller body is answered without a thread, which is faster
-PAGE, DOCS = (Path(__file__).with_name(name) for name in ("page.html", "docs.html"))
 
 
 def create_app(served: Served) -> FastAPI:
     """Return the server's application. A request is answered by the model that is current when the request begins."""
-    app = FastAPI(
-        title="kgcal",
-        description="Calibrated probabilities of triples. Names are case-sensitive.",
-        docs_url=None,
-        redoc_url=None,
-        dependencies=[Depends(once)],
-    )
-    app.add_middleware(LimitedBody)
-    add_errors(app)
+    app = new_app("Calibrated probabilities of triples. Names are case-sensitive.", "page.html")
 
     @app.post("/predict", openapi_extra=_predict_schema())
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
@@ -86,18 +74,7 @@ def create_app(served: Served) -> FastAPI:
         now = served.current
         return {"status": "ok", "model": _described(now, now.answers), "store_answers": served.store_answers}
 
-    _add_pages(app)
     return app
-
-
-def _add_pages(app: FastAPI) -> None:
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def page() -> str:
-        return PAGE.read_text(encoding="utf-8").replace("MOST_BYTES", str(MOST_BYTES))
-
-    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
-    def docs() -> str:
-        return DOCS.read_text(encoding="utf-8")
 
 
 def _predict_schema() -> dict[str, Any]:
@@ -108,16 +85,7 @@ def _predict_schema() -> dict[str, Any]:
 
 
 def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:
-    folder = Path(tempfile.mkdtemp(prefix="kgcal-"))
-
-    def remove() -> None:
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-
-    source, target = folder / f"candidates.{ending}", folder / f"answers.{ending}"
-    try:
-        source.write_bytes(body)
+    def answer(source: Path, target: Path) -> None:
         with sink(target) as write:
             rows = 0
             for block in read_candidates(source):
@@ -125,17 +93,12 @@ def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:
                 rows += len(block.names)
         if not rows:
             raise InputError(f"{source} has no rows: it must have at least one triple")
-    except KgcalError as error:
-        remove()
-        raise HTTPException(422, str(error).replace(f"{folder}/", "")) from error
-    except BaseException:
-        remove()
-        raise
-    return FileResponse(target, filename=target.name, background=BackgroundTask(remove))
+
+    return answer_file(body, "candidates", ending, answer)
 
 
 def _predicted(now: Answerer, body: bytes) -> Response:
-    request = read_predict(body)
+    request = read_body(body, PredictRequest)
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
     rows = [(triple.subject, triple.predicate, triple.object) for triple in request.triples]
     return _response(now, answers, answers.table(table_of(rows)))

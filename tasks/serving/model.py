@@ -1,7 +1,6 @@
 """The model that the server asks: the champion, loaded anew when it changes."""
 
 import logging
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +11,9 @@ from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer
 from tasks.jobs.calibrated_model import Ask, FoundModel, locate, read_located
 from tasks.jobs.calibration_sample import counted_sample
+from tasks.serving.follow import Followed
 from tasks.serving.names import Names
 
-SECONDS = 2.0  # between two looks at the store
 MOST_EXPLAINERS = 8  # kept at a time, one for each base rate
 log = logging.getLogger("kgcal")
 
@@ -36,6 +35,11 @@ class Answerer:
     entities: Names
     predicates: Names
 
+    @property
+    def uri(self) -> str:
+        """Return the URI of the model."""
+        return self.found.uri
+
     def explainer(self, base_rate: float | None) -> Explainer:
         """Return the explainer for a base rate; None: the base rate of the calibrator.
 
@@ -55,40 +59,15 @@ class Answerer:
         return {}
 
 
-class Served:
-    """The model of a server. A request uses `current` from its beginning to its end.
-
-    A thread asks the store for the model every SECONDS seconds. If another model answers now, it is loaded, and then
-    takes the place of the old one. If the store does not answer, the old model stays, and `store_answers` is false.
-    """
+class Served(Followed[Answerer]):
+    """The calibrated model of a server."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self.current = self._load()
-        self._ended = threading.Event()
-        self.store_answers = True
+        super().__init__()
 
-    def start(self) -> None:
-        """Start the thread. It ends with the process, or with `stop`."""
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._ended.set()
-
-    def refresh(self) -> None:
-        """Load the model that answers now, unless it is the current one."""
-        try:
-            if locate(self._ask) != self.current.found.located:
-                self.current = self._load()
-                log.info("now serving %s", self.current.found.uri)
-            if not self.store_answers:
-                log.info("the MLflow store answers again")
-            self.store_answers = True
-        except Exception as error:  # whatever it is, the server keeps answering with the model that it has
-            if self.store_answers:
-                log.warning("serving %s without the store: %s", self.current.found.uri, first_line(error))
-            self.store_answers = False
+    def _moved(self) -> bool:
+        return locate(self._ask) != self.current.found.located
 
     def _load(self) -> Answerer:
         found, config = read_located(locate(self._ask)), PredictConfig()
@@ -100,7 +79,3 @@ class Served:
             log.warning("explanations have no calibration triples: %s", first_line(error))
             sample = None
         return Answerer(found, answers, sample, Names(graph.entities), Names(graph.predicates))
-
-    def _watch(self) -> None:
-        while not self._ended.wait(SECONDS):
-            self.refresh()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,6 +15,7 @@ MOST_NAMES = 100  # of a request to /names
 
 BaseRate = Annotated[float | None, Field(gt=0, lt=1, description="share of true triples that the answers assume")]
 Threshold = Annotated[float, Field(ge=0, le=1, description="a triple with a probability above it counts as true")]
+Asked = TypeVar("Asked", bound=BaseModel)
 AtLeast = Annotated[int, Field(ge=0, description="fewest calibration triples of a predicate, true and false each")]
 
 
@@ -86,10 +87,10 @@ class FileQuery(Conditions):
     format: Annotated[str, Field(pattern="^(tsv|csv|parquet)$", description="format of both files")]
 
 
-def read_predict(body: bytes) -> PredictRequest:
-    """Read the body of a request to /predict. Raises RequestValidationError if it is invalid."""
+def read_body(body: bytes, kind: type[Asked]) -> Asked:
+    """Read the body of a request, a JSON object of this kind. Raises RequestValidationError if it is invalid."""
     try:
-        return PredictRequest.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         found = error.errors(include_url=False)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from error
@@ -133,11 +134,11 @@ def _value(found: object, is_json: bool) -> str:
 
 def _rule(error: Mapping[str, Any]) -> str:
     """Return what would be right."""
-    limits = error.get("ctx", {})
+    limits, things = error.get("ctx", {}), str(error["loc"][-1])
     rules = {
         "string_type": "it must be text",
-        "too_short": "it must have at least one triple",
-        "too_long": f"it must have at most {limits.get('max_length', 0):,} triples",
+        "too_short": f"it must have at least one {things.removesuffix('s')}",
+        "too_long": f"it must have at most {limits.get('max_length', 0):,} {things}",
         "greater_than": f"it must be above {limits.get('gt')}",
         "greater_than_equal": f"it must be at least {limits.get('ge')}",
         "less_than": f"it must be below {limits.get('lt')}",
@@ -149,6 +150,7 @@ def _rule(error: Mapping[str, Any]) -> str:
         "float_parsing": "it must be a number",
         "int_parsing": "it must be a whole number",
         "float_type": "it must be a number",
+        "finite_number": "it must be a finite number",
         "int_type": "it must be a whole number",
         "int_from_float": "it must be a whole number",
     }

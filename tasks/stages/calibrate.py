@@ -14,7 +14,7 @@ from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, ENTITIES, MATCHED, MIXTURE, PREDICATES, SCORES
@@ -41,8 +41,8 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
         log_calibrator(run, number, bound, examples)
     samples = _samples(table, config, candidates)
     audits = {name: score_audit(sample).to_json() for name, sample in samples.items()}
-    for name, figures in audits.items():
-        run.log_metrics({short_label(f"{name}.{figure}"): value for figure, value in figures.items()})
+    rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
+    run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
     run.tag(RunTags(base_rate=config.base_rate_text))
 
@@ -161,16 +161,16 @@ def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator, examples:
 
 def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:
     """Return the parameters by which users compare calibrators in the MLflow UI."""
-    train = run.config(TrainConfig)
+    train, loss = run.config(TrainConfig), loss_of(run.store.get(run.inputs["train"]))
     params = {
         "calibrator": bound.name,
         "negatives": bound.negatives,
         "base_rate": bound.base_rate,
         "model": train.model,
-        "loss": train.loss,
+        "loss": loss,
         "dataset": run.dataset.name,
         "k": train.k,
-        "training_strategy": shares_text(train.training_strategy),
+        "training_strategy": "" if loss == IMPORTED else shares_text(train.training_strategy),
     }
     params |= {} if bound.mixture is None else {"candidates": bound.mixture.source}
     return params | corruption_params(run) if bound.negatives == "synthetic" else params

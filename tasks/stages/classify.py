@@ -13,12 +13,12 @@ def _body(run: StageRun, config: ClassifyConfig) -> None:
     fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).alpha
     predictions = classify(run.load(SCORES), fitted, run.load(COUNTS)["predicates"], base_rate, config)
     run.save(PREDICTIONS, predictions)
-    for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):
-        accuracy = predictions.accuracies[bound.label]
-        run.log_metrics(labelled_metrics(bound.label, {"accuracy": accuracy}), model_id=model_id)
     rules = predictions.accuracy_per_relation
-    per_relation = {f"per_relation.{rule}.accuracy": value for rule, value in rules.items()}
-    run.log_metrics(per_relation, model_id=run.model_ids("train")[0])
+    metrics: dict[str | None, dict[str, float]] = {}
+    metrics[run.model_ids("train")[0]] = {f"per_relation.{rule}.accuracy": value for rule, value in rules.items()}
+    for bound, model_id in zip(fitted, run.model_ids("calibrate"), strict=True):
+        metrics[model_id] = labelled_metrics(bound.label, {"accuracy": predictions.accuracies[bound.label]})
+    run.log_model_metrics(metrics)
 
 
 CLASSIFY = Stage(

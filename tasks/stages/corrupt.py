@@ -1,10 +1,12 @@
 """corrupt: generate the corruptions that are used as negatives in calibration."""
 
+import logging
+
 import numpy as np
 
 from kgcore.config import CorruptConfig
 from kgcore.corruptions.audit import audit
-from kgcore.corruptions.base import corrupt_held_out
+from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.registries import STRATEGIES
 from tasks.stages.base import Stage
@@ -12,6 +14,8 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.running import StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTION_AUDIT, CORRUPTIONS, EMBEDDINGS, GRAPH
+
+log = logging.getLogger("kgcal")
 
 
 def by_model(config: CorruptConfig) -> bool:
@@ -21,7 +25,7 @@ def by_model(config: CorruptConfig) -> bool:
 
 def _code(config: CorruptConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.calibration_strategy]
-    return ("kgcore.corruptions.base", "kgcore.corruptions.mixture", "kgcore.corruptions.audit", *strategies)
+    return ("kgcore.corruptions.held_out", "kgcore.corruptions.mixture", "kgcore.corruptions.audit", *strategies)
 
 
 def _body(run: StageRun, config: CorruptConfig) -> None:
@@ -29,8 +33,12 @@ def _body(run: StageRun, config: CorruptConfig) -> None:
     strategy = Mixture(graph, config.calibration_strategy)
     if strategy.by_model:
         strategy.see(run.load_model(EMBEDDINGS))
-    sides, filtered = config.calibration_sides, config.calibration_filtered
-    made = corrupt_held_out(graph, config.eta(len(graph.valid.positives)), strategy, rng, sides, filtered)
+    sides, filtered, positives = config.calibration_sides, config.calibration_filtered, len(graph.valid.positives)
+    most = config.all_up_to(positives)
+    made = corrupt_held_out(graph, config.eta(positives), strategy, rng, sides, filtered, most)
+    if made["valid"].weights is not None:
+        found = f"{len(made['valid'].triples):,}"
+        log.info("corrupt   valid: all corruptions of each positive, %s, weighted by their probabilities", found)
     run.save(CORRUPTIONS, made)
     audits = {split: audit(graph, split, corruptions) for split, corruptions in made.items()}
     run.save(CORRUPTION_AUDIT, audits)

@@ -91,11 +91,13 @@ def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau
 
 def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
     """Log the metrics of each calibrator twice: for its LoggedModel, and as a separate run that the UI can sort."""
-    for bound, model_id in zip(run.load_models(CALIBRATOR), run.model_ids("calibrate"), strict=True):
-        metrics, params = measured[bound.label].with_ends(), calibrator_params(run, bound)
-        run.log_metrics(labelled_metrics(bound.label, metrics), model_id=model_id)
+    fitted = dict(zip(run.model_ids("calibrate"), run.load_models(CALIBRATOR), strict=True))
+    every = {model_id: measured[bound.label].with_ends() for model_id, bound in fitted.items()}
+    run.log_model_metrics({model_id: labelled_metrics(fitted[model_id].label, own) for model_id, own in every.items()})
+    for model_id, bound in fitted.items():
+        params = calibrator_params(run, bound)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, metrics, model_id, bound.base_rate_text)
+        run.log_measurement(name, params, every[model_id], model_id, bound.base_rate_text)
 
 
 EVALUATE = Stage(

@@ -1,6 +1,5 @@
 """How a stage runs: its key, its lock, the re-use of a finished run, and StageRun, the object for the stage's body."""
 
-import functools
 import logging
 import tempfile
 import time
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
+IMPORTED = "imported"  # stands for the loss of a model that kgcal has not trained
 C = TypeVar("C", bound=Config)
 log = logging.getLogger("kgcal")
 
@@ -101,6 +101,13 @@ class StageRun:
     def __init__(self, store: Store, run_id: str, tags: RunTags, folder: Path, context: Context) -> None:
         self.store, self.run_id, self.folder, self.context = store, run_id, folder, context
         self.key, self.inputs = tags.key or "", tags.inputs
+        self._upstream: dict[str, RunRecord] = {}
+
+    def upstream(self, stage: str) -> RunRecord:
+        """Return the run of an upstream stage. It is finished, so it is read once."""
+        if stage not in self._upstream:
+            self._upstream[stage] = self.store.get(self.inputs[stage])
+        return self._upstream[stage]
 
     def load(self, artifact: Artifact[T]) -> T:
         """Return an artifact of an upstream stage. Raises InputError if it is missing or damaged."""
@@ -112,7 +119,7 @@ class StageRun:
 
     def model_ids(self, stage: str) -> tuple[str, ...]:
         """Return the ids of the LoggedModels of an upstream stage, in the order in which they were logged."""
-        return self.store.get(self.inputs[stage]).model_ids
+        return self.upstream(stage).model_ids
 
     def load_models(self, files: ModelFiles[T]) -> list[T]:
         """Return every LoggedModel of an upstream stage. Raises InputError if one is missing or damaged."""
@@ -125,12 +132,12 @@ class StageRun:
 
     def config(self, kind: type[C]) -> C:
         """Return the settings of an upstream stage. Raises InputError as `config_of` does."""
-        return config_of(kind, self.store.get(self.inputs[kind.stage]))
+        return config_of(kind, self.upstream(kind.stage))
 
-    @functools.cached_property
+    @property
     def dataset(self) -> DatasetId:
         """The data set of this run."""
-        return self.store.get(self.inputs["prepare"]).dataset
+        return self.upstream("prepare").dataset
 
     def tag(self, tags: RunTags) -> None:
         """Add tags to this run."""
@@ -140,6 +147,10 @@ class StageRun:
         """Log metrics of this run. They are linked to its data set, and to a LoggedModel if `model_id` names one."""
         dataset = self.dataset if "prepare" in self.inputs else None
         self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
+
+    def log_model_metrics(self, metrics: Mapping[str | None, Mapping[str, float]]) -> None:
+        """Log metrics of this run and its data set: those of each LoggedModel, by its id."""
+        self.store.log_model_metrics(self.run_id, metrics, self.dataset)
 
     def log_measurement(
         self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str, base_rate: str
@@ -151,9 +162,8 @@ class StageRun:
         Each model is then a row in the MLflow UI, and the UI can sort the rows.
         """
         with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id, base_rate=base_rate)) as run_id:
-            self.store.log_params(run_id, params)
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
-            self.store.log_metrics(run_id, metrics, model_id=model_id, dataset=self.dataset)
+            self.store.log_model_metrics(run_id, {model_id: metrics}, self.dataset, params)
 
     def log_model(
         self,
@@ -170,6 +180,11 @@ class StageRun:
     def log_figure(self, name: str, figure: "Figure") -> None:
         """Write a figure to the artifacts as figures/NAME.png. The MLflow UI can show PNG files."""
         figure.savefig(_folder(self.folder / "figures") / f"{name}.png", dpi=150)
+
+
+def loss_of(trained: RunRecord) -> str:
+    """Return the loss of a train run; `imported` if another library trained its model, with an unknown loss."""
+    return str((trained.tags.config or {}).get("loss", IMPORTED))
 
 
 def config_of(kind: type[C], run: RunRecord) -> C:

@@ -12,13 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kgcore.config import TrainConfig
+from kgcore.config.imports import ImportedModel
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
 from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.fingerprint import code_fingerprint
@@ -122,7 +123,8 @@ def adopt_model(model: StageRef, data: StageRef, context: Context = Context()) -
             )
         adopt(run, model.run_id)
 
-    return run_stage("train", config_of(TrainConfig, trained), (data,), (), body, context, identity)
+    kind = ImportedModel if loss_of(trained) == IMPORTED else TrainConfig
+    return run_stage("train", config_of(kind, trained), (data,), (), body, context, identity)
 
 
 def adopt(run: StageRun, source: str) -> None:

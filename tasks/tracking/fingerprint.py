@@ -4,7 +4,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +22,17 @@ def _snapshot() -> dict[Path, bytes]:
 
 
 _FILES = _snapshot()
+
+
+def _by_stem() -> dict[tuple[Path, str], list[Path]]:
+    """Return (folder, name up to its first dot) -> the files with that name, sorted."""
+    found: dict[tuple[Path, str], list[Path]] = {}
+    for path in sorted(_FILES):
+        found.setdefault((path.parent, path.name.partition(".")[0]), []).append(path)
+    return found
+
+
+_BY_STEM = _by_stem()
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
@@ -73,8 +84,7 @@ def _files(name: str) -> list[Path]:
     source = _source(name)
     if source is None:
         return []
-    data = (p for p in _FILES if p.parent == source.parent and p.name.startswith(f"{source.stem}.") and p != source)
-    return [source, *sorted(data)]
+    return [source, *(path for path in _BY_STEM.get((source.parent, source.stem), ()) if path != source)]
 
 
 def _read(path: Path) -> bytes:
@@ -102,11 +112,19 @@ def _source(name: str) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
+def _statements(block: ast.AST) -> Iterator[ast.AST]:
+    """Yield every statement of a file, also those in functions, classes and branches, but no expressions."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(block, field, ()):
+            yield statement
+            yield from _statements(statement)
+
+
 @cache
 def _imports(path: Path) -> list[str]:
     """Return the kgcore modules that a file imports."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(_read(path))):
+    for node in _statements(ast.parse(_read(path))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

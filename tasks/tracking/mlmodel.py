@@ -4,10 +4,12 @@ docs/decisions/0008-pyfunc.md says which files each LoggedModel has, and why.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -26,6 +28,7 @@ LOADER = "tasks.tracking.pyfunc"
 EXAMPLES = 3  # triples of the input example
 # The packages that compute or read an answer. `kgcal` itself brings the others.
 PACKAGES = ("kgcal", "mlflow", "numpy", "pandas", "pyarrow", "safetensors", "scikit-learn", "scipy", "torch")
+_LOCK = Lock()  # one thread at a time changes MLflow's function: `_unchecked_requirements`
 OUTPUTS = {
     **dict.fromkeys(COLUMNS, "string"),
     **dict.fromkeys(("score", "probability", "low", "high"), "double"),
@@ -109,7 +112,7 @@ def write_pyfunc(
     """
     import mlflow.pyfunc
 
-    with tempfile.TemporaryDirectory() as parent:
+    with tempfile.TemporaryDirectory() as parent, _LOCK, _unchecked_requirements():
         mlflow.pyfunc.save_model(
             Path(parent) / "pyfunc",
             loader_module=loader,
@@ -121,6 +124,24 @@ def write_pyfunc(
         )
         for file in (Path(parent) / "pyfunc").iterdir():
             file.rename(folder / file.name)
+
+
+@contextmanager
+def _unchecked_requirements() -> Iterator[None]:
+    """Save models without MLflow's comparison of their requirements with the installed versions.
+
+    `requirements` returns the installed versions. For the comparison, MLflow reads the lists of files of all installed
+    packages, which takes most of the time.
+    """
+    from mlflow.utils import environment as mlflow_environment
+
+    environment: Any = mlflow_environment
+    check = environment.warn_dependency_requirement_mismatches
+    environment.warn_dependency_requirement_mismatches = lambda _: None
+    try:
+        yield
+    finally:
+        environment.warn_dependency_requirement_mismatches = check
 
 
 def _signature(base_rate: float) -> "ModelSignature":

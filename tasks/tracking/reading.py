@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import mlflow.artifacts
 from mlflow.entities import FileInfo, Run, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -34,6 +33,10 @@ BESIDE_MLMODEL = {
 
 class Reader(Connection):
     """A tracking store that can be read. `Store` adds the methods that write."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self._places: dict[str, str] = {}  # run id -> URI of its artifacts
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run of that id. Raises InputError if it does not exist or is deleted."""
@@ -85,8 +88,7 @@ class Reader(Connection):
         what = f"the artifact {artifact.path} of run {run_id}"
         with tempfile.TemporaryDirectory() as folder:
             with input_error(f"{what} cannot be read"):
-                place = {"run_id": run_id, "artifact_path": artifact.path}
-                fetched = mlflow.artifacts.download_artifacts(**place, dst_path=folder)
+                fetched = self._files_of(run_id).download_artifacts(artifact.path, dst_path=folder)
             return _read(what, artifact.read, Path(fetched))
 
     def load_model(self, model_id: str, files: ModelFiles[T]) -> T:
@@ -99,7 +101,13 @@ class Reader(Connection):
     def copy(self, target: Path, run_id: str, path: str) -> None:
         """Copy a file or folder of a run's artifacts into a folder. Raises InputError if it is missing."""
         with input_error(f"the artifact {path} of run {run_id} cannot be read"):
-            mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=path, dst_path=str(target))
+            self._files_of(run_id).download_artifacts(path, dst_path=str(target))
+
+    def _files_of(self, run_id: str) -> Any:
+        """Return MLflow's access to the files of a run. The store is asked once for their place, which is fixed."""
+        if run_id not in self._places:
+            self._places[run_id] = str(self.client.get_run(run_id).info.artifact_uri)
+        return get_artifact_repository(self._places[run_id], tracking_uri=self.uri)
 
     def copy_model(self, target: Path, model_id: str) -> None:
         """Copy the files of a LoggedModel into a folder. Raises InputError if they are missing."""

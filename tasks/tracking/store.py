@@ -23,6 +23,7 @@ from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, 
 from tasks.workspace.settings import ensure_home, experiment_name, project_run_id, tracking_uri
 
 METRICS_PER_CALL = 1000  # the most that MLflow accepts
+PER_CALL_WITH_PARAMS = 900  # metrics beside at most 100 parameters
 
 
 class Store(Reader):
@@ -100,8 +101,7 @@ class Store(Reader):
         """Log parameters as text, except those that the run already has: `mlflow run`, for example, logged them."""
         there = self.get(run_id).params
         new = {name: value for name, value in params.items() if name not in there}
-        texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in new.items()}
-        self.client.log_batch(run_id, params=[Param(name, text) for name, text in texts.items()])
+        self.client.log_batch(run_id, params=_params(new))
 
     def log_metrics(
         self,
@@ -116,6 +116,27 @@ class Store(Reader):
         name, digest = (dataset.name, dataset.digest) if dataset else (None, None)
         entries = [Metric(key, value, now, step, model_id, name, digest, run_id) for key, value in metrics.items()]
         self.client.log_batch(run_id, metrics=entries)
+
+    def log_model_metrics(
+        self,
+        run_id: str,
+        metrics: Mapping[str | None, Mapping[str, float]],
+        dataset: DatasetId,
+        params: Mapping[str, object] | None = None,
+    ) -> None:
+        """Log metrics of a run on a data set, each linked to a LoggedModel, in as few requests as MLflow accepts.
+
+        metrics  id of the LoggedModel, or None for none -> its metrics
+        params   parameters of the run, for a run that has none yet
+        """
+        now, (name, digest) = int(time.time() * 1000), (dataset.name, dataset.digest)
+        rows = [(model_id, *row) for model_id, own in metrics.items() for row in own.items()]
+        entries = [Metric(key, value, now, 0, model_id, name, digest, run_id) for model_id, key, value in rows]
+        if params:
+            self.client.log_batch(run_id, entries[:PER_CALL_WITH_PARAMS], _params(params))
+            entries = entries[PER_CALL_WITH_PARAMS:]
+        for start in range(0, len(entries), METRICS_PER_CALL):
+            self.client.log_batch(run_id, metrics=entries[start : start + METRICS_PER_CALL])
 
     def log_series(self, run_id: str, name: str, values: Sequence[float], dataset: DatasetId, first: int = 1) -> None:
         """Log the values of a metric on a data set, at the steps first, first + 1, ..."""
@@ -190,6 +211,11 @@ class Store(Reader):
             write(Path(folder))
             with input_error(f"the files of the model {model_id} cannot be written"):
                 self.client.log_model_artifacts(model_id, folder)
+
+
+def _params(params: Mapping[str, object]) -> list[Param]:
+    texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in params.items()}
+    return [Param(name, text) for name, text in texts.items()]
 
 
 @cache

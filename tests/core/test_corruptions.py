@@ -2,30 +2,21 @@
 
 import numpy as np
 import pytest
-import torch
 from sklearn.metrics import roc_auc_score
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
 from kgcore.config.choices import SIDES
 from kgcore.corruptions.audit import audit
-from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, corrupt_held_out
+from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt
+from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares
 from kgcore.corruptions.similar import entity_vectors
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import STRATEGIES
-
-
-def drawing(name: str, graph: KnowledgeGraph) -> Strategy:
-    """Return the strategy after it has seen a model with random numbers."""
-    strategy, rng = STRATEGIES.get(name)(graph), np.random.default_rng(3)
-    tables = (rng.normal(size=(rows, 8)).astype(np.float32) for rows in (len(graph.entities), len(graph.predicates)))
-    strategy.see(TrainedModel("transe", 8, Embeddings(*map(torch.from_numpy, tables), {})))
-    return strategy
+from tests.core.drawn import drawing, graph_of
 
 
 @pytest.mark.parametrize("name", STRATEGIES.names())
@@ -151,13 +142,6 @@ def test_a_mixture_draws_the_strategy_of_each_single_corruption(rng: np.random.G
     for positive in range(8):
         objects = made.triples[made.source == positive, OBJECT]
         assert (objects <= 2).mean() == pytest.approx(0.75 + 0.25 / 59, abs=0.08)
-
-
-def graph_of(train: list[tuple[int, int, int]], entities: int) -> KnowledgeGraph:
-    triples = np.array(train)
-    split = Split(triples, np.ones(len(triples)))
-    predicates = [f"p{i}" for i in range(triples[:, 1].max() + 1)]
-    return KnowledgeGraph("made", [f"e{i}" for i in range(entities)], predicates, split, split, split)
 
 
 def test_bernoulli_replaces_the_side_with_more_entities() -> None:

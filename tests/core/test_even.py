@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kgcore.calibration.even import even_sample
+from kgcore.calibration.even import drawn_sample, even_sample
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.conformal.selection import conformal_p_values
 from kgcore.prediction.evidence import evidence_of
@@ -45,3 +45,20 @@ def test_a_sample_of_one_rule_stays_as_it_is(rng: np.random.Generator) -> None:
     assert len(np.unique(made.weights[made.labels == 0])) == 2
     for sample in (labelled, made):
         assert even_sample(sample, rng) is sample
+
+
+def test_rows_are_drawn_by_weight_as_many_as_there_were(rng: np.random.Generator) -> None:
+    sample = mixture(rng, 2_000)
+    drawn = drawn_sample(sample, rng)
+    assert len(drawn.labels) == len(sample.labels)
+    assert drawn.base_rate == pytest.approx(sample.base_rate)
+    negative = drawn.labels == 0
+    assert np.ptp(drawn.weights[negative]) < 1e-9
+    levels = np.linspace(0.05, 0.95, 10)
+    weights, scores = sample.weights[sample.labels == 0], sample.scores[sample.labels == 0]
+    order = np.argsort(scores)
+    shares = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    quantiles = np.interp(levels, shares, scores[order])
+    assert np.quantile(drawn.scores[negative], levels) == pytest.approx(quantiles, abs=0.01)
+    plain = ground_truth_sample(sample.scores, sample.labels, sample.predicates)
+    assert drawn_sample(plain, rng) is plain

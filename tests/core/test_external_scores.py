@@ -16,7 +16,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.external.answers import ScoreAnswers
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import fit_scores, usable
+from kgcore.external.fit import fit_scores, left_out, usable
 from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
 from kgcore.external.read import read_scores
 from kgcore.external.rows import ScoreRows, log_odds
@@ -69,6 +69,16 @@ def test_cross_fitting_is_that_of_ensembles(tmp_path: Path, rng: np.random.Gener
         assert found.probabilities[f"ground_truth.{name}"] == pytest.approx(expected[order], abs=1e-9)
 
 
+def test_a_calibrator_by_relation_needs_relations_if_it_is_named() -> None:
+    assert usable(config_of()) == ("smoothed_isotonic", "beta")
+    assert left_out(config_of()) == ("per_relation",)
+    assert left_out(config_of(relation="r")) == ()
+    assert usable(config_of(relation="r", calibrators=("per_relation",))) == ("per_relation",)
+    for named in (("per_relation",), ("beta", "per_relation")):
+        with pytest.raises(InputError, match="per_relation needs relations: name their column with --relation, or"):
+            usable(config_of(calibrators=named))
+
+
 @pytest.mark.parametrize(("most", "measured"), [(1000, 1000), (2500, 2500), (9000, 5000)])
 def test_whole_folds_are_measured_up_to_a_limit(rng: np.random.Generator, most: int, measured: int) -> None:
     rows = ScoreRows(np.sort(rng.normal(size=5000)), (rng.random(5000) < 0.5).astype(np.int8))
@@ -88,6 +98,14 @@ def test_order_and_format_of_the_file_do_not_matter(tmp_path: Path, rng: np.rand
     assert [one.to_json() for one in fit_scores(other, config)] == [one.to_json() for one in fit_scores(first, config)]
     q, again = cross_fitted(first, config).probabilities, cross_fitted(other, config).probabilities
     assert all((again[label] == q[label]).all() for label in q)
+
+
+def test_rows_without_weights_are_in_the_order_of_rows_with_them(rng: np.random.Generator) -> None:
+    scores, positive = rng.integers(-3, 3, 400) / 2, rng.integers(0, 2, 400).astype(np.int8)
+    plain, weighted = (ScoreRows(scores, positive, weights).in_order() for weights in (None, np.ones(400)))
+    assert (plain.scores == weighted.scores).all()
+    assert (plain.positive == weighted.positive).all()
+    assert plain.positive.dtype == np.int8
 
 
 def test_a_weight_of_two_is_a_row_that_occurs_twice(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -12,7 +12,8 @@ from scipy.stats import binom
 from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.fit import fit_calibrators
 from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
-from kgcore.corruptions.base import corrupt, corrupt_held_out
+from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.genealogy import PREDICATES, generate, write_genealogy

@@ -141,3 +141,35 @@ def test_the_picture_has_every_part_that_matters(estimated: Matched) -> None:
     assert any(text.startswith("true triples: ") for text in texts)
     assert "candidates" in texts
     assert figure.axes[0].get_title() == "2,000 candidates of mine.tsv"
+
+
+@pytest.mark.parametrize("stated", [None, 0.5])
+def test_relations_that_are_too_small_do_not_get_the_base_rate_of_the_large_ones(stated: float | None) -> None:
+    """A relation with 1,000 candidates has a base rate of .9, and 50 relations with 20 candidates have .1."""
+    rng = np.random.default_rng(3)
+
+    def sample(mean: float, large: int, small: int) -> ScoreSample:
+        predicates = np.r_[np.zeros(large, dtype=int), np.repeat(np.arange(1, 51), small)]
+        return ScoreSample(rng.normal(mean, 1, len(predicates)), predicates=predicates)
+
+    candidates = sample(0, 1000, 20)
+    true = rng.random(2000) < np.where(candidates.predicates == 0, 0.9, 0.1)
+    candidates = replace(candidates, scores=np.where(true, rng.normal(3, 1, 2000), rng.normal(0, 1, 2000)))
+    mixed = MixtureData(sample(3, 300, 10), {"uniform": sample(0, 3000, 100)}, candidates)
+    found = matched_to(mixed, stated)
+    assert [one.predicate for one in found.relations] == [0]
+    assert found.others is not None
+    assert found.others.candidates == 1000
+    made = candidate_sample(mixed, found, by_predicate=True)
+    assert made.base_rate == pytest.approx(found.fit.base_rate, abs=1e-6)
+    large = made.predicates == 0
+    assert made.part(large).base_rate == pytest.approx(0.9, abs=0.08)
+    assert made.part(~large).base_rate == pytest.approx(0.1, abs=0.08)
+    assert Matched.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_a_base_rate_whose_order_of_magnitude_is_open_is_not_determined() -> None:
+    data = with_relations(normal_mixture(5, shares=(1.0, 0.0), base_rate=0.004, candidates=500))
+    found = matched_to(data)
+    assert found.fit.estimated.width < 0.1
+    assert "do not determine the base rate" in found.undetermined

@@ -254,3 +254,14 @@ def test_the_bend_minimises_the_loss_among_the_places_that_are_tried(rng: np.ran
     chosen = best_bend(z, targets, weights)
     assert chosen != 0
     assert loss(chosen) <= min(loss(m) for m in (0.0, *np.quantile(z, BENDS))) + 1e-4
+
+
+def test_blocks_of_rows_do_not_change_a_fit(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    f = rng.normal(size=500)
+    labels = (rng.random(500) < expit(2 * f)).astype(float)
+    design, bounded = np.stack([f, -np.abs(f), np.ones(500)]), np.array([True, True, False])
+    fits = []
+    for block in (2**15, 7):
+        monkeypatch.setattr("kgcore.calibration.logistic.BLOCK", block)
+        fits.append(fit_logistic("a test", design, labels, np.full(500, 0.3), np.zeros(3), bounded))
+    assert fits[1] == pytest.approx(fits[0], abs=1e-9)

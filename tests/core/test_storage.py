@@ -13,7 +13,8 @@ from kgcore import storage
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.fit import fit_calibrators
 from kgcore.config import ASSUMED, STATED, CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
-from kgcore.corruptions.base import Corruptions, corrupt_held_out
+from kgcore.corruptions.base import Corruptions
+from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.predictions import Predictions, classify
 from kgcore.graph import KnowledgeGraph, Split

@@ -1,10 +1,13 @@
 """A champion of the family graph, and labels that people give to new triples: with and without drift."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
+import pytest
 from mlflow import MlflowClient
 from scipy.special import expit, logit
 
@@ -15,6 +18,8 @@ from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.calibrated_model import load
 from tasks.jobs.watch import WatchResult
+from tests.conftest import use_home
+from tests.pipeline.finished import copy_home
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,23 @@ class Champion:
 
 
 def make_champion(home: Path) -> Champion:
-    """Run a pipeline and promote its best calibrator."""
+    """Return a champion in a home: a copy of the one that this process made first."""
+    first, results = _first_champion()
+    copy_home(first, home)
+    report = results.report.replace(str(first), str(home))
+    return Champion(home, replace(results, report=report), home / "new.tsv")
+
+
+@cache
+def _first_champion() -> tuple[Path, PipelineSummary]:
+    """Run a pipeline and promote its best calibrator, in a home that no test gets."""
+    home = Path(mkdtemp(prefix="kgcal-champion-"))
+    with pytest.MonkeyPatch.context() as patch:
+        use_home(home, patch)
+        return home, _promoted()
+
+
+def _promoted() -> PipelineSummary:
     results = pipeline.fn(
         prepare=PrepareGiven(size=300),
         train=TrainGiven(k=16, epochs=30, batch_size=128),
@@ -66,4 +87,4 @@ def make_champion(home: Path) -> Champion:
     )
     [decision] = promote.fn(dataset="family")
     assert decision.passed
-    return Champion(home, results, home / "new.tsv")
+    return results

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, client_of, runs_of, tags_of
+from tests.pipeline.finished import finished
 
 QUICK = ("--no-by-relation", "--per-positive", "5")
 
@@ -44,8 +44,7 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    kgcal = Kgcal(tmp_path_factory.mktemp("base_rate"))
-    kgcal.results(*tiny_options())
+    kgcal, _ = finished(tmp_path_factory.mktemp("base_rate"))
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     rows = [line.split("\t") for line in test.read_text().splitlines()]
     return Trained(kgcal, [rows[i] for i in np.random.default_rng(0).permutation(len(rows))])

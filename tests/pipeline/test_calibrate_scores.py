@@ -109,6 +109,7 @@ def test_a_split_column_gives_the_rows_to_measure(calibrated: Calibrated) -> Non
     shown = calibrated("parts.csv", "--score", "f", "--label", "y", "--split", "part", "--bootstrap-replicates", "50")
     assert "Measured on the 300 rows of the split test." in shown
     assert "Left out: 300 rows of the split train." in shown
+    assert "Left out: the calibrator per_relation, which needs --relation." in shown
     assert "the share of true rows in the file" in shown
 
 
@@ -148,6 +149,10 @@ def test_newly_labelled_rows_show_whether_a_calibrator_still_fits(calibrated: Ca
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ("scores.csv", "--score", "f", "--label", "y", "--calibrators", "beta,per_relation"),
+            "per_relation needs relations: name their column with --relation, or leave it out of --calibrators",
+        ),
         ((), "give a file of labelled scores, or --model with --apply"),
         (("scores.csv", "--label", "y"), "has no column score: its columns are r, f, y, w; name another one with"),
         (("missing.csv",), "missing.csv cannot be read: No such file or directory"),

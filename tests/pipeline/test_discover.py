@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from distributed import LocalCluster
 
-from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, client_of, runs_of
+from tests.pipeline.finished import finished
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    kgcal = Kgcal(tmp_path_factory.mktemp("discover"))
-    kgcal.results(*tiny_options())
+    kgcal, _ = finished(tmp_path_factory.mktemp("discover"))
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     return Trained(kgcal, test)
 

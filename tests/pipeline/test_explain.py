@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from kgcore.storage import read_graph
-from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, client_of, runs_of
+from tests.pipeline.finished import finished
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    kgcal = Kgcal(tmp_path_factory.mktemp("explain"))
-    runs = kgcal.results(*tiny_options())["runs"]
+    kgcal, results = finished(tmp_path_factory.mktemp("explain"))
+    runs = results["runs"]
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     return Trained(kgcal, runs, test.read_text().splitlines()[0].split("\t")[:3])
 

@@ -29,15 +29,22 @@ def figures(kgcal: Kgcal, place: Path, target: Path) -> dict[str, object]:
     return {name: found[name] for name in ("dataset", "metrics", "intervals", "ranks", "relations", "notes")}
 
 
+def graph_files(kgcal: Kgcal, run_id: str) -> dict[str, bytes]:
+    """Return the content of the files of the graph that a prepare run logged."""
+    [folder] = (kgcal.home / "artifacts").glob(f"**/{run_id}/artifacts/graph")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
 def test_every_format_gives_the_same_figures(kgcal: Kgcal, tmp_path: Path) -> None:
-    places = [
-        write_splits(tmp_path / ending / "mine", SPLITS, ending) for ending in (".tsv", ".csv", ".parquet", ".nt")
-    ]
-    places.append(LAYOUTS["triples_factory"](tmp_path / "pykeen" / "mine", SPLITS))
-    first, *others = (figures(kgcal, place, tmp_path / f"{n}.json") for n, place in enumerate(places))
+    endings = (".tsv", ".csv", ".parquet", ".nt")
+    tsv, *tables = (write_splits(tmp_path / ending / "mine", SPLITS, ending) for ending in endings)
+    pykeen = LAYOUTS["triples_factory"](tmp_path / "pykeen" / "mine", SPLITS)
+    first, other = (figures(kgcal, place, tmp_path / f"{place.parent.name}.json") for place in (tsv, pykeen))
     assert first["metrics"]
-    for other in others:
-        assert other == first
+    assert other == first
+    graphs = [graph_files(kgcal, kgcal("prepare", "--dataset", str(place)).stdout.strip()) for place in (tsv, *tables)]
+    assert graphs[0]
+    assert all(graph == graphs[0] for graph in graphs)  # the later stages read nothing else
 
 
 def test_prepare_takes_paths_and_says_how_it_split_them(kgcal: Kgcal, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from prefect.utilities.schema_tools.validation import is_valid
 
 from flows.cli.mlproject import OTHERS
 from flows.ensemble import ensemble
-from flows.import_model import import_embeddings, import_pykeen
 from flows.pipeline import pipeline
 from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
@@ -27,7 +26,7 @@ from kgcore.errors import InputError
 from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [pipeline, *OTHERS, reproduce, import_embeddings, import_pykeen]
+FLOWS = [pipeline, *OTHERS, reproduce]
 RECORDED = {ImportedModel}  # settings that a run records and nobody gives
 KINDS = [*(kind for kind in Config.__subclasses__() if kind not in RECORDED), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]

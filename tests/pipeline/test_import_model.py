@@ -1,8 +1,10 @@
 """`kgcal import`: models of other libraries become train runs, on which every later stage works."""
 
 import gzip
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,6 +110,14 @@ def test_every_later_stage_works_on_it_also_with_new_labels(trained: Trained) ->
         assert done.returncode == 0, done.stderr
     adopted = tags_of(runs_of(trained.kgcal, "train")[-1])
     assert adopted.adopted == run_id
+    assert set(adopted.config) == {"model", "model_options", "k"}
+    shown = done.stdout + trained.kgcal("compare").stdout
+    assert "imported" in shown
+    assert "self_adversarial" not in shown
+    for made in runs_of(trained.kgcal, "pipeline"):
+        assert {"loss", "epochs", "training_strategy"}.isdisjoint(made.data.params)
+    for model in models_of(trained.kgcal, runs_of(trained.kgcal, "calibrate")[-1].info.run_id):
+        assert (model.params["loss"], model.params["training_strategy"]) == ("imported", "")
     assert trained.kgcal("promote").returncode == 0
     asked = trained.kgcal("predict", "p1", "knows", "p2")
     assert asked.returncode == 0, asked.stderr
@@ -165,3 +175,27 @@ def test_checkpoints_that_cannot_be_imported_are_refused(trained: Trained) -> No
         done = trained.kgcal("import", "pykeen", name, *trust, "--dataset", "graph")
         assert done.returncode == 2
         assert words in " ".join(done.stderr.split())
+
+
+def test_a_folder_of_dglke_and_a_checkpoint_of_libkge_become_the_same_model(trained: Trained) -> None:
+    """DGL-KE's TransE_l1 and LibKGE's TransE with l_norm = 1 have the formula of the model that kgcal trained."""
+    peer = trained.folder / "peers"
+    peer.mkdir()
+    for word in ("entity", "relation"):
+        np.save(peer / f"graph_TransE_l1_{word}.npy", np.load(trained.folder / f"{word[0]}.npy"))
+    (peer / "config.json").write_text(json.dumps({"model_name": "TransE_l1", "gamma": 12.0, "hidden_dim": 4}))
+    names = {"entities": (trained.folder / "e.txt").read_text().split(), "relations": ["likes", "knows"]}
+    for word, rows in names.items():
+        (peer / f"{word}.tsv").write_text("".join(f"{number}\t{name}\n" for number, name in enumerate(rows)))
+    first = trained.imported("dglke", "peers", "--dataset", "graph")
+    tables = {"_entity_": trained.entities, "_relation_": trained.relations}
+    state = {f"{word}embedder._embeddings.weight": torch.from_numpy(table.copy()) for word, table in tables.items()}
+    settings = SimpleNamespace(options={"model": "transe", "transe": {"l_norm": 1.0}})
+    torch.save({"model": [state, {}], "config": settings}, peer / "best.pt")
+    files = ("--entities", "peers/entities.tsv", "--relations", "peers/relations.tsv")
+    refused = trained.kgcal("import", "libkge", "peers/best.pt", *files, "--dataset", "graph")
+    assert refused.returncode == 2
+    assert "add --trust if you trust its source" in " ".join(refused.stderr.split())
+    assert trained.imported("libkge", "peers/best.pt", *files, "--trust", "--dataset", "graph") == first
+    run = client_of(trained.kgcal).get_run(first)
+    assert run.data.params == {"model": "transe", "model_options": "{'norm': 1.0}", "k": "4"}

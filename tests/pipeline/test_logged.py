@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from mlflow.entities import LoggedModel, Run
 
-from tests.conftest import tiny_options
 from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs, client_of, tags_of
+from tests.pipeline.finished import finished
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Logged:
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
-    kgcal = Kgcal(tmp_path_factory.mktemp("logged"))
-    results, runs = kgcal.results(*tiny_options()), {run.info.run_id: run for run in all_runs(kgcal)}
+    kgcal, results = finished(tmp_path_factory.mktemp("logged"))
+    runs = {run.info.run_id: run for run in all_runs(kgcal)}
     experiment = runs[results["pipeline"]].info.experiment_id
     return Logged(kgcal, results, runs, list(client_of(kgcal).search_logged_models([experiment])))
 

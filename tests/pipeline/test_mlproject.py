@@ -89,6 +89,8 @@ def test_the_file_is_what_the_options_make_it() -> None:
 def test_every_declared_parameter_has_its_type_and_default() -> None:
     assert list(POINTS) == ["main", *(function.name for function in STAGE_FLOWS), *JOBS]
     for entry, parameters in POINTS.items():
+        if entry.startswith("import-"):
+            continue  # tests/pipeline/test_mlproject_imports.py
         for name, declared in parameters.items():
             expected = text(DEFAULTS.get(name, PLAIN.get(name)))
             expected = text(getattr(OWN[entry](), name, expected)) if entry in OWN else expected

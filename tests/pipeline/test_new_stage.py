@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import tiny_options
 from tests.pipeline.conftest import ALL_STAGES, CHECKOUT, STAGE_NAMES, Kgcal, copy_of_the_code, runs_of, tags_of
+from tests.pipeline.finished import finished
 
 FILE = CHECKOUT / "tests" / "pipeline" / "extensions" / "stages" / "histogram.py"
 ENTRY = "\nfrom tasks.stages.histogram import HISTOGRAM\n\nSTAGES = (*STAGES, HISTOGRAM)\n"
@@ -51,7 +51,7 @@ class Extended:
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Extended:
     folder = tmp_path_factory.mktemp("stage")
-    results = Kgcal(folder).results(*tiny_options())
+    _, results = finished(folder)
     code = copy_of_the_code(folder)
     shutil.copy(FILE, code / "tasks" / "stages")
     with (code / "tasks" / "stages" / "table.py").open("a") as table:

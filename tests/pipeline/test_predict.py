@@ -9,8 +9,8 @@ import pytest
 from distributed import LocalCluster
 
 from kgcore.storage import read_graph
-from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, client_of, runs_of
+from tests.pipeline.finished import finished
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    kgcal = Kgcal(tmp_path_factory.mktemp("predict"))
-    runs = kgcal.results(*tiny_options())["runs"]
+    kgcal, results = finished(tmp_path_factory.mktemp("predict"))
+    runs = results["runs"]
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     return Trained(kgcal, runs, test)
 

@@ -25,6 +25,7 @@ from tasks.workspace.network import answers as page_answers
 from tests.conftest import tiny_options
 from tests.docs.pages import blocks_for
 from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of
+from tests.pipeline.finished import finished
 from tests.ports import free_port
 
 NAMES = ["subject", "predicate", "object"]
@@ -68,8 +69,8 @@ class Promoted:
 
 @pytest.fixture(scope="module")
 def promoted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Promoted]:
-    kgcal = Kgcal(tmp_path_factory.mktemp("pyfunc"))
-    runs = kgcal.results(*tiny_options())["runs"]
+    kgcal, results = finished(tmp_path_factory.mktemp("pyfunc"))
+    runs = results["runs"]
     assert kgcal("promote", "--dataset", "family").returncode == 0
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     candidates = pd.read_csv(test, sep="\t", names=[*NAMES, "label"], dtype=str)[NAMES]

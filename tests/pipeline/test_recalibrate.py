@@ -11,8 +11,8 @@ from mlflow.entities import Run
 from kgcore.datasets.label_halves import for_exam
 from kgcore.datasets.labels import read_labels
 from tasks.tracking.artifacts import CALIBRATOR
-from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, all_runs, client_of, model_folder, models_of, tags_of_run
+from tests.pipeline.finished import finished
 
 SETTINGS = ("--calibration-strategy", "uniform", "--calibrators", "platt", "--bins", "5")
 
@@ -38,15 +38,13 @@ class Labelled:
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     """Run a pipeline. Return its `kgcal` and its results."""
-    kgcal = Kgcal(tmp_path_factory.mktemp("first"))
-    return kgcal, kgcal.results(*tiny_options(), *SETTINGS)
+    return finished(tmp_path_factory.mktemp("first"), *SETTINGS)
 
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
     folder = tmp_path_factory.mktemp("labelled")
-    kgcal = Kgcal(folder)
-    before = kgcal.results(*tiny_options(), *SETTINGS)
+    kgcal, before = finished(folder, *SETTINGS)
     options = ("--labels", str(new_labels(kgcal, folder)), "--base-rate", "0.3", "--exam-share", "0.25")
     after, stderr = recalibrated(kgcal, folder, "--model", before["runs"]["train"], *options)
     return Labelled(kgcal, before, after, options, stderr)

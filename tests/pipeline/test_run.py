@@ -7,16 +7,15 @@ import pandas as pd
 import pytest
 
 from kgcore.registries import METRICS
-from tests.conftest import tiny_options
 from tests.folders import write_folder
 from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs
+from tests.pipeline.finished import finished
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     """Run a pipeline. Return its `kgcal` and its results."""
-    kgcal = Kgcal(tmp_path_factory.mktemp("first"))
-    return kgcal, kgcal.results(*tiny_options())
+    return finished(tmp_path_factory.mktemp("first"))
 
 
 def test_the_json_names_the_model_and_every_stage(first: tuple[Kgcal, dict]) -> None:

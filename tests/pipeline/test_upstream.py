@@ -8,13 +8,13 @@ import pytest
 from tests.conftest import tiny_options
 from tests.folders import TRAIN, VALID, write_folder
 from tests.pipeline.conftest import Kgcal, client_of, models_of, tags_of_run
+from tests.pipeline.finished import finished
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     """Run a pipeline. Return its `kgcal` and its results."""
-    kgcal = Kgcal(tmp_path_factory.mktemp("first"))
-    return kgcal, kgcal.results(*tiny_options(), "--calibrators", "platt")
+    return finished(tmp_path_factory.mktemp("first"), "--calibrators", "platt")
 
 
 def test_a_run_with_other_held_out_files_adopts_the_model(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: 
     assert kills[-1]["database_existed"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def databases() -> None:
+    """Create databases by MLflow's migrations, not as copies."""
+
+
 @pytest.fixture(scope="module")
 def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a database with `create_database`, and return its path."""

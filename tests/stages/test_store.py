@@ -6,7 +6,7 @@ import pytest
 
 from kgcore.config import PipelineConfigs
 from tasks.jobs.pipeline import pipeline_run
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -41,3 +41,14 @@ def test_a_retried_flow_run_resumes_its_mlflow_run() -> None:
     assert open_store().get(first).status == "FINISHED"
     with pipeline_run(configs, "cpu", "flow-2") as other:
         assert other != first
+
+
+def test_more_metrics_than_mlflow_accepts_at_once_are_all_logged_with_the_parameters() -> None:
+    store, metrics = open_store(), {f"metric_{number}": float(number) for number in range(2100)}
+    with store.open_run("many", RunTags()) as run_id:
+        store.log_model_metrics(
+            run_id, {None: metrics}, DatasetId("wn11", "d1"), {"k": 16, "sides": ("subject", "object")}
+        )
+    run = store.get(run_id)
+    assert run.metrics == metrics
+    assert run.params == {"k": "16", "sides": "subject, object"}

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from flows.cli.terminal import guarded, port_option
-from tasks.jobs.calibrated_model import Ask
 
 PORT = 8080
 
@@ -16,17 +15,23 @@ def serve(
         str, typer.Option(help="data set whose champion answers; if empty, that of the newest run")
     ] = "",
     model: Annotated[str, typer.Option(help="run id, latest, or model URI that answers instead")] = "",
+    scorer: Annotated[
+        str, typer.Option(help="scorer of `kgcal calibrate-scores` whose champion answers, in place of a data set")
+    ] = "",
     calibrator: Annotated[str, typer.Option(help="label of one of the calibrators of a run")] = "",
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, port_option(PORT)] = PORT,
 ) -> None:
     """Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.
 
+    The model is that of a graph or, with --scorer, a calibrator of scores, which needs no graph.
+
     A new champion answers within ten seconds, without a lost request.
     """
-    from tasks.serving.server import serve as run  # only this command loads a web framework
+    from tasks.serving.server import choose  # only this command loads a web framework
+    from tasks.serving.server import serve as run
 
-    run(Ask(model, dataset, calibrator), host, port)
+    run(choose(model, dataset, scorer, calibrator), host, port)
 
 
 def add_serving(app: typer.Typer) -> None:

@@ -1,0 +1,45 @@
+"""A low base rate on a small graph: all corruptions of each positive, from the corrupt run to the report."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.pipeline import pipeline
+from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, CORRUPTION_AUDIT, CORRUPTIONS, SCORES
+from tasks.tracking.store import open_store
+from tests.folders import write_folder
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:
+    folder = write_folder(home / "mine")
+    result = pipeline.fn(
+        prepare=PrepareGiven(dataset=str(folder)),
+        train=TrainGiven(k=8, epochs=2, batch_size=128),
+        corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}, calibration_sides="object"),
+        calibrate=CalibrateGiven(base_rate=2e-3, calibrators=("beta", "isotonic")),
+    )
+    store, runs = open_store(), result.runs
+    made = store.load(runs["corrupt"], CORRUPTIONS)
+    weights = made["valid"].weights
+    assert weights is not None
+    assert weights.mean() == pytest.approx(1)
+    np.testing.assert_allclose(np.unique(np.bincount(made["valid"].source, weights).round(9)).size, 1)
+    assert made["test"].weights is None
+    assert store.load(runs["corrupt"], CORRUPTION_AUDIT)["valid"]["every"] == 1
+    assert store.get(runs["corrupt"]).metrics["valid.every"] == 1
+    table = store.load(runs["score"], SCORES)
+    assert table.weights is not None
+    corruptions = table.rows("valid", "corruption")
+    np.testing.assert_array_equal(table.weights[corruptions], weights)
+    assert (table.weights[~corruptions] == 1).all()
+
+    audit = store.load(runs["calibrate"], CALIBRATION_AUDIT)["synthetic"]
+    assert audit["effective_sample_size"] < len(table)
+    for model_id in store.get(runs["calibrate"]).model_ids:
+        bound = store.load_model(model_id, CALIBRATOR)
+        assert bound.base_rate == 2e-3
+    assert "all corruptions of each validation positive" in Path(result.report).read_text()
