@@ -47,13 +47,13 @@ def recalibrate(
         base_rate: stated base rate, or an interval LOW:HIGH of it, such as 0.01:0.05; if empty, the base rate of the
             named run
         refit: fit the calibrators again for a new base rate, instead of shifting their probabilities
-        exam_share: share of the labels that belong to the exam of `kgcal promote`; 0 = all labels join the validation
-            split
+        exam_share: share of the labels that belong to the exam of `kgcal promote`, also of the labels among candidates;
+            0 = all labels are for calibration
         force: run every stage but training even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     stated, limits = read_base_rate(base_rate)
-    trained, configs = model_and_settings(model, stated, candidates, limits)
+    trained, configs = model_and_settings(model, stated, candidates, limits, exam_share)
     fitted = None if refit or labels or candidates or stated is None else calibrators_of(model)
     if fitted is None and not candidates:
         note_candidates(model)

@@ -63,6 +63,15 @@ def as_labels(values: Any, length: int | None = None) -> Labels:
     return labels
 
 
+def as_truth(values: Any, length: int | None = None) -> Probabilities:
+    """Return the values as labels or confidences (n,). Raises InputError if one is outside [0, 1]."""
+    truth = as_floats("labels", values, length)
+    if len(truth) and (truth.min() < 0 or truth.max() > 1):
+        wrong = truth[(truth < 0) | (truth > 1)][0]
+        raise InputError(f"labels hold {wrong:g}: every label must be 0 (false), 1 (true), or a confidence in between")
+    return truth
+
+
 def as_weights(values: Any | None, length: int) -> Weights:
     """Return the values as weights, or ones if `values` is None. Raises InputError if a weight is not above 0."""
     if values is None:

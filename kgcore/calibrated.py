@@ -1,11 +1,11 @@
 """A calibrated model, which maps triples of names to scores and probabilities."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Probabilities, Scores
+from kgcore.arrays import Bools, Probabilities, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
@@ -15,12 +15,14 @@ from kgcore.models.scorer import Scorer
 class CalibratedModel:
     """What scores triples, a calibrator of these scores, and the graph with the names of entities and predicates.
 
-    trained  an embedding model, or the pool of several calibrated ones: an ensemble
+    trained   an embedding model, or the pool of several calibrated ones: an ensemble
+    labelled  (n, 3) candidates whose labels the calibrator was fitted to
     """
 
     trained: Scorer
     calibrator: BoundCalibrator
     graph: KnowledgeGraph
+    labelled: Triples = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64), compare=False)
 
     @property
     def label(self) -> str:
@@ -50,9 +52,12 @@ class CalibratedModel:
         return scores, probabilities, known
 
     def fitted_on(self, names: pd.DataFrame) -> Bools:
-        """Return a mask (n,) of the triples in train or valid, to which the model or the calibrator was fitted."""
+        """Return a mask (n,) of the triples to which the model or the calibrator was fitted.
+
+        These are the triples in train or valid, and labelled candidates.
+        """
         triples, known = self.graph.number(names)
         fitted = np.zeros(len(names), dtype=bool)
-        seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples)
+        seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples, self.labelled)
         fitted[known] = seen.contains(triples[known])
         return fitted

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Ints, Labels, Triples, as_triples, sorted_distinct
+from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples, as_triples, sorted_distinct
 from kgcore.errors import InputError
 
 SPLITS = ("train", "valid", "test")
@@ -16,10 +16,25 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Split:
-    """Triples (n, 3) and their labels (n,): 1 = true, 0 = labelled false. A split without negatives has only 1."""
+    """Triples (n, 3) and their labels (n,): 1 = true, 0 = labelled false. A split without negatives has only 1.
+
+    confidences  (n,) in [0, 1]: how sure the source is that the triple is true; 0 for a labelled negative. None: a
+                 triple with label 1 is surely true. A split of stored rows with confidences has only the label 1
+    """
 
     triples: Triples
     labels: Labels
+    confidences: Probabilities | None = None
+
+    @property
+    def truth(self) -> Probabilities:
+        """The confidences (n,) of the triples; their labels, if the split has no confidences."""
+        return self.labels if self.confidences is None else self.confidences
+
+    def part(self, rows: Bools | Ints) -> "Split":
+        """Return the rows that a mask or positions choose, in this order."""
+        confidences = None if self.confidences is None else self.confidences[rows]
+        return Split(self.triples[rows], self.labels[rows], confidences)
 
     @property
     def positives(self) -> Triples:
@@ -98,6 +113,8 @@ class KnowledgeGraph:
         for split in splits:
             digest.update(np.ascontiguousarray(split.triples).tobytes())
             digest.update(split.labels.astype(np.int8).tobytes())
+            if split.confidences is not None:
+                digest.update(b"confidences" + np.ascontiguousarray(split.confidences).tobytes())
         return digest.hexdigest()
 
     def number(self, names: pd.DataFrame) -> tuple[Triples, Bools]:

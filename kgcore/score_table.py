@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Bools, Labels, Scores, Triples, Weights
+from kgcore.arrays import Bools, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph, Split
@@ -31,6 +31,9 @@ class ScoreTable:
     weights (n,) the number of drawn corruptions that each corruption stands for, above 0: see `every_corruption`. It is
             1 for labelled rows. None: 1 for all rows
     raw     (n,) raw scores f, if `scores` are normalised by a cohort; None: `scores` are the raw scores
+    confidences
+            (n,) in [0, 1]: the confidences of the triples, or their labels in a split without confidences; 0 for a
+            corruption. None: no split has confidences
     """
 
     triples: Triples
@@ -43,6 +46,16 @@ class ScoreTable:
     labelled_base_rate: float | None = None
     raw: Scores | None = None
     weights: Weights | None = None
+    confidences: Probabilities | None = None
+
+    @property
+    def truth(self) -> Probabilities:
+        """The confidences (n,), or the labels if there are none: what probabilities of stored rows are measured by."""
+        return self.labels if self.confidences is None else self.confidences
+
+    def soft(self, split: str) -> bool:
+        """Return whether the rows of a split have confidences: whether one of them differs from its label."""
+        return self.confidences is not None and bool((self.confidences != self.labels)[self.rows(split)].any())
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -60,13 +73,21 @@ class ScoreTable:
         """Return whether the split has labelled negatives."""
         return bool(self.rows(split, LABELLED, 0).any())
 
-    def measured(self, split: str) -> Bools:
-        """Return a mask (n,) of the rows for a split's metrics: labelled rows if negatives are labelled, else all.
+    def judged_alone(self, split: str) -> bool:
+        """Return whether the labelled rows of a split can be measured without corruptions.
 
-        If the negatives are corruptions, positives of a relation without corruptions are left out: they have no
+        They can if negatives are labelled, or if the rows have confidences.
+        """
+        return self.labelled_negatives(split) or self.soft(split)
+
+    def measured(self, split: str) -> Bools:
+        """Return a mask (n,) of the rows for a split's metrics.
+
+        These are the labelled rows if negatives are labelled, or if the rows have confidences; else all rows. If the
+        negatives are corruptions, positives of a relation without corruptions are left out: they have no
         counterpart.
         """
-        if self.labelled_negatives(split):
+        if self.judged_alone(split):
             return self.rows(split, LABELLED)
         rows = self.rows(split)
         corrupted = self.triples[rows & (self.labels == 0), 1]
@@ -75,7 +96,7 @@ class ScoreTable:
 
     def left_out(self, split: str) -> int:
         """Return the number of positives that `measured` leaves out because their relation has no corruptions."""
-        return 0 if self.labelled_negatives(split) else int((self.rows(split) & ~self.measured(split)).sum())
+        return 0 if self.judged_alone(split) else int((self.rows(split) & ~self.measured(split)).sum())
 
 
 def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:
@@ -97,6 +118,7 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
     own = [None, None, *(made.weights for made in corruptions.values())]
     counts = [np.ones(n) if some is None else some for some, n in zip(own, lengths, strict=True)]
     raw = trained.raw_score(triples)
+    uncertain = any(part.confidences is not None for part, _, _ in parts)
     return ScoreTable(
         triples=triples,
         labels=np.concatenate([part.labels for part, _, _ in parts]),
@@ -108,4 +130,5 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         labelled_base_rate=graph.labelled_base_rate,
         raw=None if trained.cohort is None else raw,
         weights=None if all(some is None for some in own) else np.concatenate(counts),
+        confidences=np.concatenate([part.truth for part, _, _ in parts]) if uncertain else None,
     )

@@ -30,6 +30,7 @@ WORLDS: dict[str, Draw] = {
     "ties": lambda rng, y: np.round(rng.normal(2 * y - 1)),
 }
 ALPHA = 0.01
+ESTIMATES = ((0.3, 0.0), (0.3, 0.01), (0.3, 0.025), (0.05, 0.0), (0.05, 0.015))  # base rates and standard errors
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Case:
     labels       numbers of new labels at each check
     shift        change of the log-odds
     slope        factor of the log-odds, only for `normal`
+    error        standard error with which the base rate is estimated, only with eta; 0: it is stated
     """
 
     world: str
@@ -51,14 +53,15 @@ class Case:
     base_rate: float = 0.5
     shift: float = 0.0
     slope: float = 1.0
+    error: float = 0.0
 
 
-def sample_of(case: Case, rng: np.random.Generator) -> CalibrationSample:
-    """Draw the calibration sample."""
+def sample_of(case: Case, rate: float, rng: np.random.Generator) -> CalibrationSample:
+    """Draw the calibration sample. Corruptions are weighted to the base rate `rate`."""
     draw = WORLDS[case.world]
     if case.eta:
         positives = draw(rng, np.ones(case.calibration))
-        return synthetic_sample(positives, draw(rng, np.zeros(case.calibration * case.eta)), case.base_rate)
+        return synthetic_sample(positives, draw(rng, np.zeros(case.calibration * case.eta)), rate)
     labels = (rng.random(case.calibration) < case.base_rate).astype(float)
     return ground_truth_sample(draw(rng, labels), labels)
 
@@ -76,11 +79,15 @@ def repetition(task: tuple[Case, int]) -> tuple[bool, str]:
     """Return whether any check has a finding, and the answer of the last check."""
     case, seed = task
     rng = np.random.default_rng(seed)
-    sample, (scores, labels) = sample_of(case, rng), new_labels(case, rng)
-    rate = case.base_rate if case.eta else sample.base_rate
+    rate, limits = case.base_rate, None
+    if case.error:
+        rate = float(np.clip(rng.normal(case.base_rate, case.error), 0.01, 0.99))
+        limits = (max(rate - 1.96 * case.error, 0.001), min(rate + 1.96 * case.error, 0.999))
+    sample, (scores, labels) = sample_of(case, rate, rng), new_labels(case, rng)
+    rate = rate if case.eta else sample.base_rate
     q = CALIBRATORS.get(case.calibrator)().fit_sample(sample).calibrate(scores)
     test = WORLDS[case.world](rng, (rng.random(1000) < case.base_rate).astype(float))
-    origin, config = Origin(sample, rate, False, test, np.ones(1000)), WatchConfig(alpha=ALPHA)
+    origin, config = Origin(sample, rate, False, test, np.ones(1000), limits), WatchConfig(alpha=ALPHA)
     found, answer = False, ""
     for number, n in enumerate(case.labels, start=1):
         evidence = find_evidence(q[:n], NewTriples(scores[:n], labels[:n]), origin, number)
@@ -100,6 +107,8 @@ def level_cases() -> list[Case]:
     cases = [Case("normal", name, m, n) for name in ("isotonic", "platt", "smoothed_isotonic") for m, n in sizes]
     cases += [Case(world, "isotonic", m, n) for world in list(WORLDS)[1:] for m, n in sizes[:4]]
     cases += [Case("normal", "isotonic", 500, growing(2000), 20, rate) for rate in (0.5, 0.1, 0.01)]
+    cases += [Case("normal", "isotonic", 1000, (3000,), 8, rate, error=error) for rate, error in ESTIMATES]
+    cases += [Case("normal", "isotonic", 1000, growing(3000), 8, 0.05, error=0.015)]
     return cases
 
 
@@ -108,6 +117,7 @@ def power_cases() -> list[Case]:
     cases = [Case(w, "isotonic", m, (500,), shift=s) for w in WORLDS for m in (400, 1000) for s in (1.0, -1.0)]
     cases += [Case("normal", "isotonic", 500, (500,), 20, rate, 1.0) for rate in (0.5, 0.1, 0.01)]
     cases += [Case("normal", "isotonic", 1000, (n,), slope=s) for n in (500, 2000) for s in (0.5, 0.7, 1.5)]
+    cases += [Case("normal", "isotonic", 1000, (500,), 8, rate, 1.0, error=error) for rate, error in ESTIMATES]
     return cases
 
 
@@ -115,7 +125,8 @@ def described(case: Case) -> str:
     """Return the first columns of a row."""
     calibration = f"{case.calibration:,}" + (f" positives, eta {case.eta}" if case.eta else "")
     labels = f"{case.labels[-1]:,}" + (" in 20 checks" if len(case.labels) > 1 else "")
-    return f"| {case.world} | {case.calibrator} | {case.base_rate:g} | {calibration} | {labels} |"
+    rate = f"{case.base_rate:g}" + (f", standard error {case.error:g}" if case.error else "")
+    return f"| {case.world} | {case.calibrator} | {rate} | {calibration} | {labels} |"
 
 
 def main(repetitions: int, processes: int) -> None:

@@ -30,8 +30,15 @@ class ScoreAudit:
         return asdict(self)
 
 
-def score_audit(sample: CalibrationSample) -> ScoreAudit:
-    """Compute the overlap and the effective size of a sample."""
+def score_audit(sample: CalibrationSample, soft: bool = False) -> ScoreAudit:
+    """Compute the overlap and the effective size of a sample.
+
+    soft  whether the labels are soft (`soft_sample`). Then every row is a positive and a negative, and the overlap is
+          weighted
+    """
+    if soft:
+        weights = sample.weights
+        return ScoreAudit(_weighted_overlap(sample), float(weights.sum() ** 2 / (weights**2).sum()))
     is_positive = sample.labels == 1
     positives, negatives = np.sort(sample.scores[is_positive]), sample.scores[~is_positive]
     below, up_to = (np.searchsorted(positives, negatives, side) for side in ("left", "right"))
@@ -40,3 +47,11 @@ def score_audit(sample: CalibrationSample) -> ScoreAudit:
     overlap = share / len(positives)
     weights = sample.weights
     return ScoreAudit(float(overlap), float(weights.sum() ** 2 / (weights**2).sum()))
+
+
+def _weighted_overlap(sample: CalibrationSample) -> float:
+    """Return the overlap of `ScoreAudit`, where positives and negatives are drawn in proportion to their weights."""
+    _, place = np.unique(sample.scores, return_inverse=True)
+    positive, negative = (np.bincount(place, np.where(sample.labels == label, sample.weights, 0.0)) for label in (1, 0))
+    below = np.cumsum(positive) - positive / 2
+    return float(negative @ below / (positive.sum() * negative.sum()))

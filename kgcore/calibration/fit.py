@@ -9,14 +9,15 @@ from kgcore.calibration.baselines.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.matched import Matched, fit_matched
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
 from kgcore.mixture.samples import MixtureData
-from kgcore.registries import CALIBRATORS
+from kgcore.registries import BASELINES, CALIBRATORS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 GROUND_TRUTH, SYNTHETIC = "ground_truth", "synthetic"
+CONSTANTS = ("constant", "constant_by_relation")  # baselines of triples with confidences
 CANDIDATES = "candidates"  # the kind of negatives of a calibrator that is fitted to candidates
 
 
@@ -26,14 +27,25 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     `synthetic` holds the positives and the corruptions. It is weighted to the base rate of the configuration, unless
     `config.weighted` is False. `ground_truth` holds the labelled triples, and exists only if some negatives are
     labelled. It is weighted to `table.labelled_base_rate`, if the table has one.
+
+    If the rows have confidences, `ground_truth` holds every stored triple with its confidence as a soft label, and in
+    `synthetic` a positive counts with its confidence.
     """
+    soft = table.soft("valid")
     positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
+    if soft:
+        positives &= table.truth > 0
     predicates = table.triples[:, 1]
     scores = (table.scores[positives], table.scores[corruptions])
     both_predicates = (predicates[positives], predicates[corruptions])
     counts = None if table.weights is None else table.weights[corruptions]
-    samples = {"synthetic": synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts)}
-    if table.labelled_negatives("valid"):
+    confidences = table.truth[positives] if soft else None
+    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences)
+    samples = {"synthetic": synthetic}
+    if soft:
+        stored = table.rows("valid", LABELLED)
+        samples["ground_truth"] = soft_sample(table.scores[stored], table.truth[stored], predicates[stored])
+    elif table.labelled_negatives("valid"):
         labelled = table.rows("valid", LABELLED)
         samples["ground_truth"] = ground_truth_sample(
             table.scores[labelled], table.labels[labelled], predicates[labelled], table.labelled_base_rate
@@ -69,19 +81,20 @@ class Candidates:
 def fit_calibrators(
     table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig, candidates: Candidates | None = None
 ) -> list[BoundCalibrator]:
-    """Fit the two baselines, then every calibrator of the configuration on each kind of negatives.
+    """Fit the baselines, then every calibrator of the configuration on each kind of negatives.
 
     corrupt     the settings with which the table's corruptions were drawn. A calibrator on synthetic negatives stores
                 them.
     candidates  the candidates that every calibrator is fitted to, too; None: there are none
 
-    The base_rate baseline predicts the base rate of the configuration. Raises FitError if a fit does not converge.
+    The base_rate baseline predicts the base rate of the configuration. If the validation rows have confidences, two
+    more baselines predict their mean, of all and of each relation. Raises FitError if a fit does not converge.
     """
 
     def bind(
         name: str, negatives: str, base_rate: float, fitted: Calibrator, support: Support | None = None
     ) -> BoundCalibrator:
-        labelled = negatives == "ground_truth"
+        labelled = negatives == "ground_truth" or name in CONSTANTS
         return BoundCalibrator(
             name=name,
             negatives=negatives,
@@ -105,7 +118,12 @@ def fit_calibrators(
         rng = np.random.default_rng(candidates.seed)
         made = fit_matched(candidates.data, candidates.matched, config.calibrators, candidates.replicates, rng)
         bound += [bind(name, CANDIDATES, alpha, one, limits) for name, (one, limits) in made.items()]
-    for negatives, sample in sorted(calibration_samples(table, config).items()):
+    samples = calibration_samples(table, config)
+    if table.soft("valid"):
+        mean = samples[GROUND_TRUTH].base_rate
+        for name in CONSTANTS:
+            bound.append(bind(name, "none", mean, BASELINES.get(name)().fit_sample(samples[GROUND_TRUTH])))
+    for negatives, sample in sorted(samples.items()):
         fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.calibrators}
         support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
         bound += [

@@ -4,7 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Labels, Scores, Weights, as_floats, as_labels, as_weights, same_length
+from kgcore.arrays import (
+    Bools,
+    Ints,
+    Labels,
+    Probabilities,
+    Scores,
+    Weights,
+    as_floats,
+    as_labels,
+    as_probabilities,
+    as_weights,
+    same_length,
+)
 from kgcore.calibration.balance import base_rate_weights, both_labels, label_sizes
 from kgcore.errors import FitError
 
@@ -60,6 +72,26 @@ class CalibrationSample:
         return label_sizes(self.labels, self.counts)
 
 
+def soft_sample(scores: Scores, confidences: Probabilities, predicates: Ints | None = None) -> CalibrationSample:
+    """Build a sample of triples with confidences c in [0, 1]: soft labels.
+
+    A triple is two rows with its score: label 1 with weight c, and label 0 with weight 1 - c. Rows of weight 0 are left
+    out. So the weighted log loss of a fit is the cross-entropy - c log q - (1 - c) log(1 - q), its squared error is
+    (q - c)^2 plus a constant, and the base rate is the mean confidence. With confidences of 0 and 1, this is
+    `ground_truth_sample`.
+
+    scores, confidences (n,), predicates (n,) or None
+
+    The rows with label 1 come first, then those with label 0; each in the order of the triples. Raises InputError for a
+    confidence outside [0, 1], FitError if all confidences are 0, or all are 1.
+    """
+    c = as_probabilities(confidences, same_length(scores=scores, confidences=confidences))
+    true, false = np.flatnonzero(c > 0), np.flatnonzero(c < 1)
+    rows, labels = np.r_[true, false], np.r_[np.ones(len(true)), np.zeros(len(false))]
+    own = None if predicates is None else predicates[rows]
+    return CalibrationSample(scores[rows], labels, np.r_[c[true], 1 - c[false]], own)
+
+
 def ground_truth_sample(
     scores: Scores, labels: Labels, predicates: Ints | None = None, base_rate: float | None = None
 ) -> CalibrationSample:
@@ -81,6 +113,7 @@ def synthetic_sample(
     weighted: bool = True,
     predicates: tuple[Ints, Ints] | None = None,
     counts: Weights | None = None,
+    confidences: Probabilities | None = None,
 ) -> CalibrationSample:
     """Build a sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
 
@@ -96,15 +129,31 @@ def synthetic_sample(
     predicates   (P,) predicates of the positives and (N,) predicates of the corruptions; None: not known
     counts       (N,) the number of drawn corruptions that each corruption stands for: see `every_corruption`. N is then
                  their sum. None: 1
+    confidences  (P,) confidences of the positives, above 0. The weight of a positive is multiplied by its confidence
+                 over the mean confidence of its relation, so base rates stay as they are. None: all are 1
 
     Raises InputError for a base rate outside (0, 1), FitError if positives or corruptions are missing.
     """
     scores, labels = np.r_[positives, corruptions], np.r_[np.ones(len(positives)), np.zeros(len(corruptions))]
     known = None if predicates is None else np.concatenate(predicates)
     times = None if counts is None else np.r_[np.ones(len(positives)), counts]
+    truth = np.ones(len(labels)) if confidences is None else np.r_[confidences, np.ones(len(corruptions))]
     if not weighted:
-        return CalibrationSample(scores, labels, np.ones(len(labels)) if times is None else times, known, times)
+        return CalibrationSample(scores, labels, truth if times is None else truth * times, known, times)
     if known is not None and not (used := both_labels(labels, known)).all():
-        scores, labels, known = scores[used], labels[used], known[used]
+        scores, labels, known, truth = scores[used], labels[used], known[used], truth[used]
         times = None if times is None else times[used]
-    return CalibrationSample(scores, labels, base_rate_weights(labels, base_rate, known, times), known, times)
+    weights = base_rate_weights(labels, base_rate, known, times)
+    if confidences is not None:
+        weights = weights * _relative(truth, labels, known)
+    return CalibrationSample(scores, labels, weights, known, times)
+
+
+def _relative(truth: Probabilities, labels: Labels, predicates: Ints | None) -> Weights:
+    """Return the confidences (n,) of positives over their mean in the relation; 1 for negatives."""
+    place = np.zeros(len(truth), dtype=np.int64) if predicates is None else predicates
+    positive = labels == 1
+    sums = np.bincount(place[positive], truth[positive], int(place.max()) + 1)
+    counts = np.bincount(place[positive], minlength=int(place.max()) + 1)
+    mean = sums / np.maximum(counts, 1)
+    return np.where(positive, truth / np.where(positive, mean[place], 1.0), 1.0)

@@ -29,6 +29,7 @@ from kgcore.config.calibrate import (
     CalibrateConfig,
     MatchConfig,
 )
+from kgcore.config.choices import EXAM_SHARE
 from kgcore.config.given import (
     CalibrateGiven,
     ChooseGiven,
@@ -43,7 +44,6 @@ from kgcore.config.given import (
 )
 from kgcore.config.imports import ImportConfig
 from kgcore.config.jobs import (
-    EXAM_SHARE,
     AuditConfig,
     BaseRateConfig,
     DiscoverConfig,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from kgcore.config.base import Config, setting
-from kgcore.config.choices import HELD_OUT, TRAINING_ONLY, check_draws_without_training
+from kgcore.config.choices import EXAM_SHARE, HELD_OUT, TRAINING_ONLY, check_draws_without_training
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, STRATEGIES
 
@@ -50,6 +50,13 @@ class MatchConfig(Config):
         "an estimated base rate counts as determined if its 95 % interval is at most this wide, and its "
         "ends differ by at most a factor of 4 in odds",
         gt=0,
+        lt=1,
+    )
+    match_exam_share: float = setting(
+        EXAM_SHARE,
+        "share of the candidates' labels that belong to the exam of `kgcal promote`. The fit does not see them: these "
+        "triples are candidates without a label. 0 = the fit sees all labels",
+        ge=0,
         lt=1,
     )
     match_replicates: int = setting(100, "bootstrap replicates of candidates and corruptions, for intervals", ge=20)

@@ -22,6 +22,7 @@ OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
 SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
 SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
 PER = ("all", "subject", "object")  # what the number of best pairs is counted over
+EXAM_SHARE = 0.5  # share of labels of new triples that belong to the exam
 HELD_OUT = ("valid", "test")  # splits that can be used as candidates, with their labels hidden
 FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial three times before its end
 

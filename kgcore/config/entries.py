@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kgcore.config.choices import MODEL_ONLY
 from kgcore.config.given import TrainGiven
-from kgcore.config.portfolio import contenders
+from kgcore.config.portfolio import contenders, of_confidences
 from kgcore.config.race import ChooseConfig
 from kgcore.config.stages import CorruptConfig, TrainConfig
 from kgcore.errors import InputError
@@ -41,16 +41,20 @@ class RaceConfig(ChooseConfig):
         return self.corrupt if usable else CorruptConfig()
 
 
-def entries(config: RaceConfig, rows: int, entities: int, predicates: int) -> dict[str, TrainConfig]:
+def entries(
+    config: RaceConfig, rows: int, entities: int, predicates: int, confidences: bool = False
+) -> dict[str, TrainConfig]:
     """Return name -> training settings of each contender of a race on a graph, each settings once.
 
     rows, entities, predicates  numbers of training triples, entities and predicates of the graph
+    confidences                 whether its training triples have confidences. Then there are further contenders
 
     The first one is `config.usual`, with the name USUAL. The others are the portfolio's settings, in which the given
     settings replace the portfolio's. If the user gives the model or the loss, only the portfolio's settings for it take
     part. Settings that contradict the given ones are left out.
     """
-    portfolio = _with_given(contenders(rows, entities, predicates), config.given)
+    further = of_confidences(rows) if confidences else {}
+    portfolio = _with_given(further | contenders(rows, entities, predicates), config.given)
     found = {USUAL: config.usual}
     for name, settings in portfolio.items():
         try:

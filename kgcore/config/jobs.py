@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import (
+    EXAM_SHARE,
     FEWEST_EPOCHS,
     MODEL_ONLY,
     OBJECTIVES,
@@ -17,8 +18,6 @@ from kgcore.config.choices import (
 )
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
-
-EXAM_SHARE = 0.5  # share of field labels that belong to the exam
 
 
 @dataclass(frozen=True, kw_only=True)

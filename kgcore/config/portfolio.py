@@ -52,3 +52,18 @@ def contenders(rows: int, entities: int, predicates: int) -> dict[str, TrainGive
         name: TrainGiven(epochs=max(round(TrainConfig().epochs * longer / cost), FEWEST_EPOCHS)).over(settings)
         for name, (cost, settings) in PORTFOLIO.items()
     }
+
+
+def of_confidences(rows: int) -> dict[str, TrainGiven]:
+    """Return name -> training settings of further contenders on a graph with confidences.
+
+    docs/explanation/confidences.md compares their loss with others.
+
+    rows  number of training triples. With more of them, there are fewer epochs: 20 to 200
+    """
+    epochs = min(max(4_000_000 // max(rows, 1), 20), 200)
+    models = ("distmult", "complex")
+    return {
+        f"{name} confidence": TrainGiven(model=name, loss="confidence", learning_rate=0.01, epochs=epochs)
+        for name in models
+    }

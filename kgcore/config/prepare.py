@@ -7,13 +7,15 @@ from kgcore.config.base import Config, setting
 from kgcore.config.choices import AUTO, COLUMNS_SPELLING
 from kgcore.errors import InputError
 
+NO_CONFIDENCE = "none"
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig(Config):
     """The settings of the graph.
 
-    Only the generated family graph uses `size` and `graph_seed`. Only a user's own tables use `columns`. Only a graph
-    without validation and test splits uses the shares and `split_seed`.
+    Only the generated family graph uses `size` and `graph_seed`. Only a user's own tables use `columns` and
+    `confidence`. Only a graph without validation and test splits uses the shares and `split_seed`.
     """
 
     stage: ClassVar[str] = "prepare"
@@ -25,6 +27,10 @@ class PrepareConfig(Config):
         AUTO,
         "columns of subject, predicate and object, and of the label if there are labels",
         spelling=COLUMNS_SPELLING,
+    )
+    confidence: str = setting(
+        NO_CONFIDENCE,
+        "column with the confidence of each triple, a number from 0 to 1: its name or its position from 1",
     )
     valid_share: float = setting(
         0.1, "share of the triples that go to valid, if the data set has no splits", gt=0, lt=0.5
@@ -45,3 +51,8 @@ class PrepareConfig(Config):
     def given_columns(self) -> tuple[str, ...]:
         """The entries of `columns`; empty if the columns are to be found."""
         return () if self.columns == AUTO else tuple(entry.strip() for entry in self.columns.split(","))
+
+    @property
+    def given_confidence(self) -> str:
+        """The column of confidences; empty if there is none."""
+        return "" if self.confidence == NO_CONFIDENCE else self.confidence.strip()

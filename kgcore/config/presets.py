@@ -108,6 +108,8 @@ def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGi
     """
     dataset, model = usual.prepare.dataset, usual.train.model
     loss_is_open = {"loss", "loss_options"}.isdisjoint(given.given())
+    if usual.prepare.given_confidence and loss_is_open and name != "paper" and model in recipes.CONFIDENCES:
+        return PipelineGiven(train=recipes.CONFIDENCES[model])
     chosen = recipes.DEFAULT_LOSSES.get((dataset, model)) if loss_is_open and name != "paper" else None
     loss, train = chosen or usual.train.loss, TrainGiven(loss=chosen)
     if name != "default" or (model in MODELS and loss in LOSSES):

@@ -92,6 +92,12 @@ def _cohort(temperature: float, **settings: Any) -> TrainGiven:
     return TrainGiven(cohort_weight=0.5, cohort_temperature=temperature, **settings)
 
 
+# default and best, for triples with confidences: settings of models whose score can be any number, unless the loss is
+# given (docs/explanation/confidences.md). Other models keep the usual loss, which fits confidences, too
+CONFIDENCES = dict.fromkeys(
+    ("distmult", "complex", "hole"), TrainGiven(loss="confidence", epochs=10, learning_rate=0.01)
+)
+
 # default: results of searches on the validation split, for a data set, model and loss
 _FOUND = {
     ("wn11", "transe", "self_adversarial"): _cohort(0.5, loss_options={"margin": 1.5}),

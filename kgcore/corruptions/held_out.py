@@ -17,7 +17,9 @@ def corrupt_held_out(
     filtered: bool,
     all_up_to: int | None = None,
 ) -> dict[str, Corruptions]:
-    """Corrupt the positives of valid and, if the graph has no labelled negatives, of test: split -> corruptions.
+    """Corrupt the positives of valid and, if it is measured with corruptions, of test: split -> corruptions.
+
+    Test is measured without corruptions if both splits have labelled negatives, or if test has confidences.
 
     Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, but not
     those of test. The corruptions of test serve only evaluation. Of these, the facts of all splits are always dropped.
@@ -31,6 +33,6 @@ def corrupt_held_out(
     positives = graph.valid.positives
     every = None if all_up_to is None else every_corruption(positives, all_up_to, strategy, shares, known)
     made = {"valid": every or corrupt(positives, eta, strategy, rng, shares, known)}
-    if not graph.labelled:
+    if not graph.labelled and graph.test.confidences is None:
         made["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, graph.all_known)
     return made

@@ -41,6 +41,8 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
     (t + 1/2) / (n + 1), where t of the n labelled triples used are true (Jeffreys' estimate, never 0 or 1). Calibrators
     of labelled negatives are fitted to all positives and the labelled negatives, weighted to this base rate.
 
+    If the validation split has confidences, a new label counts as the confidence 1 or 0, and every row counts once.
+
     Labelled triples that are also in train or test are left out, because valid must not share triples with these
     splits. A labelled triple that is already in valid gets its new label. Positives of valid that are replaced remain
     known facts.
@@ -94,11 +96,12 @@ def _with_validation(graph: KnowledgeGraph, new: Split, instead: bool) -> Knowle
     if instead:
         facts, valid = graph.valid.triples[kept & (graph.valid.labels == 1)], new
     else:
-        valid = Split(np.r_[graph.valid.triples[kept], new.triples], np.r_[graph.valid.labels[kept], new.labels])
-        if not len(graph.valid.negatives) and len(new.negatives):
+        confidences = None if graph.valid.confidences is None else np.r_[graph.valid.confidences[kept], new.labels]
+        labels = np.r_[graph.valid.labels[kept], new.labels]
+        valid = Split(np.r_[graph.valid.triples[kept], new.triples], labels, confidences)
+        if confidences is None and not len(graph.valid.negatives) and len(new.negatives):
             base_rate = (len(new.positives) + 0.5) / (len(new) + 1)
     if not len(valid.positives):
         raise InputError("no triple of the new validation split is true: add true triples to the labelled ones")
     order = np.lexsort(valid.triples.T[::-1])
-    valid = Split(valid.triples[order], valid.labels[order])
-    return replace(graph, valid=valid, other_facts=facts, labelled_base_rate=base_rate)
+    return replace(graph, valid=valid.part(order), other_facts=facts, labelled_base_rate=base_rate)

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgcore.arrays import Ints
-from kgcore.datasets.formats.base import COLUMNS, LABEL, Block
+from kgcore.arrays import Floats, Ints
+from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Block
 from kgcore.datasets.formats.columns import MEANING
 
 Small = npt.NDArray[np.int32]
@@ -51,6 +51,7 @@ class Rows:
     literals: int = 0
     _parts: list[Small] = field(default_factory=list)
     _starts: list[tuple[int, int, str]] = field(default_factory=list)
+    _confidences: list[Floats] = field(default_factory=list)
     _length: int = 0
 
     def add(self, block: Block, entities: Numbering, predicates: Numbering, unit: str) -> None:
@@ -63,6 +64,8 @@ class Rows:
         label = _labels(names[LABEL]) if LABEL in names.column_names else np.ones(len(names), dtype=np.int32)
         self._starts.append((self._length, block.first, unit))
         self._parts.append(np.stack([*numbers, label], axis=1))
+        if CONFIDENCE in names.column_names:
+            self._confidences.append(pd.to_numeric(names[CONFIDENCE].to_pandas()).to_numpy(np.float64))
         self._length += len(names)
         self.literals += block.literals
         self.labelled = bool(self.labelled) or LABEL in names.column_names
@@ -74,6 +77,11 @@ class Rows:
         """Return where a row is in its file: `line 17`."""
         start, first, unit = max(entry for entry in self._starts if entry[0] <= row)
         return f"{unit} {first + row - start}"
+
+    @property
+    def confidences(self) -> Floats | None:
+        """The confidences (n,) of the rows, in [0, 1]; None: the files have none."""
+        return np.concatenate(self._confidences) if self._confidences else None
 
     def numbers(self, entities: Small, predicates: Small) -> Ints:
         """Return the rows (n, 4): subject, predicate, object, label (1 / 0). The blocks are then empty.

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Ints, sorted_distinct
+from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.draw import Draw, draw_splits
 from kgcore.datasets.read import Read, read_files
@@ -37,12 +37,16 @@ class Prepared:
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: Draw = Draw()) -> Prepared:
+def prepare(
+    spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: Draw = Draw(), confidence: str = ""
+) -> Prepared:
     """Read and validate the data set in `folder`, and replace its names by numbers.
 
     columns  names or positions of the columns with subject, predicate, object and, if there is a fourth entry, label.
              Empty: they are found
     draw     how to draw valid and test if the data set has only training triples
+    confidence  name or position of the column of confidences, which are in [0, 1]; empty: the triples have none. A
+             triple with several confidences has the highest. A split whose confidences are all 1 has none
 
     Duplicate rows are dropped. Held-out triples with an entity or predicate that is not in train are dropped, because
     they have no embedding. Test triples that are in train, and validation triples that are in train or test, are left
@@ -53,7 +57,7 @@ def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw
     the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
     fifth of the negatives in a file are positives of its split too.
     """
-    read = read_files(spec, folder, columns)
+    read = read_files(spec, folder, columns, confidence)
     counts: dict[str, int] = {}
     sizes = len(read.entities), len(read.predicates)
     rows = _drawn(read, sizes, draw, counts) if spec.drawn else _with_negatives(spec, folder, read, sizes)
@@ -64,6 +68,8 @@ def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw
     distinct_rows = {name: _distinct(rows[name], sizes) for name in SPLITS}
     for name in SPLITS:
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
+        if read.confidences is not None:
+            counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct_rows[name])
     _count_overlaps(distinct_rows, *sizes, counts)
 
     entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
@@ -73,7 +79,8 @@ def prepare(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw
     for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
         taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
         index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), *sizes)
-        splits[name] = _restrict(name, distinct_rows[name], index, entity_ids, predicate_ids, counts)
+        part = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
+        splits[name] = _split(part, entity_ids, predicate_ids, read.confidences)
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
     unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
     return Prepared(
@@ -118,7 +125,14 @@ def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
     """Return the distinct rows (n, 4), sorted by subject, predicate, object and label.
 
     sizes  numbers of entities and predicates
+
+    Of rows with a confidence (n, 5) that differ in nothing else, the one with the highest confidence is kept.
     """
+    if rows.shape[1] == 5:
+        ordered: Ints = rows[np.lexsort(rows.T[::-1])]
+        last = np.append((ordered[1:, :4] != ordered[:-1, :4]).any(axis=1), True)
+        kept: Ints = ordered[last]
+        return kept
     entities, predicates = sizes
     if 2 * entities * predicates * entities >= 2**63:
         return np.unique(rows, axis=0)
@@ -175,9 +189,9 @@ def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, c
 
 
 def _restrict(
-    name: str, rows: Ints, taken: TripleIndex, entity_ids: Ints, predicate_ids: Ints, counts: dict[str, int]
-) -> Split:
-    """Return the rows whose names are all in train, with positions in the vocabularies of train.
+    name: str, rows: Ints, taken: TripleIndex, counts: dict[str, int], entity_ids: Ints, predicate_ids: Ints
+) -> Ints:
+    """Return the rows whose names are all in train, and which no other split has.
 
     rows   the sorted distinct rows of the split
     taken  triples of other splits, which are left out
@@ -199,8 +213,19 @@ def _restrict(
             f"{name} has no true triple whose entities and predicates are all in train and which is in no other "
             "split: add one"
         )
+    return rows
+
+
+def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Floats | None) -> Split:
+    """Return the rows as a split, with positions in the vocabularies of train.
+
+    confidences  the values of the positions in the fifth column of the rows; None: they have four columns
+    """
     s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
-    return Split(np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o], rows[:, 3].astype(np.float64))
+    own = None if confidences is None else confidences[rows[:, 4]]
+    certain = own is None or bool((own == 1).all())
+    triples = np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o]
+    return Split(triples, rows[:, 3].astype(np.float64), None if certain else own)
 
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Floats, Ints
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.formats.base import COLUMNS, LABEL, Block, Source
 from kgcore.datasets.formats.files import format_name, format_of, read_blocks
@@ -26,15 +27,17 @@ class Read:
     """The rows of a data set's files.
 
     rows      role -> rows (n, 4): subject, predicate, object, label (1 / 0). The roles are the splits, and the
-              negatives that have files of their own
+              negatives that have files of their own. Rows with confidences (n, 5) have their position among them, too
     places    role -> where its rows are in its files
     entities, predicates  the names that occur in any file, sorted. The rows have their positions
+    confidences  the confidences that occur in any file, each once, increasing; None: the files have none
     """
 
     rows: dict[str, Ints]
     places: dict[str, Rows]
     entities: list[str]
     predicates: list[str]
+    confidences: Floats | None = None
 
     def frame(self, role: str, rows: Ints) -> pd.DataFrame:
         """Return the names of rows (n,) of a split. The index says where each is in its file: `line 17`."""
@@ -44,10 +47,10 @@ class Read:
         return pd.DataFrame(columns, index=[places.place(int(row)) for row in rows], dtype="str")
 
 
-def read_files(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = ()) -> Read:
+def read_files(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), confidence: str = "") -> Read:
     """Read all files of the data set in `folder`.
 
-    columns  the setting `columns`: see `Source`
+    columns, confidence  the settings `columns` and `confidence`: see `Source`
 
     Raises InputError that lists the faults of all files, if there are any.
     """
@@ -60,7 +63,7 @@ def read_files(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = ()) -
         if split in VOCABULARIES:
             continue
         held_out = split in SPLITS[1:] and f"{split}_negatives" not in spec.files
-        source = Source(folder / file.path, columns, _labelled(spec, held_out), held_out)
+        source = Source(folder / file.path, columns, _labelled(spec, held_out), held_out, confidence=confidence)
         rows = found.setdefault(split, Rows())
         try:
             faults += _add(rows, read(source), source, entities, predicates, spec.layout)
@@ -70,9 +73,20 @@ def read_files(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = ()) -
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()
     numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in found.items()}
-    read_all = Read(numbered, found, entity_names, predicate_names)
+    confidences = _number_confidences(numbered, found) if confidence else None
+    read_all = Read(numbered, found, entity_names, predicate_names, confidences)
     raise_faults(_training_faults(spec, folder, read_all))
     return read_all
+
+
+def _number_confidences(numbered: dict[str, Ints], found: dict[str, Rows]) -> Floats:
+    """Add the position of its confidence to each row of `numbered`. Return the distinct confidences, increasing."""
+    own = {role: rows.confidences for role, rows in found.items()}
+    values: Floats = np.unique(np.concatenate([part for part in own.values() if part is not None]))
+    for role, part in own.items():
+        assert part is not None
+        numbered[role] = np.c_[numbered[role], np.searchsorted(values, part)]
+    return values
 
 
 def format_modules(spec: DatasetSpec) -> list[str]:

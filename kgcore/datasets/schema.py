@@ -8,7 +8,7 @@ import pandas as pd
 import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
 
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL
 from kgcore.datasets.formats.columns import MEANING
 
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
@@ -25,13 +25,22 @@ TRIPLES = pa.DataFrameSchema(
 LABELLED = TRIPLES.add_columns({"label": pa.Column(str, pa.Check.isin(SPELLINGS))})
 
 
+def _in_unit_interval(values: pd.Series) -> Any:
+    """Return whether each value is a number from 0 to 1."""
+    return pd.to_numeric(values, errors="coerce").between(0, 1)
+
+
+CONFIDENT = TRIPLES.add_columns({CONFIDENCE: pa.Column(str, pa.Check(_in_unit_interval, name=CONFIDENCE))})
+
+
 def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     """Return the faults of a table, each as 'PATH, line N: ...'.
 
-    frame  columns subject, predicate, object and, if there are labels, label. The index is the number of the line
+    frame  columns subject, predicate, object and, if there are any, label or confidence. The index is the number of the
+           line
     unit   what the index counts: line, row or triple
     """
-    schema = LABELLED if "label" in frame else TRIPLES
+    schema = LABELLED if LABEL in frame else CONFIDENT if CONFIDENCE in frame else TRIPLES
     try:
         schema.validate(frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
@@ -44,6 +53,9 @@ def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:
     where = f"{path}, {unit} {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
     if case["column"] == "label":
         return f"{where}: label is {case['failure_case']!r}: it must be 1 or -1, 1 or 0, or true or false"
+    if case["column"] == "confidence":
+        found = f"is {case['failure_case']!r}" if str(case["failure_case"]).strip() else "is missing"
+        return f"{where}: confidence {found}: it must be a number from 0 to 1"
     if "str_length" in str(case["check"]):
         return f"{where}: {case['column']} is empty"
     if "str_matches" in str(case["check"]):

@@ -11,8 +11,8 @@ from kgcore.arrays import (
     Probabilities,
     Weights,
     as_floats,
-    as_labels,
     as_probabilities,
+    as_truth,
     as_weights,
     same_length,
 )
@@ -75,14 +75,14 @@ def disputed(apart: Floats, probabilities: Probabilities, labels: Labels, weight
 
     apart          (n,) disagreement of the members, in nats
     probabilities  (n,) of the ensemble, in [0, 1]
-    labels         (n,) 0/1
+    labels         (n,) 0/1, or confidences
     weights        (n,) positive; None: equal
 
     If several rows with equal disagreement lie on the boundary, the weight of each is divided between the halves in the
     same proportion. Raises InputError for values out of range.
     """
     n = same_length(disagreement=apart, probabilities=probabilities, labels=labels)
-    q, y, w = as_probabilities(probabilities, n), as_labels(labels, n), as_weights(weights, n)
+    q, y, w = as_probabilities(probabilities, n), as_truth(labels, n), as_weights(weights, n)
     _, place = np.unique(apart, return_inverse=True)
     total = np.bincount(place, weights=w)
     inside = ((w.sum() / 2 - (np.cumsum(total) - total)) / total).clip(0, 1)[

@@ -91,7 +91,8 @@ def _groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
     """Return, for each kind of negatives, the group number (n,) of each row of its sample. A group stays in one fold.
 
     In the synthetic sample, a positive and its corruptions are one group; if it is weighted, it has no positives of
-    relations without corruptions. In the ground-truth sample, each triple is a group of its own.
+    relations without corruptions. In the ground-truth sample, each triple is a group of its own. With confidences, it
+    has two rows there (`soft_sample`), and the synthetic sample has no triple with the confidence 0.
     """
     rows = [table.rows("valid", *kind) for kind in ((LABELLED, 1), (CORRUPTION,))]
     positives, corruptions = (int(own.sum()) for own in rows)
@@ -100,10 +101,14 @@ def _groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
             f"{len(source):,} corruptions have a source, but the table has {corruptions:,} corruptions of "
             f"{positives:,} positives: the sources and the table must come from one corrupt run"
         )
-    labelled = int(table.rows("valid", LABELLED).sum())
     own, theirs = (table.triples[mask, 1] for mask in rows)
-    kept = np.flatnonzero(np.isin(own, theirs)) if weighted else np.arange(positives)
-    return {"synthetic": np.r_[kept, source], "ground_truth": np.arange(labelled)}
+    used = np.isin(own, theirs) if weighted else np.ones(positives, dtype=bool)
+    truth = table.truth[table.rows("valid", LABELLED)]
+    labelled = np.arange(len(truth))
+    if table.soft("valid"):
+        used &= table.truth[rows[0]] > 0
+        labelled = np.r_[np.flatnonzero(truth > 0), np.flatnonzero(truth < 1)]
+    return {"synthetic": np.r_[np.flatnonzero(used), source], "ground_truth": labelled}
 
 
 def _fit_pools(

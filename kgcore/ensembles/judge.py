@@ -48,9 +48,9 @@ def judge(
     thresholds. Raises MismatchError if a table holds the scores of another model than the member's.
     """
     table, test = tables[0], tables[0].measured("test")
-    labels, labelled = table.labels[test], table.labelled_negatives("test")
+    labels, truth, alone = table.labels[test], table.truth[test], table.judged_alone("test")
     predicates = table.triples[test, 1]
-    weights = np.ones(len(labels)) if labelled else base_rate_weights(labels, base_rate, predicates)
+    weights = np.ones(len(labels)) if alone else base_rate_weights(labels, base_rate, predicates)
     scores, models = [own.scores[test] for own in tables], [own.model for own in tables]
     probabilities: dict[str, Probabilities] = {}
     apart: dict[str, Floats] = {}
@@ -65,11 +65,12 @@ def judge(
         weights=weights,
         scores=np.full(len(labels), np.nan),
         probabilities=probabilities,
-        accuracies={label: accuracy(q > config.tau, labels, weights) for label, q in probabilities.items()},
+        accuracies={label: accuracy(q > config.tau, truth, weights) for label, q in probabilities.items()},
         accuracy_per_relation={},
         relations=[],
-        synthetic_negatives=not labelled,
+        synthetic_negatives=not alone,
         left_out=table.left_out("test"),
+        confidences=truth if table.soft("test") else None,
     )
-    errors = {label: disputed(own, probabilities[label], labels, weights) for label, own in apart.items()}
+    errors = {label: disputed(own, probabilities[label], truth, weights) for label, own in apart.items()}
     return Judged(predictions, apart, errors)

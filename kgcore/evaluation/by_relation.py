@@ -27,7 +27,7 @@ class RelationReliability:
 
     predicate    position of the relation in the graph's vocabulary
     triples      number of test triples of the relation
-    observed     weighted share of true triples among them
+    observed     weighted share of true triples among them; their mean confidence, if they have confidences
     low, high    ends of the 95 % Wilson interval of `observed`, with the effective count
     calibrators  label of the calibrator -> its fit. If `predicted` is outside the interval, the probabilities of this
                  calibrator are too high or too low for the relation as a whole.
@@ -48,7 +48,7 @@ def reliability_by_relation(predictions: Predictions) -> list[RelationReliabilit
 
 def _reliability(predictions: Predictions, predicate: int) -> RelationReliability:
     own = predictions.triples[:, 1] == predicate
-    y, w = predictions.labels[own], predictions.weights[own]
+    y, w = predictions.truth[own], predictions.weights[own]
     observed = np.array([np.average(y, weights=w)])
     low, high = wilson(observed, np.array([w.sum() ** 2 / (w**2).sum()]))
     fits = {

@@ -72,19 +72,19 @@ def evaluate(
     varies, but not its bias: on a finite sample, every calibration error except the debiased one is above 0 even for
     perfect probabilities, so an interval of it would not cover. For speed, every resampling uses the bins of equal mass
     of the whole sample, and merges neighbouring probabilities if there are more than 4096 distinct ones. With more than
-    MOST_RESAMPLED rows and no `source`, it draws how often each group of merged rows occurs, for each calibrator on its
-    own: the intervals are the same, but for the weights inside a group (see `SortedRows.merged`).
+    MOST_RESAMPLED rows, no `source` and no confidences, it draws how often each group of merged rows occurs, for each
+    calibrator on its own: the intervals are the same, but for the weights inside a group (see `SortedRows.merged`).
 
     Raises MismatchError if the length of `source` is not the number of negatives, or an index is out of range.
     """
     metrics = every_metric()
     varied = {name: metric for name, metric in metrics.items() if metric.interval}
-    judged = {label: (q, predictions.labels, predictions.weights) for label, q in predictions.probabilities.items()}
+    judged = {label: (q, predictions.truth, predictions.weights) for label, q in predictions.probabilities.items()}
     coarse = {label: Sample(SortedRows(*rows, FINEST), config.bins, tau) for label, rows in judged.items()}
     clusters = None if source is None else _clusters(predictions, source)
     rng, n = np.random.default_rng(config.bootstrap_seed), len(predictions.labels)
     replicates: dict[str, list[dict[str, float]]] = {label: [] for label in judged}
-    if source is None and n > MOST_RESAMPLED:
+    if source is None and n > MOST_RESAMPLED and predictions.confidences is None:
         draws = _draws_of_groups(coarse, rng, config)
     else:
         times = resampled(n, rng, config.bootstrap_replicates, clusters)

@@ -58,6 +58,7 @@ class Predictions:
     accuracy_per_relation  `learned` or `median` -> accuracy with that kind of threshold for each relation
     relations              the results of the per-relation thresholds, one entry for each predicate of the test rows
     synthetic_negatives    whether the negatives are corruptions
+    confidences            (n,) in [0, 1], if the test rows have confidences; None: the labels say what is true
     left_out               number of test positives that are not among the rows, because all corruptions of their
                            relation are known facts
     """
@@ -72,11 +73,17 @@ class Predictions:
     relations: list[RelationDecisions]
     synthetic_negatives: bool
     left_out: int = 0
+    confidences: Probabilities | None = None
+
+    @property
+    def truth(self) -> Probabilities:
+        """The confidences (n,) of the rows, or their labels: what the probabilities are measured by."""
+        return self.labels if self.confidences is None else self.confidences
 
     @property
     def base_rate(self) -> float:
-        """Return the share of positives, by weight."""
-        return float(np.average(self.labels, weights=self.weights))
+        """Return the share of positives, or the mean confidence, by weight."""
+        return float(np.average(self.truth, weights=self.weights))
 
     def notes(self, base_rate: float, base_rate_is: str = STATED, labelled_false: int = 0) -> list[str]:
         """Return sentences that say how the results were measured, and what they say about real mistakes.
@@ -99,14 +106,11 @@ class Predictions:
                     f"{self.left_out:,} test positives are not measured: every corruption of their relations is a "
                     "known fact."
                 )
+        elif self.confidences is not None:
+            notes = [*self._about_confidences(), *self._about_base_rate(base_rate, base_rate_is)]
         else:
             notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
-            if abs(self.base_rate - base_rate) > 0.05:
-                notes.append(
-                    f"The {base_rate_is} base rate is {base_rate:.4g}, but the share of positives in the test split is "
-                    f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is "
-                    f"expected, because their probabilities are for the {base_rate_is} base rate."
-                )
+            notes += self._about_base_rate(base_rate, base_rate_is)
         if base_rate_is == ASSUMED:
             notes.append(
                 f"The base rate of synthetic calibrators, {base_rate:g}, is assumed: nobody stated or estimated it. If "
@@ -114,6 +118,33 @@ class Predictions:
                 "--base-rate."
             )
         return notes
+
+    def _about_confidences(self) -> list[str]:
+        """Return sentences that say what results against confidences mean."""
+        notes = [
+            f"Measured on {len(self.truth):,} test triples with confidences, whose mean is {self.base_rate:.4g}. A "
+            "probability of a ground truth calibrator is the expected confidence of a stored triple. The Brier score "
+            "is the mean squared error (q - c)^2, and the log loss is the cross-entropy. In all other metrics a triple "
+            "with confidence c counts as c of a true triple and 1 - c of a false one, so accuracy and AUROC stay below "
+            "1 even for perfect probabilities.",
+        ]
+        if "constant" in self.probabilities:
+            notes.append(
+                "The rows `constant` and `constant by relation` are the mean confidences of the validation triples: a "
+                "useful model has a lower Brier score."
+            )
+        return notes
+
+    def _about_base_rate(self, base_rate: float, base_rate_is: str) -> list[str]:
+        """Return a sentence if the base rate of synthetic calibrators is far from that of the test rows."""
+        if abs(self.base_rate - base_rate) <= 0.05:
+            return []
+        share = "share of positives in" if self.confidences is None else "mean confidence of"
+        return [
+            f"The {base_rate_is} base rate is {base_rate:.4g}, but the {share} the test split is "
+            f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is "
+            f"expected, because their probabilities are for the {base_rate_is} base rate."
+        ]
 
 
 def _about_mistakes(labelled_false: int) -> list[str]:
@@ -151,14 +182,14 @@ def classify(
 
     If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate in each relation.
     This holds for the test rows and for the validation rows that the per-relation thresholds are learned on. Labelled
-    validation rows are weighted to `table.labelled_base_rate`, if the table has one. Raises MismatchError if a
-    calibrator belongs to another model.
+    validation rows are weighted to `table.labelled_base_rate`, if the table has one. In a split with confidences, only
+    the stored rows count, each once. Raises MismatchError if a calibrator belongs to another model.
     """
     test, valid = table.measured("test"), table.measured("valid")
-    labels, scores, predicates = table.labels[test], table.scores[test], table.triples[test, 1]
+    truth, scores, predicates = table.truth[test], table.scores[test], table.triples[test, 1]
 
     def weigh(split: str, rows: Bools) -> Weights:
-        if not table.labelled_negatives(split):
+        if not table.judged_alone(split):
             return base_rate_weights(table.labels[rows], base_rate, table.triples[rows, 1])
         rate = table.labelled_base_rate if split == "valid" else None
         return np.ones(int(rows.sum())) if rate is None else base_rate_weights(table.labels[rows], rate)
@@ -168,21 +199,22 @@ def classify(
     probabilities |= {c.label: c.predict(scores, table.model, predicates) for c in calibrators}
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
-        "learned": learned_thresholds(*fitted_on, table.labels[valid], num_predicates, weigh("valid", valid)),
+        "learned": learned_thresholds(*fitted_on, table.truth[valid], num_predicates, weigh("valid", valid)),
         "median": median_thresholds(*fitted_on, num_predicates, weigh("valid", valid)),
     }
     decisions = {name: rule.decide(predicates, scores) for name, rule in rules.items()}
     return Predictions(
         triples=table.triples[test],
-        labels=labels,
+        labels=table.labels[test],
         weights=weights,
         scores=scores,
         probabilities=probabilities,
-        accuracies={label: accuracy(q > config.tau, labels, weights) for label, q in probabilities.items()},
-        accuracy_per_relation={name: accuracy(decided, labels, weights) for name, decided in decisions.items()},
-        relations=_by_relation(predicates, labels, weights, rules, decisions),
-        synthetic_negatives=not table.labelled_negatives("test"),
+        accuracies={label: accuracy(q > config.tau, truth, weights) for label, q in probabilities.items()},
+        accuracy_per_relation={name: accuracy(decided, truth, weights) for name, decided in decisions.items()},
+        relations=_by_relation(predicates, truth, weights, rules, decisions),
+        synthetic_negatives=not table.judged_alone("test"),
         left_out=table.left_out("test"),
+        confidences=truth if table.soft("test") else None,
     )
 
 

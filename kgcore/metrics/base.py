@@ -9,7 +9,7 @@ from kgcore.arrays import Floats
 from kgcore.metrics.tally import SortedRows
 
 T = TypeVar("T")
-Family: TypeAlias = Literal["headline", "calibration", "discrimination", "sharpness", "uncertainty"]
+Family: TypeAlias = Literal["headline", "calibration", "discrimination", "sharpness", "uncertainty", "confidence"]
 Best: TypeAlias = Literal["lowest", "highest", "neither"]
 LAST: Final = 1000
 UNIT: Final = (0.0, 1.0)
@@ -64,8 +64,8 @@ class Metric:
     """A metric that measures the probabilities of one calibrator.
 
     title      the name that tables show, such as "Brier score"
-    family     the group that it is shown with: headline (the first table), calibration, discrimination, sharpness or
-               uncertainty
+    family     the group that it is shown with: headline (the first table), calibration, discrimination, sharpness,
+               uncertainty or confidence
     best       which values are better: lowest, highest, or neither
     figure     function that computes the value on a draw; NaN where the metric is not defined. It calls draw.once(f)
                for a result of the draw that other metrics also use, and draw.sample.once(f) for a result that

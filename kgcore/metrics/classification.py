@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_labels, as_weights, same_length
+from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_truth, as_weights, same_length
 from kgcore.errors import InputError
 from kgcore.metrics.base import Draw, Metric, Sample
 from kgcore.registries import METRICS
@@ -13,10 +13,14 @@ from kgcore.registries import METRICS
 def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -> float:
     """Return the weighted share of decisions (n,) that equal their label (n,), in [0, 1].
 
-    Raises InputError for labels other than 0 and 1.
+    For confidences it is the expected share, if each triple is true with the probability that is its confidence: a
+    decision for a triple with confidence c is right with probability c if it is "true", and 1 - c if it is "false".
+
+    Raises InputError for labels outside [0, 1].
     """
     n = same_length(decisions=decisions, labels=labels)
-    return float(np.average(np.asarray(decisions, dtype=bool) == as_labels(labels, n), weights=as_weights(weights, n)))
+    y, w, called = as_truth(labels, n), as_weights(weights, n), np.asarray(decisions, dtype=bool)
+    return float(np.average(np.where(called, y, 1 - y), weights=w))
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,12 @@ def learned_thresholds(
 ) -> RelationThresholds:
     """Learn for each predicate the threshold with the best weighted accuracy on its validation triples.
 
-    predicates, scores, labels, weights  (n,) of the validation triples; weights None: equal
+    predicates, scores, labels, weights  (n,) of the validation triples; weights None: equal. Labels may be confidences
 
     Socher et al., NIPS 2013; paper, section 5.3.
     """
     n = same_length(predicates=predicates, scores=scores, labels=labels)
-    y, w = as_labels(labels, n), as_weights(weights, n)
+    y, w = as_truth(labels, n), as_weights(weights, n)
     thresholds = np.full(num_predicates, best_threshold(scores, y, w))
     for predicate in np.unique(predicates):
         own = predicates == predicate
@@ -91,7 +95,7 @@ def best_threshold(scores: Scores, labels: Labels, weights: Weights) -> float:
     if not len(scores):
         raise InputError("a threshold needs at least one score")
     distinct, place = np.unique(scores, return_inverse=True)
-    gain = np.bincount(place, weights=weights * np.where(labels == 1, -1.0, 1.0))
+    gain = np.bincount(place, weights=weights * (1 - 2 * labels))
     # entry i: the weight of correct decisions, minus a constant, if the i lowest distinct scores are called false
     correct = np.r_[0.0, np.cumsum(gain)]
     cuts = np.r_[distinct[0] - 1, (distinct[:-1] + distinct[1:]) / 2, distinct[-1]]

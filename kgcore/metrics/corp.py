@@ -1,7 +1,7 @@
 """The CORP decomposition of a proper score into miscalibration, discrimination and uncertainty."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +27,13 @@ class Decomposition:
     discrimination: float
     uncertainty: float
 
+    def without(self, spread: float) -> "Decomposition":
+        """Return the parts of score - spread, where `spread` is a part of the uncertainty.
+
+        The Brier score of confidences c is the expected Brier score without the mean of c (1 - c).
+        """
+        return replace(self, uncertainty=self.uncertainty - spread) if spread else self
+
     @property
     def score(self) -> float:
         """Return the score that was decomposed."""
@@ -43,8 +50,9 @@ def decompose_brier(probabilities: Probabilities, labels: Labels, weights: Weigh
     Even perfect probabilities have a miscalibration above 0 on a sample, because isotonic regression fits some noise.
     Raises InputError for values out of range.
     """
-    score = brier(probabilities, labels, weights)
-    return decompose(score, variance_loss, *recalibrated(tally(probabilities, labels, weights)))
+    t, score = tally(probabilities, labels, weights), brier(probabilities, labels, weights)
+    spread = 0.0 if t.errors is None else t.mean((1 - t.q) ** 2, t.q**2) - score
+    return decompose(score + spread, variance_loss, *recalibrated(t)).without(spread)
 
 
 def decompose_log_loss(

@@ -6,13 +6,16 @@ All metrics of a draw use the same recalibration. All metrics of one score use t
 from kgcore.arrays import Floats
 from kgcore.metrics.base import NOT_NEGATIVE, Draw, Metric
 from kgcore.metrics.corp import Decomposition, decompose, entropy_loss, recalibrated, variance_loss
-from kgcore.metrics.proper import brier_of, log_loss_of
+from kgcore.metrics.proper import brier_of, expected_brier_of, log_loss_of
 from kgcore.registries import METRICS
 
 
 def brier_parts(draw: Draw) -> Decomposition:
     """Compute `decompose_brier` on a draw."""
-    return decompose(draw.once(brier_of), variance_loss, *draw.once(_blocks))
+    if draw.tally.errors is None:
+        return decompose(draw.once(brier_of), variance_loss, *draw.once(_blocks))
+    expected = draw.once(expected_brier_of)
+    return decompose(expected, variance_loss, *draw.once(_blocks)).without(expected - draw.once(brier_of))
 
 
 def log_loss_parts(draw: Draw) -> Decomposition:

@@ -60,7 +60,9 @@ def debiased_square(t: Tally, starts: Ints) -> float:
     mean = sums(t.residual) / weight
     squares = sums(t.positive_squares + t.negative_squares)
     first = sums(t.positive_squares * if_true + t.negative_squares * if_false)
-    second = sums(t.positive_squares * if_true**2 + t.negative_squares * if_false**2)
+    second = sums(
+        t.positive_squares * if_true**2 + t.negative_squares * if_false**2 if t.errors is None else t.errors.squares
+    )
     count = weight**2 / squares
     several = count > 1 + 1e-9
     spread = (second - 2 * mean * first + mean**2 * squares).clip(0) / weight**2

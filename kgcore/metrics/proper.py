@@ -13,7 +13,7 @@ CLIP = 1e-7  # as in the published code
 def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
     """Return the Brier score sum_i w_i (q_i - y_i)^2 / sum_i w_i, in [0, 1]. Brier 1950; paper, section 4, equation 2.
 
-    Raises InputError for probabilities outside [0, 1] or labels other than 0 and 1.
+    For confidences y_i in [0, 1] it is the mean squared error. Raises InputError for values outside [0, 1].
     """
     q, y, w = judged_rows(probabilities, labels, weights)
     return float(np.average((q - y) ** 2, weights=w))
@@ -31,6 +31,17 @@ def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | No
 
 def brier_of(draw: Draw) -> float:
     """Compute `brier` on a draw."""
+    errors = draw.tally.errors
+    if errors is not None:
+        return float(errors.squared.sum() / draw.tally.weight.sum())
+    return expected_brier_of(draw)
+
+
+def expected_brier_of(draw: Draw) -> float:
+    """Compute the expected Brier score on a draw, if each triple is true with the probability that is its confidence.
+
+    It is the Brier score plus the mean of c (1 - c) over the confidences c. For labels 0 and 1, it is the Brier score.
+    """
     return draw.tally.mean(*draw.sample.once(_squared_errors))
 
 

@@ -10,12 +10,30 @@ from kgcore.metrics.rows import judged_rows
 
 
 @dataclass(frozen=True)
+class Errors:
+    """Sums over the triples with each probability q, for confidences c; arrays (g,).
+
+    squared   sum of w (q - c)^2
+    absolute  sum of w |q - c|
+    squares   sum of w^2 (q - c)^2
+    """
+
+    squared: Floats
+    absolute: Floats
+    squares: Floats
+
+
+@dataclass(frozen=True)
 class Tally:
     """Triples grouped by probability, with one entry for each distinct probability; arrays (g,).
+
+    A triple with a confidence c, between 0 and 1, counts as c of a true triple and 1 - c of a false one.
 
     q                                   the probabilities, increasing
     positive, negative                  total weight of the true and of the false triples with this probability, >= 0
     positive_squares, negative_squares  sums of the squared weights of these triples
+    errors                              sums of the differences between probability and confidence; None if every label
+                                        is 0 or 1
 
     Equal probabilities share one entry, so a metric of a tally does not depend on the order of ties. After resampling,
     some entries can have no weight. Such entries do not change any metric.
@@ -26,6 +44,7 @@ class Tally:
     negative: Floats
     positive_squares: Floats
     negative_squares: Floats
+    errors: Errors | None = None
 
     @cached_property
     def weight(self) -> Floats:
@@ -49,6 +68,8 @@ class Tally:
 class SortedRows:
     """Probabilities, labels and weights (n,), sorted once, so that tallies of many resamplings are fast.
 
+    A label is 0, 1, or a confidence in between. `soft` says whether there is such a confidence.
+
     most  the largest number of distinct probabilities to keep. If there are more, neighbouring probabilities are merged
           into at most `most` groups with about equal numbers of rows, and each group gets its weighted mean. This is
           much faster, and it hardly changes how a metric varies. None: keep all.
@@ -66,8 +87,10 @@ class SortedRows:
             group = (np.cumsum(count) - 1) * most // len(q)
             place = np.unique(group, return_inverse=True)[1][place]
             distinct = np.bincount(place, w * q) / np.bincount(place, w)
-        self.q = distinct
-        self._sides = [(rows, place[rows], w[rows], w[rows] ** 2) for rows in map(np.flatnonzero, (y == 1, y == 0))]
+        self.q, self._place = distinct, place
+        self.soft = bool(((y > 0) & (y < 1)).any())
+        shares = (np.flatnonzero(y > 0), y), (np.flatnonzero(y < 1), 1 - y)
+        self._sides = [(rows, place[rows], w[rows] * part[rows], w[rows] ** 2 * part[rows]) for rows, part in shares]
 
     def tally(self, counts: Floats | None = None) -> Tally:
         """Return the tally in which row i occurs counts[i] times; counts (n,). None: every row occurs once."""
@@ -77,10 +100,22 @@ class SortedRows:
             times = np.ones(len(rows)) if counts is None else counts[rows]
             sums.append(np.bincount(place, times * w, len(self.q)).astype(np.float64))
             squares.append(np.bincount(place, times * squared, len(self.q)).astype(np.float64))
-        return Tally(self.q, *sums, *squares)
+        (positive, negative), (positive_squares, negative_squares) = sums, squares
+        errors = self._errors(counts) if self.soft else None
+        return Tally(self.q, positive, negative, positive_squares, negative_squares, errors)
+
+    def _errors(self, counts: Floats | None) -> Errors:
+        """Return the sums of the differences between probabilities and confidences; `counts` as in `tally`."""
+        w, apart = self.weights, np.abs(self.probabilities - self.labels)
+        times = np.ones(len(w)) if counts is None else counts
+
+        def summed(values: Floats) -> Floats:
+            return np.bincount(self._place, times * values, len(self.q)).astype(np.float64)
+
+        return Errors(summed(w * apart**2), summed(w * apart), summed(w**2 * apart**2))
 
     def merged(self) -> tuple["SortedRows", Ints]:
-        """Merge the rows of each distinct probability and label into one row, with their mean weight.
+        """Merge the rows of each distinct probability and label, 0 or 1, into one row, with their mean weight.
 
         Return the m merged rows, and how many rows each of them stands for (m,). A bootstrap of many rows draws these
         numbers from a multinomial distribution, which takes far less time. It differs from a bootstrap of the rows only

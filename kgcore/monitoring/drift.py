@@ -42,6 +42,7 @@ class Origin:
     base_rate                  the base rate of the calibrator, in (0, 1)
     by_predicate               whether it has a map for each predicate
     test_scores, test_weights  (m,) scores and weights of the test rows that the model was evaluated on
+    limits                     the ends of the 95 % interval of the base rate, in (0, 1); None: it is exact
     """
 
     sample: CalibrationSample
@@ -49,6 +50,7 @@ class Origin:
     by_predicate: bool
     test_scores: Scores
     test_weights: Weights
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ def check(probabilities: Probabilities, new: NewTriples, origin: Origin, config:
 
 def find_evidence(probabilities: Probabilities, new: NewTriples, origin: Origin, number: int = 1) -> Evidence:
     """Test for drift. The arguments are those of `check`; there is no smallest number of triples."""
-    moved = moves(origin.sample, origin.base_rate, new if origin.by_predicate else replace(new, predicates=None))
+    used = new if origin.by_predicate else replace(new, predicates=None)
+    moved = moves(origin.sample, origin.base_rate, used, origin.limits)
     scores = stability(origin.test_scores, new.scores, origin.test_weights)
     return Evidence(
         triples=len(new.labels),

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Ints, Labels
+from kgcore.arrays import Bools, Ints, Labels, Weights
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.config import CorruptConfig
 from kgcore.corruptions.base import corrupt
@@ -30,6 +30,7 @@ from kgcore.monitoring.paired import Rows
 
 ETA, SEED, MOST_POSITIVES = 20, 20_261_122, 10_000
 FEWEST_OF_A_LABEL = 10
+WEIGHT = "weight"
 TEST = 0  # the era of the questions from the test split
 
 
@@ -42,6 +43,8 @@ class Paper:
     clusters   (n,) a corruption has the number of its positive; every other triple has a number of its own
     era        TEST, or the number of the era of the field labels
     synthetic  whether the negatives are corruptions
+    weights    (n,) above 0, if the questions have confidences: one with confidence c is two rows of one cluster, with
+               label 1 and weight c, and with label 0 and weight 1 - c. None: every question is one row
     """
 
     names: pd.DataFrame
@@ -49,6 +52,7 @@ class Paper:
     clusters: Ints
     era: int
     synthetic: bool
+    weights: Weights | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -56,7 +60,10 @@ class Paper:
     @cached_property
     def digest(self) -> str:
         """Return a hash of the questions: papers with equal questions have equal hashes."""
-        text = self.names.assign(label=self.labels.astype(int)).to_csv(sep="\t", index=False, header=False)
+        table = self.names.assign(label=self.labels.astype(int))
+        if self.weights is not None:
+            table = table.assign(weight=self.weights)
+        text = table.to_csv(sep="\t", index=False, header=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def rows(self, chosen: Bools, base_rate: float | None) -> tuple[Bools, Rows]:
@@ -81,8 +88,11 @@ class Paper:
                 chosen[chosen] = both_labels(self.labels[chosen], relations[chosen])
                 relations = relations[chosen]
             weights[chosen] = base_rate_weights(self.labels[chosen], base_rate, relations)
+        if self.weights is not None:
+            weights = weights * self.weights
         clusters = np.unique(self.clusters[chosen], return_inverse=True)[1].astype(np.int64)
-        return chosen, Rows(self.labels[chosen], weights[chosen], clusters, base_rate is not None)
+        halves = self.weights is not None
+        return chosen, Rows(self.labels[chosen], weights[chosen], clusters, base_rate is not None, halves)
 
     def _relations(self) -> Ints:
         """Return the number of each question's predicate (n,)."""
@@ -99,7 +109,8 @@ class Exam:
     synthetic  whether the negatives of the test part are corruptions
     era        number of the era of the newest field labels, from 1. When field labels have chosen a champion, the next
                era begins: later challengers are judged on its labels
-    questions  columns subject, predicate, object, label (1 / 0), cluster, era. A triple is in the field part once
+    questions  columns subject, predicate, object, label (1 / 0), cluster, era. A triple is in the field part once. If
+               the test split has confidences, there is the column weight, too: see `Paper.weights`
     """
 
     dataset: str
@@ -111,6 +122,9 @@ class Exam:
 
     def __post_init__(self) -> None:
         kinds = dict.fromkeys(COLUMNS, "str") | dict.fromkeys(("label", "cluster", "era"), "int64")
+        if WEIGHT in self.questions:
+            kinds[WEIGHT] = "float64"
+            object.__setattr__(self, "questions", self.questions.fillna({WEIGHT: 1.0}))
         object.__setattr__(self, "questions", self.questions[list(kinds)].astype(kinds).reset_index(drop=True))
 
     def paper(self, at_least: int) -> Paper:
@@ -123,7 +137,8 @@ class Exam:
         era = next((era for era in range(self.era, TEST, -1) if self._enough(era, at_least)), TEST)
         own = self.questions[self.questions["era"] == era].reset_index(drop=True)
         labels, clusters = own["label"].to_numpy(dtype=np.float64), own["cluster"].to_numpy(dtype=np.int64)
-        return Paper(own[list(COLUMNS)], labels, clusters, era, self.synthetic and era == TEST)
+        weights = own[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in own and era == TEST else None
+        return Paper(own[list(COLUMNS)], labels, clusters, era, self.synthetic and era == TEST, weights)
 
     def _enough(self, era: int, at_least: int) -> bool:
         true = self.questions.loc[self.questions["era"] == era, "label"].to_numpy(dtype=np.float64)
@@ -185,13 +200,21 @@ class Exam:
 def first_exam(graph: KnowledgeGraph, dataset: str) -> Exam:
     """Make version 1 of the exam from a graph.
 
-    If the test split has labelled negatives, its triples are the questions. If not, the questions are its positives, at
-    most MOST_POSITIVES, and ETA corruptions of each: by the default strategy and sides of `CorruptConfig`, with the
-    seed SEED, without the facts of any split. So neither the settings nor the model of a candidate matters.
+    If the test split has confidences, or labelled negatives, its triples are the questions. If not, the questions are
+    its positives, at most MOST_POSITIVES, and ETA corruptions of each: by the default strategy and sides of
+    `CorruptConfig`, with the seed SEED, without the facts of any split. So neither the settings nor the model of a
+    candidate matters.
     """
-    synthetic = not len(graph.test.negatives)
+    soft = graph.test.confidences is not None
+    synthetic = not soft and not len(graph.test.negatives)
     triples, labels = graph.test.triples, graph.test.labels
     clusters = np.arange(len(triples), dtype=np.int64)
+    weights: dict[str, Weights] = {}
+    if soft:
+        truth = graph.test.truth
+        true, false = np.flatnonzero(truth > 0), np.flatnonzero(truth < 1)
+        clusters, labels = np.r_[true, false], np.r_[np.ones(len(true)), np.zeros(len(false))]
+        triples, weights = triples[clusters], {WEIGHT: np.r_[truth[true], 1 - truth[false]]}
     if synthetic:
         rng, rule = np.random.default_rng(SEED), CorruptConfig()
         positives = rng.permutation(graph.test.positives)[:MOST_POSITIVES]
@@ -201,5 +224,5 @@ def first_exam(graph: KnowledgeGraph, dataset: str) -> Exam:
         labels = np.r_[np.ones(len(positives)), np.zeros(len(made.triples))]
         clusters = np.r_[np.arange(len(positives)), made.source].astype(np.int64)
     columns = {"label": labels.astype(np.int64), "cluster": clusters, "era": np.full(len(labels), TEST)}
-    questions = graph.names_of(triples).assign(**columns)
+    questions = graph.names_of(triples).assign(**columns, **weights)
     return Exam(dataset, 1, graph.test_fingerprint()[:16], synthetic, 1, questions)

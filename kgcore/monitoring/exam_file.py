@@ -6,13 +6,17 @@ import numpy as np
 import pandas as pd
 
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.monitoring.exam import Exam
+from kgcore.monitoring.exam import WEIGHT, Exam
 from kgcore.storage.tables import read_table, write_table
 
 
 def write_exam(path: Path, exam: Exam) -> None:
-    """Write the columns subject, predicate, object, label, cluster and era; the metadata has the other fields."""
-    columns = {name: exam.questions[name].to_numpy() for name in (*COLUMNS, "label", "cluster", "era")}
+    """Write the columns subject, predicate, object, label, cluster and era, and weight if the exam has weights.
+
+    The metadata has the other fields.
+    """
+    names = (*COLUMNS, "label", "cluster", "era", *([WEIGHT] if WEIGHT in exam.questions else []))
+    columns = {name: exam.questions[name].to_numpy() for name in names}
     metadata = {"dataset": exam.dataset, "version": exam.version, "test": exam.test}
     write_table(path, columns, metadata | {"synthetic": exam.synthetic, "era": exam.era})
 

@@ -90,8 +90,8 @@ def gate(
     Raises InputError for arrays of different lengths and for values out of range.
     """
     same_length(challenger=challenger, labels=rows.labels, weights=rows.weights)
-    q, count = as_probabilities(challenger), len(rows)
-    r = np.full(count, rows.base_rate) if champion is None else as_probabilities(champion)
+    q, count = as_probabilities(challenger), rows.triples
+    r = np.full(len(rows), rows.base_rate) if champion is None else as_probabilities(champion)
     same_length(challenger=q, champion=r)
     one_sided = (1 - config.level) / 2 if level is None else level
     gain = brier_gain(q, r, rows)

@@ -20,12 +20,19 @@ class Rows:
     weights   (n,) positive
     clusters  (n,) number of the cluster of each triple, from 0. A corruption is in the cluster of its positive
     fixed     whether the weights fix the base rate. If not, the share of positives is a part of what was observed
+    halves    whether triples have confidences: each is a cluster of up to two rows, as true and as false
     """
 
     labels: Labels
     weights: Weights
     clusters: Ints
     fixed: bool
+    halves: bool = False
+
+    @property
+    def triples(self) -> int:
+        """The number of triples."""
+        return int(self.clusters.max()) + 1 if self.halves else len(self)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -33,7 +40,7 @@ class Rows:
     def part(self, rows: Bools) -> "Rows":
         """Return the triples where the mask (n,) is True, with their weights."""
         clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
-        return Rows(self.labels[rows], self.weights[rows], clusters, self.fixed)
+        return Rows(self.labels[rows], self.weights[rows], clusters, self.fixed, self.halves)
 
     @property
     def base_rate(self) -> float:

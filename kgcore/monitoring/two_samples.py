@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import logit, ndtri
 
 from kgcore.arrays import Floats, Ints, Labels, Scores, as_labels, same_length
 from kgcore.calibration.effective import effective_weights
@@ -24,6 +24,9 @@ SHIFT, SLOPE, BEND = 10.0, 2.0, 5.0
 FLAT = 1e-6  # a map with a smaller spread of its log-odds has no slope that could change
 
 
+Limits = tuple[float, float]  # the ends of a 95 % interval of a base rate
+
+
 @dataclass(frozen=True)
 class NewTriples:
     """New labelled triples: scores (n,), labels (n,) 0/1 and predicates (n,); None if all have the same map."""
@@ -38,6 +41,7 @@ class TwoSamples:
     """The rows of both samples, with the columns of all models in this order: map, shift, slope, bend.
 
     map        1, a spline of the normal score, and for each predicate a constant and a slope; in both samples
+    error      1 in the calibration sample, 0 in the new sample: the error of the base rate. Missing if it is exact
     shift      1 in the new sample, 0 in the calibration sample
     slope      log-odds of the map fitted on the calibration sample; 0 in that sample
     bend       a spline of the normal score; 0 in the calibration sample
@@ -45,17 +49,19 @@ class TwoSamples:
     rows       one row for each cell, predicate and sample, those of the calibration sample first
     precision  (m,) precision of the prior of each column
     first      number of rows of the calibration sample
-    sizes      numbers of columns of map, slope and bend
+    sizes      numbers of columns of map with error, slope and bend
+    uncertain  whether the base rate has an error
     """
 
     rows: Rows
     precision: Floats
     first: int
     sizes: tuple[int, int, int]
+    uncertain: bool = False
 
     @classmethod
-    def of(cls, sample: CalibrationSample, base_rate: float, new: NewTriples) -> Self:
-        """Count both samples. Raises InputError as `moves` does."""
+    def of(cls, sample: CalibrationSample, base_rate: float, new: NewTriples, limits: Limits | None = None) -> Self:
+        """Count both samples. `limits`: see `moves`. Raises InputError as `moves` does."""
         check_base_rate("base_rate", base_rate)
         as_labels(new.labels, same_length(scores=new.scores, labels=new.labels))
         if new.predicates is not None:
@@ -77,10 +83,15 @@ class TwoSamples:
         slope = _slope_column(nuisance, first, counts, offset, np.array(deviations))
         bend = spline_columns(x, weights, BEND_KNOTS)
         is_new = (np.arange(len(x)) >= first).astype(np.float64)[:, None]
+        error = standard_error(limits)
+        if error:
+            nuisance, deviations = np.concatenate([nuisance, 1 - is_new], axis=1), [*deviations, error]
         moved = np.concatenate([np.ones((len(x), 1)), slope, bend], axis=1) * is_new
         deviations += [SHIFT, *[SLOPE] * slope.shape[1], *[BEND] * bend.shape[1]]
         rows = Rows(np.concatenate([nuisance, moved], axis=1), offset, *counts)
-        return cls(rows, np.array(deviations) ** -2.0, first, (nuisance.shape[1], slope.shape[1], bend.shape[1]))
+        return cls(
+            rows, np.array(deviations) ** -2.0, first, (nuisance.shape[1], slope.shape[1], bend.shape[1]), error > 0
+        )
 
     def fit(self, shift: bool = False, slope: bool = False, bend: bool = False) -> Fit:
         """Fit the model with the map and with these parts. Raises FitError if the fit does not converge."""
@@ -93,6 +104,21 @@ class TwoSamples:
     def bends(self) -> Matrix:
         """Return the columns of bend at the rows of the new sample."""
         return self.rows.design[self.first :, len(self.precision) - self.sizes[2] :]
+
+
+def standard_error(limits: Limits | None) -> float:
+    """Return the standard error of logit(base rate) from a 95 % interval of it; 0: the base rate is exact.
+
+    limits  the ends of the interval, in (0, 1); None: the base rate is exact
+
+    It is the width of the interval in log-odds / 3.92, because 95 % of a normal distribution are within 1.96 standard
+    deviations of its mean. Raises InputError for ends out of range.
+    """
+    if limits is None:
+        return 0.0
+    for end in limits:
+        check_base_rate("base_rate", end)
+    return float(logit(limits[1]) - logit(limits[0])) / (2 * float(ndtri(0.975)))
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
 """Reads candidates to estimate their base rate from. Some of them may have labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Bools, Labels, Triples
 from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.label_halves import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.candidates import read_candidates
@@ -27,6 +29,7 @@ class Judged:
     unknown  rows with a name that the graph does not have; left out
     trained  rows that are training facts, whose scores are higher than those of other true triples; left out
     twice    further rows of a triple that is already there; left out
+    hidden   candidates whose label belongs to the exam; they count as candidates without a label
     """
 
     triples: Triples
@@ -35,6 +38,7 @@ class Judged:
     unknown: int
     trained: int
     twice: int
+    hidden: int = 0
 
     @property
     def labelled(self) -> Bools:
@@ -49,7 +53,24 @@ class Judged:
             "are training facts, to which the model was fitted": self.trained,
             "repeat another row": self.twice,
         }
-        return [f"left out: {n:,} of {self.rows:,} rows {reason}" for reason, n in reasons.items() if n]
+        said = [f"left out: {n:,} of {self.rows:,} rows {reason}" for reason, n in reasons.items() if n]
+        if self.hidden:
+            said.append(
+                f"{self.hidden:,} of the {self.hidden + int(self.labelled.sum()):,} labels belong to the exam of "
+                "`kgcal promote`: these triples count as candidates without a label"
+            )
+        return said
+
+    def without_exam(self, graph: KnowledgeGraph, share: float) -> Self:
+        """Return the same candidates without the labels that belong to the exam: see `for_exam`.
+
+        share  share of the labels that belong to the exam, in [0, 1)
+        """
+        rows = np.flatnonzero(self.labelled)
+        exam = rows[for_exam(graph.names_of(self.triples[rows]), share)]
+        labels = self.labels.copy()
+        labels[exam] = -1.0
+        return replace(self, labels=labels, hidden=len(exam))
 
 
 def read_judged(path: Path, graph: KnowledgeGraph) -> Judged:

@@ -3,13 +3,18 @@
 from kgcore.metrics.catalogue import every_metric, metric_names
 
 
-def first_table() -> tuple[str, ...]:
+def first_table(confidences: bool = False) -> tuple[str, ...]:
     """Return the metrics of a report's first table and of small tables: the headline metrics and sharpness.
 
     Sharpness is included because a constant probability can be calibrated and is still useless.
+
+    confidences  whether the triples have confidences. The mean absolute error then follows; the mean squared error is
+                 the Brier score
     """
     metrics = every_metric()
-    return tuple(sorted(metric_names("headline", "sharpness"), key=lambda name: (metrics[name].column, name)))
+    errors = tuple(name for name in metric_names("confidence") if metrics[name].leading)
+    usual = sorted(metric_names("headline", "sharpness"), key=lambda name: (metrics[name].column, name))
+    return (*usual, *(errors if confidences else ()))
 
 
 def headline() -> tuple[str, ...]:

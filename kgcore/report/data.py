@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from kgcore.registries import DATASETS
 
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
-OWN = ("columns", "valid_share", "test_share", "split_seed")  # settings that only a user's own data sets use
+OWN = (
+    "columns",
+    "confidence",
+    "valid_share",
+    "test_share",
+    "split_seed",
+)  # settings that only a user's own data sets use
 PARTS = ("train", "valid", "test", "labels")  # the first word of a count
 TITLES = {
     "rows": "rows",
@@ -16,6 +22,7 @@ TITLES = {
     "used": "rows used",
     "false": "rows used that are labelled false",
     "known": "rows that valid has with the same label",
+    "conflicting": "duplicate rows with another confidence",
 }
 OVERLAPS = {
     "_positives_in_": " positives that are also in ",

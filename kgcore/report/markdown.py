@@ -11,7 +11,7 @@ def markdown(results: Results, runs: Mapping[str, str]) -> str:
 
     runs  stage -> its MLflow run id
     """
-    columns = first_table()
+    columns = first_table(results.confidences)
     lines = ["| negatives | calibrator | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     lines += [
         f"| {row.negatives or 'none'} | {row.calibrator} | {' | '.join(row.texts(columns))} |" for row in results.rows

@@ -86,7 +86,7 @@ def render(
         rows=results.rows,
         best=results.best(),
         metrics=every_metric(),
-        first_table=first_table(),
+        first_table=first_table(results.confidences),
         further_tables=further_tables(),
         uncertainty=next((row.metrics.get("brier_uncertainty") for row in results.rows), None),  # the same in every row
         level=settings.get("evaluate", {}).get("bootstrap_level"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgcore.evaluation.evaluate import Measured
-from kgcore.metrics.catalogue import every_metric, highest_best, ranked
+from kgcore.metrics.catalogue import every_metric, highest_best, metric_names, ranked
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Results:
     def fitted(self) -> tuple[Row, ...]:
         """Return the rows of the fitted calibrators, without the baselines."""
         return tuple(row for row in self.rows if row.negatives)
+
+    @property
+    def confidences(self) -> bool:
+        """Whether the probabilities were measured against confidences."""
+        return any(set(metric_names("confidence")) & set(row.metrics) for row in self.rows)
 
     @property
     def negatives(self) -> list[str]:

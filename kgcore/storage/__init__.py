@@ -37,6 +37,7 @@ from kgcore.storage.predictions import read_predictions, write_predictions
 from kgcore.storage.ranks import read_ranks, write_ranks
 from kgcore.storage.scores import read_scores, write_scores
 from kgcore.storage.trials import read_trials, write_trials
+from kgcore.storage.triples import read_triples, write_triples
 
 __all__ = [
     "CALIBRATOR_FILE",
@@ -65,6 +66,7 @@ __all__ = [
     "read_score_rows",
     "read_scores",
     "read_trials",
+    "read_triples",
     "write_calibrated",
     "write_calibrator",
     "write_corruptions",
@@ -82,4 +84,5 @@ __all__ = [
     "write_score_rows",
     "write_scores",
     "write_trials",
+    "write_triples",
 ]

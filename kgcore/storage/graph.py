@@ -16,15 +16,17 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
     """Write the graph to a folder.
 
     entities.parquet and predicates.parquet have a row for each name; the row number is the id. Each split is a table
-    with the columns s, p, o and label. other_facts.parquet exists only if the graph has other facts. graph.json holds
-    the name of the graph and, if it has one, `labelled_base_rate`.
+    with the columns s, p, o and label, and confidence if it has confidences. other_facts.parquet exists only if the
+    graph has other facts. graph.json holds the name of the graph and, if it has one, `labelled_base_rate`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):
         pq.write_table(pa.table({"name": pa.array(names, pa.string())}), folder / f"{name}.parquet")
     for name in SPLITS:
         split: Split = getattr(graph, name)
-        write_table(folder / f"{name}.parquet", spo_columns(split.triples) | {"label": split.labels.astype(np.int8)})
+        columns = spo_columns(split.triples) | {"label": split.labels.astype(np.int8)}
+        columns |= {} if split.confidences is None else {"confidence": split.confidences}
+        write_table(folder / f"{name}.parquet", columns)
     if len(graph.other_facts):
         write_table(folder / "other_facts.parquet", spo_columns(graph.other_facts))
     rate = {} if graph.labelled_base_rate is None else {"labelled_base_rate": graph.labelled_base_rate}
@@ -40,7 +42,7 @@ def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
             splits[name] = Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0))
             continue
         table, _ = read_table(folder / f"{name}.parquet")
-        splits[name] = Split(triples_of(table), table["label"].astype(np.float64))
+        splits[name] = Split(triples_of(table), table["label"].astype(np.float64), table.get("confidence"))
     data, others = read_json(folder / "graph.json"), folder / "other_facts.parquet"
     facts: dict[str, Any] = {"other_facts": triples_of(read_table(others)[0])} if others.is_file() else {}
     facts["labelled_base_rate"] = data.get("labelled_base_rate")

@@ -12,10 +12,12 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 def write_predictions(path: Path, predictions: Predictions) -> None:
     """Write the columns s, p, o, label, weight, score, and q.LABEL with the probabilities of each calibrator label.
 
-    The metadata holds the accuracies and the decisions for each relation.
+    There is also the column confidence if the rows have confidences. The metadata holds the accuracies and the
+    decisions for each relation.
     """
     columns = spo_columns(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
     columns |= {"weight": predictions.weights, "score": predictions.scores}
+    columns |= {} if predictions.confidences is None else {"confidence": predictions.confidences}
     columns |= {f"q.{label}": q for label, q in predictions.probabilities.items()}
     metadata = {
         "accuracies": predictions.accuracies,
@@ -33,4 +35,5 @@ def read_predictions(path: Path) -> Predictions:
     labels = table["label"].astype(np.float64)
     q = {name.removeprefix("q."): column for name, column in table.items() if name.startswith("q.")}
     relations = [RelationDecisions.from_json(row) for row in metadata.pop("relations")]
-    return Predictions(triples_of(table), labels, table["weight"], table["score"], q, relations=relations, **metadata)
+    rows = (triples_of(table), labels, table["weight"], table["score"], q)
+    return Predictions(*rows, relations=relations, confidences=table.get("confidence"), **metadata)

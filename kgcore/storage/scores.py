@@ -11,13 +11,14 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 def write_scores(path: Path, table: ScoreTable) -> None:
     """Write the columns s, p, o, label, score, split and origin.
 
-    The column raw exists if the scores are normalised, and the column weight if the table has weights. The metadata
-    identifies the model and the data set.
+    The column raw exists if the scores are normalised, weight if the table has weights, and confidence if a split has
+    confidences. The metadata identifies the model and the data set.
     """
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
     columns |= {} if table.raw is None else {"raw": table.raw}
     columns |= {} if table.weights is None else {"weight": table.weights}
+    columns |= {} if table.confidences is None else {"confidence": table.confidences}
     rate = {} if table.labelled_base_rate is None else {"labelled_base_rate": table.labelled_base_rate}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset} | rate)
 
@@ -27,4 +28,5 @@ def read_scores(path: Path) -> ScoreTable:
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
     plain = triples_of(table), labels, table["score"], table["split"], table["origin"]
-    return ScoreTable(*plain, raw=table.get("raw"), weights=table.get("weight"), **metadata)
+    weights, confidences = table.get("weight"), table.get("confidence")
+    return ScoreTable(*plain, raw=table.get("raw"), weights=weights, confidences=confidences, **metadata)

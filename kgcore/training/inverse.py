@@ -20,11 +20,15 @@ def with_inverses(graph: KnowledgeGraph) -> KnowledgeGraph:
     def both(triples: Triples) -> Triples:
         return np.concatenate([triples, triples[:, ::-1] + [0, count, 0]])
 
+    def twice(split: Split) -> Split:
+        confidences = None if split.confidences is None else np.tile(split.confidences, 2)
+        return Split(both(split.triples), np.tile(split.labels, 2), confidences)
+
     return replace(
         graph,
         predicates=[*graph.predicates, *(f"{name}\u207b\u00b9" for name in graph.predicates)],
-        train=Split(both(graph.train.triples), np.tile(graph.train.labels, 2)),
-        valid=Split(both(graph.valid.triples), np.tile(graph.valid.labels, 2)),
+        train=twice(graph.train),
+        valid=twice(graph.valid),
         test=Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0)),
         other_facts=both(graph.other_facts),
     )

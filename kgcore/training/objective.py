@@ -60,19 +60,26 @@ class Objective:
         self._sides_apart, self._lp_weight, self._lp_power = config.sides_apart, config.lp_weight, config.lp_power
 
     def evaluate(
-        self, shared: Mapping[str, Tensor], rows: Gathered, left_out: Tensor, chunk: int, count: int
+        self,
+        shared: Mapping[str, Tensor],
+        rows: Gathered,
+        left_out: Tensor,
+        chunk: int,
+        count: int,
+        confidences: Tensor | None = None,
     ) -> StepLosses:
         """Compute the loss and the penalty of the first `count` positives. The others only fill the last chunk.
 
-        shared    parameters that belong to no single entity or predicate, by name
-        left_out  (b, n + m) bool: True where the loss of a positive ignores a corruption; the n objects come first
+        shared       parameters that belong to no single entity or predicate, by name
+        left_out     (b, n + m) bool: True where the loss of a positive ignores a corruption; the n objects come first
+        confidences  (count,) confidences of the positives, in [0, 1]; None: they are surely true
         """
         model = self._model.bound(shared)
         sides = self._score_corruptions(model, rows, chunk)
         corrupted = torch.cat(sides, -1).masked_fill(left_out, NO_CORRUPTION)
         rewards = mean_scores(corrupted.detach(), left_out, chunk) if self._rewarded else None
         positives = model.score(rows.subjects, rows.predicates, rows.objects)[:count]
-        loss = self._sum_losses(positives, corrupted[:count], [side.shape[-1] for side in sides])
+        loss = self._sum_losses(positives, corrupted[:count], [side.shape[-1] for side in sides], confidences)
         return StepLosses(loss, self._penalise(rows, count, loss), rewards)
 
     def _score_corruptions(self, model: Model, rows: Gathered, chunk: int) -> list[Tensor]:
@@ -91,13 +98,17 @@ class Objective:
             sides.append(model.score_subjects(p, o, candidates).reshape(count, -1))
         return sides
 
-    def _sum_losses(self, positives: Tensor, corrupted: Tensor, widths: list[int]) -> Tensor:
+    def _sum_losses(
+        self, positives: Tensor, corrupted: Tensor, widths: list[int], confidences: Tensor | None
+    ) -> Tensor:
         """Return the loss of the positives (count,) with their corruptions (count, n + m).
 
         If the settings ask for it (`sides_apart`), this is the sum of two losses: one for each side.
         """
         sides = torch.split(corrupted, widths, -1) if self._sides_apart else [corrupted]
-        return torch.stack([self._loss(positives, side) for side in sides]).sum()
+        if confidences is None:
+            return torch.stack([self._loss(positives, side) for side in sides]).sum()
+        return torch.stack([self._loss.of_confidences(positives, side, confidences) for side in sides]).sum()
 
     def _penalise(self, rows: Gathered, count: int, loss: Tensor) -> Tensor:
         """Return the weighted LP penalty of the embeddings of the first `count` positives, before dropout."""

@@ -47,7 +47,7 @@ class TrainingState:
     ) -> None:
         self._config, self._device = config, device
         self.rng = np.random.default_rng(config.seed)
-        self.positives = graph.train.triples
+        self.positives, self._confidences = graph.train.triples, graph.train.confidences
         self.corruptions = StepCorruptions(graph, config, self.rng)
         self.tables = Tables(graph, model, config.initial_scale, device, self.rng)
         self._strategy = self.corruptions.strategy
@@ -70,7 +70,8 @@ class TrainingState:
         lost = torch.zeros((), device=self._device)
         steps = self.batches.draw(self.rng)
         for number, (rows, chunk) in enumerate(steps, start=1 + (epoch - 1) * len(self.batches)):
-            lost += self.step.run(self.positives[rows], chunk, number, self._learning_rate(number))
+            confidences = None if self._confidences is None else self._confidences[rows]
+            lost += self.step.run(self.positives[rows], chunk, number, self._learning_rate(number), confidences)
         self.losses.append(float(lost) / len(self.positives))
         return self.losses[-1]
 

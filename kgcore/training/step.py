@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kgcore.arrays import Floats, Triples
+from kgcore.arrays import Floats, Probabilities, Triples
 from kgcore.compiling import compile_if_possible
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.training.batches import fill_last_chunk
@@ -30,12 +30,14 @@ class Batch:
                  chunk
     chunk        number of positives that share their corruptions
     corruptions  the replacements of subjects and objects, and the mask of the corruptions that the loss ignores
+    confidences  (count,) confidences of the positives of this step; None: they are surely true
     """
 
     positives: Triples
     count: int
     chunk: int
     corruptions: SharedCorruptions
+    confidences: Probabilities | None = None
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,20 @@ class Step:
         self._compiled_for = compiled_for
         self._compiled = compile_if_possible(objective.evaluate, "training") if compiled_for else objective.evaluate
 
-    def run(self, positives: Triples, chunk: int, number: int, learning_rate: float) -> Tensor:
+    def run(
+        self,
+        positives: Triples,
+        chunk: int,
+        number: int,
+        learning_rate: float,
+        confidences: Probabilities | None = None,
+    ) -> Tensor:
         """Update the tables with the positives (b, 3) in chunks of `chunk`. Return their loss before the update.
 
-        number  number of the step, from 1
+        number       number of the step, from 1
+        confidences  (b,) confidences of the positives, in [0, 1]; None: they are surely true
         """
-        batch = self._draw(positives, chunk)
+        batch = self._draw(positives, chunk, confidences)
         leaves = self._take(batch)
         rows = self._gather(batch, leaves)
         losses = self._evaluate(batch, leaves, rows)
@@ -104,10 +114,10 @@ class Step:
             self._teach(batch, losses.rewards.cpu().numpy(), number)
         return losses.loss.detach()
 
-    def _draw(self, positives: Triples, chunk: int) -> Batch:
+    def _draw(self, positives: Triples, chunk: int, confidences: Probabilities | None) -> Batch:
         """Extend the positives to whole chunks, and draw their corruptions."""
         filled, chunk = fill_last_chunk(positives, chunk)
-        return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk))
+        return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk), confidences)
 
     def _take(self, batch: Batch) -> Leaves:
         """Take the rows that the batch needs from the tables."""
@@ -139,7 +149,10 @@ class Step:
         left_out = torch.from_numpy(batch.corruptions.left_out).to(self._device)
         fits = (batch.count, batch.chunk) == self._compiled_for
         evaluate = self._compiled if fits else self._objective.evaluate
-        return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count)
+        if batch.confidences is None:
+            return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count)
+        confidences = torch.from_numpy(batch.confidences.astype(np.float32)).to(self._device)
+        return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count, confidences)
 
     def _teach(self, batch: Batch, rewards: Floats, number: int) -> None:
         """Pass the rewards to the corruption strategy, separately for the objects and the subjects that it drew."""

@@ -7,7 +7,7 @@ import numpy as np
 from kgcore.arrays import Bools, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.config import CorruptConfig
 from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.mixture import Mixture
@@ -24,12 +24,19 @@ class HeldOut:
     labels     (n,) 1 for a positive, 0 for a negative: a labelled negative, or a corruption if none are labelled
     second     (n,) True if a triple is in the second half
     base_rate  weighted share of positives, in (0, 1), if the negatives are corruptions; None if they are labelled
+    confidences  (n,) confidences of the triples, in [0, 1]; None: the labels say what is true
     """
 
     triples: Triples
     labels: Labels
     second: Bools
     base_rate: float | None
+    confidences: Probabilities | None = None
+
+    @property
+    def truth(self) -> Probabilities:
+        """The confidences (n,) of the triples, or their labels: what the probabilities are measured by."""
+        return self.labels if self.confidences is None else self.confidences
 
     @property
     def weights(self) -> Weights:
@@ -50,6 +57,8 @@ class HeldOut:
         return q
 
     def _sample(self, scores: Scores, rows: Bools) -> CalibrationSample:
+        if self.confidences is not None:
+            return soft_sample(scores[rows], self.confidences[rows])
         scores, labels, predicates = scores[rows], self.labels[rows], self.triples[rows, 1]
         if self.base_rate is None:
             return ground_truth_sample(scores, labels)
@@ -60,8 +69,9 @@ class HeldOut:
 def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng: np.random.Generator) -> HeldOut:
     """Split the labelled validation triples into two random halves.
 
-    If the graph has no labelled negatives, corruptions of the positives are the negatives. A corruption is in the same
-    half as its positive. Positives of a relation without corruptions are left out.
+    Triples with confidences are measured against these. If the graph has no labelled negatives, corruptions of the
+    positives are the negatives. A corruption is in the same half as its positive. Positives of a relation without
+    corruptions are left out.
 
     config     settings and seed of the corruptions
     base_rate  share of positives among positives and corruptions, in (0, 1); not used if negatives are labelled
@@ -73,6 +83,9 @@ def held_out(graph: KnowledgeGraph, config: CorruptConfig, base_rate: float, rng
     if len(graph.test):
         raise InputError(f"the graph {graph.name} has a test split: a search needs a graph without one")
     positives, labelled = graph.valid.positives, graph.valid
+    if labelled.confidences is not None:
+        _enough(len(positives))
+        return HeldOut(labelled.triples, labelled.labels, halves(labelled.labels, rng), None, labelled.confidences)
     if len(labelled.negatives):
         _enough(min(len(positives), len(labelled.negatives)))
         return HeldOut(labelled.triples, labelled.labels, halves(labelled.labels, rng), None)

@@ -51,7 +51,7 @@ class Objective:
         scores = trained.score(held.triples)
         if not np.isfinite(scores).all():
             raise FitError("some scores of the validation triples are not finite numbers: lower the learning rate")
-        q, judged = held.cross_fitted(scores), (held.labels, held.weights)
+        q, judged = held.cross_fitted(scores), (held.truth, held.weights)
         figures = {"brier": brier(q, *judged), "log_loss": log_loss(q, *judged), "accuracy": accuracy(q > 0.5, *judged)}
         if self.metric == "mrr":
             figures["mrr"] = rank_metrics(filtered_ranks(trained, self._ranked, self._known))["mrr"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from kgcore.datasets.labels import read_labels
-from kgcore.monitoring.exam import TEST, Exam, first_exam
+from kgcore.monitoring.exam import TEST, WEIGHT, Exam, first_exam
 from tasks.stages.prepare import original_data
 from tasks.tracking.artifacts import EXAM, GRAPH
 from tasks.tracking.handles import save
@@ -96,6 +96,7 @@ def _log(store: Store, exam: Exam) -> Exam:
 
 def _note(exam: Exam) -> str:
     negatives = "corruptions of them" if exam.synthetic else "labelled negatives"
+    negatives = "with their confidences" if WEIGHT in exam.questions else negatives
     return (
         f"Version {exam.version} of the exam of {exam.dataset}: the positives of the test split, {negatives}, and "
         f"{int((exam.questions['era'] != TEST).sum()):,} field labels. The champion and every challenger are compared "

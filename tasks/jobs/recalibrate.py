@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kgcore.config import (
     ESTIMATED,
+    EXAM_SHARE,
     CalibrateConfig,
     ClassifyConfig,
     CorruptConfig,
@@ -37,7 +38,11 @@ log = logging.getLogger("kgcal")
 
 
 def model_and_settings(
-    text: str, base_rate: float | None, candidates: str = "", limits: tuple[float, float] | None = None
+    text: str,
+    base_rate: float | None,
+    candidates: str = "",
+    limits: tuple[float, float] | None = None,
+    exam_share: float = EXAM_SHARE,
 ) -> tuple[StageRef, PipelineConfigs]:
     """Return the train run that `text` names, and the settings for the stages after it.
 
@@ -46,6 +51,7 @@ def model_and_settings(
     candidates file of candidates, or held-out split; '': none. An earlier base rate that was estimated is estimated
                again for them
     limits     the ends of the interval of the base rate; None: it has none
+    exam_share share of the candidates' labels that belong to the exam, in [0, 1)
 
     The settings come from the newest evaluation of the calibrators that `text` names. If `text` names no calibrators,
     or they were never evaluated, the settings come from the newest evaluation of the model. If the model was never
@@ -62,7 +68,8 @@ def model_and_settings(
     if base_rate is not None or (candidates and settings.calibrate.base_rate_is == ESTIMATED):
         settings = replace(settings, calibrate=settings.calibrate.at(base_rate, limits))
     if candidates:
-        settings = replace(settings, match=replace(settings.match, candidates=candidates))
+        match = replace(settings.match, candidates=candidates, match_exam_share=exam_share)
+        settings = replace(settings, match=match)
     return trained, settings
 
 

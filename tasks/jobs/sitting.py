@@ -76,7 +76,7 @@ class Answers:
 
     store: Store
     paper: Paper
-    _scores: dict[str, tuple[Bools, Probabilities, Bools]] = field(default_factory=dict)
+    _scores: dict[str, tuple[Bools, Probabilities]] = field(default_factory=dict)
 
     def of(self, model: CalibratedModel, graph_id: str) -> tuple[Probabilities, Bools]:
         """Return probabilities (n,), and a mask (n,) of the questions that the model knows and was not fitted to.
@@ -88,11 +88,11 @@ class Answers:
         if key not in self._scores:
             scores = np.full(len(self.paper), np.nan)
             scores[known] = model.trained.score(triples[known])
-            self._scores[key] = (known, scores, model.fitted_on(self.paper.names))
-        known, scores, fitted = self._scores[key]
+            self._scores[key] = (known, scores)
+        known, scores = self._scores[key]
         q = np.full(len(self.paper), np.nan)
         q[known] = model.calibrator.predict(scores[known], model.trained.fingerprint(), triples[known, 1])
-        return q, known & ~fitted
+        return q, known & ~model.fitted_on(self.paper.names)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
 FEWEST_OF_A_LABEL = 25
-METHOD = 2  # changes whenever the tests of a check change, so that an older check is not shown again
+METHOD = 3  # changes whenever the tests of a check change, so that an older check is not shown again
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     dataset  name of the data set, or the folder of the user's files
     labels   file of the labelled triples: subject, predicate, object, 1 or -1
 
-    Triples in the train, valid and test splits of the champion's graph are dropped, because they are not new. If the
-    file, the champion and the settings have not changed since the newest check, that check is returned again. Else it
-    is a new check of this champion, and the significance level of all its checks together is `config.alpha`. The exam
-    of the data set gets its share of the labels.
+    Triples in the train, valid and test splits of the champion's graph are dropped, because they are not new, and so
+    are candidates whose labels it was fitted to. If the file, the champion and the settings have not changed since the
+    newest check, that check is returned again. Else it is a new check of this champion, and the significance level of
+    all its checks together is `config.alpha`. The exam of the data set gets its share of the labels.
 
     Raises InputError if the data set has no champion, if the file cannot be read, or if fewer than `config.at_least`
     triples are new.
@@ -156,9 +156,10 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     """
     model, frame = load_calibrated(store, champion.model_id), read_labels(labels)
     graph, (triples, known) = model.graph, model.graph.number(frame)
-    old = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples).contains(triples[known])
+    used = (graph.train.triples, graph.valid.triples, graph.test.triples, model.labelled)
+    old = graph.index(*used).contains(triples[known])
     log.info(
-        "%s: %d labelled triples, %s, %d in train, valid or test",
+        "%s: %d labelled triples, %s, %d in train, valid or test, or labelled candidates of its calibration",
         labels.name,
         len(frame),
         describe_unknown_names(sum(~known), examples_of_unknown_names(frame[~known], graph.entities, graph.predicates)),
@@ -171,7 +172,7 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     # the predictions of an ensemble's run have no scores, because each of its ensembles has others
     reference = test.scores if np.isfinite(test.scores).all() else model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
-    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights)
+    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.limits)
     found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
     made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
     own = ~for_exam(new, config.exam_share)

@@ -65,7 +65,7 @@ def _check(fitted: ScoreRows, new: ScoreRows, found: FoundScoreModel, limits: Wa
         renumbered = np.array([numbers.get(name, len(names)) for name in new.names], dtype=np.int64)
         relations = renumbered[new.relations]
     sample = fitted.sample(bound.base_rate if bound.fitted_at is None else bound.fitted_at)
-    origin = Origin(sample, bound.base_rate, by_relation, sample.scores, sample.weights)
+    origin = Origin(sample, bound.base_rate, by_relation, sample.scores, sample.weights, bound.limits)
     probabilities, _, _ = found.calibrator.predict(new.scores, relations)
     return check(probabilities, NewTriples(new.scores, new.labels, relations), origin, limits, number)
 

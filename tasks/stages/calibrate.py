@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import CANDIDATES, Candidates, calibration_samples, fit_calibrators
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates, calibration_samples, fit_calibrators
 from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.thin import Thinness
@@ -40,7 +40,8 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
     samples = _samples(table, config, candidates)
-    audits = {name: score_audit(sample).to_json() for name, sample in samples.items()}
+    soft = table.soft("valid")
+    audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)

@@ -43,7 +43,7 @@ def _settle(config: ChooseConfig, upstream: object) -> RaceConfig:
 
 def _code(config: ChooseConfig) -> tuple[str, ...]:
     race = _settle(config, ())
-    found = entries(race, *ANY).values()
+    found = entries(race, *ANY, confidences=True).values()
     strategies = {name for one in found for name in one.training_strategy} | set(race.negatives.calibration_strategy)
     modules = {*(MODELS.module(one.model) for one in found), *(LOSSES.module(one.loss) for one in found)}
     portfolio = (contenders.__module__, "kgcore.config.entries")
@@ -53,7 +53,8 @@ def _code(config: ChooseConfig) -> tuple[str, ...]:
 def _body(run: StageRun, config: ChooseConfig) -> None:
     assert isinstance(config, RaceConfig)
     graph = run.load(GRAPH_WITHOUT_TEST)
-    found = entries(config, len(graph.train), len(graph.entities), len(graph.predicates))
+    confidences = graph.train.confidences is not None
+    found = entries(config, len(graph.train), len(graph.entities), len(graph.predicates), confidences)
     result = _race(run, config, graph, found)
     winner = found[result.winner.name]
     run.save(RACE, result)

@@ -1,6 +1,7 @@
 """match: estimate what candidates contain, so that calibrators can be fitted to them.
 
-Candidates are the triples that a user wants probabilities for. Most or all of them have no label.
+Candidates are the triples that a user wants probabilities for. Most or all of them have no label. Labels that belong to
+the exam of the data set are not used.
 """
 
 import logging
@@ -27,7 +28,7 @@ from tasks.stages.reference import StageRef
 from tasks.stages.running import StageRun
 from tasks.stages.task import as_task
 from tasks.stages.train import TRAIN
-from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, MATCHED, MIXTURE
+from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
@@ -49,6 +50,8 @@ def _body(run: StageRun, config: MatchConfig) -> None:
     options = MixtureOptions(config.match_base_rate, width=config.match_width, replicates=config.match_replicates)
     matched = match(data, Path(config.candidates).name, options, rng, judged.left_out())
     run.save(MIXTURE, data)
+    if judged.labelled.any():
+        run.save(LABELLED, judged.triples[judged.labelled])
     run.save(MATCHED, matched)
     run.log_figure("candidates", candidates_figure(matched))
     run.log_metrics(matched.metrics())
@@ -61,7 +64,7 @@ def _read(config: MatchConfig, graph: KnowledgeGraph) -> Judged:
     if config.candidates in HELD_OUT:
         judged = hidden_labels(graph, config.candidates)
     else:
-        judged = read_judged(Path(config.candidates), graph)
+        judged = read_judged(Path(config.candidates), graph).without_exam(graph, config.match_exam_share)
     check_enough(judged, config.candidates)
     return judged
 

@@ -42,7 +42,7 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
     draw = Draw(config.valid_share, config.test_share, config.split_seed)
-    prepared = prepare(spec, folder, config.given_columns, draw)
+    prepared = prepare(spec, folder, config.given_columns, draw, config.given_confidence)
     _log_read(prepared)
     _log_dropped(prepared)
     _log_prepared(run, prepared, spec.url or spec.title)
@@ -69,8 +69,13 @@ def _code(config: PrepareConfig) -> list[str]:
 def _normalise(config: PrepareConfig) -> PrepareConfig:
     """Replace the path of a user's data set with its name. Reset the settings that the data set does not use."""
     spec, recorded = find_dataset(config.dataset), PrepareConfig()
+    if config.given_confidence and not spec.folder:
+        raise InputError(
+            f"confidence is {config.confidence!r}, but the data set {spec.name} has no confidences: leave out "
+            "--confidence, or give a folder or files of your own"
+        )
     used = ["size", "graph_seed"] if spec.generate else []
-    used += ["columns"] if spec.folder else []
+    used += ["columns", "confidence"] if spec.folder else []
     used += ["valid_share", "test_share", "split_seed"] if spec.drawn else []
     return replace(recorded, dataset=spec.name, **{name: getattr(config, name) for name in used})
 

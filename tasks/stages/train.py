@@ -42,6 +42,7 @@ def _code(config: TrainConfig) -> tuple[str, ...]:
 
 def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
+    from kgcore.losses.base import Loss
     from kgcore.training.loop import train  # imported here because it loads torch, which is slow
 
     graph = run.load(GRAPH)
@@ -53,6 +54,12 @@ def _body(run: StageRun, config: TrainConfig) -> None:
             begun.unlink(missing_ok=True)
             adopt(run, twin.run_id)
             return
+    if graph.train.confidences is not None and LOSSES.get(config.loss).of_confidences is Loss.of_confidences:
+        log.warning(
+            "train     the loss %s weighs every triple by its confidence, but it does not teach the score that a low "
+            "confidence is low: take the loss confidence, nll or self_adversarial",
+            config.loss,
+        )
     checkpoint = run.store.home / "checkpoints" / run.key / "train.safetensors"
     if begun.exists():
         checkpoint.parent.mkdir(parents=True, exist_ok=True)

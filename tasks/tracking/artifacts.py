@@ -86,6 +86,7 @@ DATA_REPORT: Artifact[str] = Artifact("prepare", "data.html", _read_text, _write
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
 MIXTURE: Artifact[MixtureData] = Artifact("match", "scores.parquet", storage.read_mixture, storage.write_mixture)
 MATCHED: Artifact[Matched] = Artifact("match", "mixture.json", storage.read_matched, storage.write_matched)
+LABELLED: Artifact[Triples] = Artifact("match", "labelled.parquet", storage.read_triples, storage.write_triples)
 CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
     "corrupt", "corruptions.parquet", storage.read_corruptions, storage.write_corruptions
 )

@@ -6,15 +6,17 @@ The embedding models are LoggedModels of the train runs upstream of it.
 
 from dataclasses import dataclass
 
+import numpy as np
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
+from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError, first_line
-from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, ENSEMBLE, GRAPH
+from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, ENSEMBLE, GRAPH, LABELLED
 from tasks.tracking.keys import digest
 from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.record import RunRecord, quoted
@@ -160,10 +162,22 @@ def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
     """
     sources, bound = sources_of(store, model_id), load_bound(store, model_id)
     models = tuple(store.load_model(base, EMBEDDINGS) for base in sources.models)
-    graph = store.load(sources.graph, GRAPH)
+    graph, labelled = store.load(sources.graph, GRAPH), _labelled(store, sources.run)
     if isinstance(bound, Ensemble):
-        return CalibratedModel(PooledModel(bound.pooling, models), bound.recalibrated, graph)
-    return CalibratedModel(models[0], bound, graph)
+        return CalibratedModel(PooledModel(bound.pooling, models), bound.recalibrated, graph, labelled)
+    return CalibratedModel(models[0], bound, graph, labelled)
+
+
+def _labelled(store: Store, made_by: RunRecord) -> Triples:
+    """Return the candidates (n, 3) whose labels a calibrate run, or the members of an ensemble's run, were fitted to.
+
+    All calibrators of the run count as fitted to them, because their base rate may come from these labels.
+    """
+    inputs = made_by.tags.inputs
+    members = [store.get(run_id) for name, run_id in inputs.items() if name.startswith("calibrate.")]
+    matched = {run.tags.inputs["match"] for run in (made_by, *members) if "match" in run.tags.inputs}
+    found = [run_id for run_id in sorted(matched) if LABELLED.path in (store.get(run_id).tags.artifacts or {})]
+    return np.concatenate([np.empty((0, 3), dtype=np.int64), *(store.load(run_id, LABELLED) for run_id in found)])
 
 
 def run_of_model(store: Store, uri: str) -> str:

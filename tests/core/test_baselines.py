@@ -14,7 +14,7 @@ from kgcore.registries import BASELINES, CALIBRATORS
 
 
 def test_the_baselines_are_no_calibrators() -> None:
-    assert BASELINES.names() == ["base_rate", "uncalibrated"]
+    assert BASELINES.names() == ["base_rate", "constant", "constant_by_relation", "uncalibrated"]
     assert not set(BASELINES.names()) & set(CALIBRATORS.names())
 
 

@@ -16,7 +16,7 @@ from kgcore.monitoring.drift import Check, Origin, check, corrected, find_eviden
 from kgcore.monitoring.findings import LABEL, NONE, REFIT, SHIFT, Evidence, report
 from kgcore.monitoring.stability import stability
 from kgcore.monitoring.two_samples import NewTriples
-from tests.core.monitoring_samples import drawn, ground_truth
+from tests.core.monitoring_samples import drawn, ground_truth, synthetic
 
 CONFIG = WatchConfig()
 
@@ -112,6 +112,17 @@ def test_a_base_rate_that_moved_is_answered_by_a_shift(rng: np.random.Generator)
     assert found.metrics()["moved_base_rate"] == rate.value
     assert found.metrics()["shift"] == pytest.approx(logit(0.2), abs=0.4)
     assert found.metrics()["brier_low"] < found.metrics()["brier"] < found.metrics()["brier_high"]
+
+
+def test_an_interval_of_the_base_rate_makes_a_move_of_it_less_certain(rng: np.random.Generator) -> None:
+    """With an interval of 0.2 to 0.42 for the base rate 0.3, new labels of which 40 % are true show no drift."""
+    sample, (scores, labels) = synthetic(rng, 500, 8, 0.3), drawn(rng, 2000, 0.4)
+    origin, q = origin_of(rng, sample, 0.3), Isotonic().fit_sample(sample).calibrate(scores)
+    exact, uncertain = (
+        find_evidence(q, NewTriples(scores, labels), replace(origin, limits=limits)) for limits in (None, (0.2, 0.42))
+    )
+    assert exact.shift_p < 0.01 < uncertain.shift_p
+    assert uncertain.moved_base_rate.value == pytest.approx(exact.moved_base_rate.value, abs=1e-2)
 
 
 def test_a_map_that_moved_is_answered_by_a_refit(rng: np.random.Generator) -> None:

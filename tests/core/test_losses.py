@@ -29,7 +29,12 @@ def self_adversarial(positives, corrupted, margin=3.0, alpha=0.5):
     return -np.log(sigmoid(margin + positives)).sum() - (weights * np.log(sigmoid(-corrupted - margin))).sum()
 
 
+def confidence(positives, corrupted):
+    return -np.log(sigmoid(positives)).sum() - 0.1 * np.log(1 - sigmoid(corrupted)).mean(1).sum()
+
+
 FORMULA = {
+    "confidence": confidence,
     "pairwise": pairwise,
     "nll": nll,
     "multiclass_nll": multiclass_nll,

@@ -19,14 +19,15 @@ from tests.core.samples import calibrated, pair_weights
 PARTS = ("miscalibration", "discrimination", "uncertainty")
 
 
-def sample_of(rng: np.random.Generator, n: int = 400) -> Sample:
+def sample_of(rng: np.random.Generator, n: int = 400, soft: bool = False) -> Sample:
     q, y = calibrated(rng, n)
-    return Sample(SortedRows(q, y, pair_weights(y, 0.3)), bins=10, tau=0.5)
+    return Sample(SortedRows(q, 0.8 * y + 0.1 if soft else y, pair_weights(y, 0.3)), bins=10, tau=0.5)
 
 
 @pytest.mark.parametrize("name", METRICS.names())
 def test_a_metric_of_rows_is_its_figure_of_all_rows_and_lies_in_its_range(name: str, rng: np.random.Generator) -> None:
-    metric, everything = METRICS.get(name), sample_of(rng).draw()
+    metric = METRICS.get(name)
+    everything = sample_of(rng, soft=metric.family == "confidence").draw()
     value = metric.value(everything)
     assert value == pytest.approx(metric.figure(everything), abs=1e-12)
     lowest, highest = metric.range
@@ -36,6 +37,7 @@ def test_a_metric_of_rows_is_its_figure_of_all_rows_and_lies_in_its_range(name: 
 @pytest.mark.parametrize("name", METRICS.names())
 def test_a_metric_of_a_draw_is_that_of_the_drawn_rows(name: str, rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 200)
+    y = 0.8 * y + 0.1 if METRICS.get(name).family == "confidence" else y
     q = q.round(1)  # then the draw has every distinct probability, and thus the same bins
     counts = rng.integers(1, 3, 200).astype(float)
     times = counts.astype(int)
@@ -47,6 +49,7 @@ def test_a_metric_of_a_draw_is_that_of_the_drawn_rows(name: str, rng: np.random.
 def test_the_tables_have_these_columns_in_this_order() -> None:
     assert headline() == ("brier", "log_loss", "ece", "accuracy")
     assert first_table() == ("brier", "log_loss", "ece", "sharpness", "accuracy")
+    assert first_table(confidences=True) == (*first_table(), "mean_absolute_error")
     assert overview() == (*first_table(), "smooth_ece", "debiased_rmsce", "auroc")
     assert leading() == ("brier", "smooth_ece", "debiased_rmsce", "auroc")
     calibration, discrimination = further_tables().values()
@@ -61,7 +64,8 @@ def test_the_tables_have_these_columns_in_this_order() -> None:
 def test_artifacts_list_the_metrics_in_this_order() -> None:
     parts = [f"{score}_{part}" for score in ("brier", "log_loss") for part in PARTS]
     first = ["brier", "log_loss", "ece", "accuracy", "ece_equal_mass", "debiased_rmsce", "smooth_ece"]
-    assert list(every_metric()) == [*first, *parts, "auroc", "average_precision", "sharpness"]
+    last = ["auroc", "average_precision", "sharpness", *metric_names("confidence")]
+    assert list(every_metric()) == [*first, *parts, *last]
 
 
 def test_a_title_is_for_people_and_an_unknown_metric_has_its_name() -> None:

@@ -73,6 +73,39 @@ def test_p_values_are_uniform_without_drift() -> None:
     assert (np.array(found)[:, :3] < 0.5).sum(axis=0).min() >= binom.ppf(ONE_IN_A_MILLION, 120, 0.4)
 
 
+def test_the_error_of_an_estimated_base_rate_is_not_drift() -> None:
+    """The base rate 0.3 is estimated with standard error 0.05: 3,000 labels show the error, which is no drift."""
+    rng, error, repetitions = np.random.default_rng(6), 0.05, 40
+    false, without, covered = 0, 0, 0
+    for _ in range(repetitions):
+        rate = rng.normal(0.3, error)
+        sample, new = synthetic(rng, 1000, 8, rate), NewTriples(*drawn(rng, 3000, 0.3))
+        found = moves(sample, rate, new, (rate - 1.96 * error, rate + 1.96 * error))
+        false += found.shift_p < 0.01
+        without += moves(sample, rate, new).shift_p < 0.01
+        moved_rate = found.base_rate(rate)
+        covered += moved_rate.low < 0.3 < moved_rate.high
+    assert false <= binom.ppf(0.9999, repetitions, 0.015)
+    assert without > binom.ppf(0.9999, repetitions, 0.015)
+    assert covered >= binom.ppf(1e-4, repetitions, 0.95)
+
+
+def test_an_interval_of_the_base_rate_widens_the_shift_by_its_variance(rng: np.random.Generator) -> None:
+    sample, new = synthetic(rng, 200, 20, 0.3), NewTriples(*drawn(rng, 400, 0.5))
+    exact, uncertain = moves(sample, 0.3, new), moves(sample, 0.3, new, (0.2, 0.42))
+    deviations = [(shift.high - shift.low) / (2 * 1.959964) for shift in (exact.shift, uncertain.shift)]
+    error = (logit(0.42) - logit(0.2)) / (2 * 1.959964)
+    assert deviations[1] ** 2 == pytest.approx(deviations[0] ** 2 + error**2, rel=1e-2)
+    assert uncertain.shift.value == pytest.approx(exact.shift.value, abs=2e-2)
+    assert exact.level == exact.shift
+    assert uncertain.level.low == pytest.approx(exact.level.low, abs=2e-2)
+    assert uncertain.level.high == pytest.approx(exact.level.high, abs=2e-2)
+    assert uncertain.map_p == pytest.approx(exact.map_p, rel=1e-2)
+    assert moves(sample, 0.3, new, (0.3, 0.3)) == exact
+    with pytest.raises(InputError, match="base_rate"):
+        moves(sample, 0.3, new, (0.0, 0.5))
+
+
 def test_a_base_rate_that_moved_is_estimated_and_is_not_a_map_that_moved() -> None:
     rng, covered, called_map = np.random.default_rng(2), 0, 0
     for _ in range(150):

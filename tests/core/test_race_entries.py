@@ -39,6 +39,13 @@ def test_the_given_settings_are_those_of_every_contender(monkeypatch: pytest.Mon
     assert names(monkeypatch, epochs=100) == ["default", "b", "c", "d"]  # a is then the same as default
 
 
+def test_a_graph_with_confidences_has_further_contenders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "contenders", lambda rows, entities, predicates: PORTFOLIO)
+    found = entries(race_of(), 230_000, 10, 2, confidences=True)
+    assert list(found) == ["default", "distmult confidence", "complex confidence", "a", "b", "c", "d"]
+    assert (found["complex confidence"].loss, found["complex confidence"].epochs) == ("confidence", 20)
+
+
 def test_a_given_model_or_loss_leaves_its_contenders(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(monkeypatch, model="complex") == ["default", "b", "c"]
     assert names(monkeypatch, model="complex", loss="multiclass_nll") == ["default", "b"]

@@ -158,9 +158,9 @@ def test_the_learning_rate_falls_linearly_to_its_end(
     rates: list[float] = []
     run = Step.run
 
-    def noted(self: Step, positives: np.ndarray, chunk: int, number: int, rate: float) -> torch.Tensor:
+    def noted(self: Step, positives: np.ndarray, chunk: int, number: int, rate: float, c: None) -> torch.Tensor:
         rates.append(rate)
-        return run(self, positives, chunk, number, rate)
+        return run(self, positives, chunk, number, rate, c)
 
     monkeypatch.setattr(Step, "run", noted)
     config = TrainConfig(k=4, epochs=2, batch_size=100, learning_rate=0.1)

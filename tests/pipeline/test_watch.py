@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from flows.watch import watch
+from kgcore.calibrated import CalibratedModel
 from kgcore.config import WatchConfig
+from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
+from tasks.tracking.registry import load_calibrated
+from tasks.tracking.store import Store
 from tests.pipeline.champions import Champion, make_champion
 from tests.pipeline.conftest import tags_of
 
@@ -58,6 +62,25 @@ def test_every_further_check_of_a_champion_is_paid_for(champion: Champion) -> No
     assert seen.metrics["shift_p"] < 1
     assert again.metrics["shift_p"] == pytest.approx(min(1, 3 * seen.metrics["shift_p"]))  # 2 * 3 instead of 1 * 2
     assert again.metrics["shift"] == seen.metrics["shift"]
+
+
+def test_an_uncertain_base_rate_and_labels_that_were_used_are_counted(
+    champion: Champion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The champion's base rate gets an interval, and ten of the labels are in its fit."""
+    champion.label(100, shift=0.3)
+    seen = champion.check()
+
+    def changed(store: Store, model_id: str) -> CalibratedModel:
+        model = load_calibrated(store, model_id)
+        triples, _ = model.graph.number(read_labels(champion.labels))
+        return replace(model, calibrator=replace(model.calibrator, limits=(0.2, 0.6)), labelled=triples[:10])
+
+    monkeypatch.setattr("tasks.jobs.watch.load_calibrated", changed)
+    again = champion.check(replace(RECALIBRATE, on_drift="warn"))
+    assert (seen.metrics["triples"], again.metrics["triples"]) == (100, 90)
+    widths = [found.metrics["shift_high"] - found.metrics["shift_low"] for found in (seen, again)]
+    assert widths[1] > widths[0] + 0.3
 
 
 def test_a_look_of_an_earlier_version_is_counted_and_not_shown_again(champion: Champion) -> None:

@@ -5,17 +5,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.config import CalibrateConfig, MatchConfig, PrepareConfig, TrainConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareConfig, TrainConfig
+from kgcore.datasets.label_halves import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.monitoring.exam import first_exam
+from kgcore.prediction.judged import read_judged
 from tasks.jobs.calibrated_model import Ask, locate
-from tasks.stages.calibrate import settle
+from tasks.jobs.sitting import Answers
+from tasks.stages.calibrate import CALIBRATE, settle
+from tasks.stages.corrupt import CORRUPT
 from tasks.stages.match import MATCH, check_candidates, check_file
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
+from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
-from tasks.tracking.artifacts import GRAPH, MATCHED, MIXTURE
+from tasks.tracking.artifacts import GRAPH, LABELLED, MATCHED, MIXTURE
 from tasks.tracking.record import RunTags
+from tasks.tracking.registry import load_calibrated
 from tasks.tracking.store import open_store
 
 QUICK = {"match_eta": 5, "match_replicates": 20}
@@ -51,12 +58,46 @@ def test_the_key_has_the_content_of_the_file_and_not_its_path(
     assert (run.tags.candidates, (run.tags.config or {})["candidates"]) == ("mine.tsv", "mine.tsv")
     assert set(run.tags.artifacts or {}) == {"scores.parquet", "mixture.json", "figures/candidates.png"}
     write(moved, graph, labels=30)
-    other = MATCH(*trained, config=MatchConfig(candidates=str(moved), **QUICK))
+    other = MATCH(*trained, config=MatchConfig(candidates=str(moved), match_exam_share=0, **QUICK))
     assert other != first
     matched, data = store.load(other.run_id, MATCHED), store.load(other.run_id, MIXTURE)
     assert (matched.fit.labels, len(data.labelled)) == (30, 30)
     assert matched.fit.candidates == len(data.candidates) == len(graph.test.triples) - 30
     assert run.metrics["base_rate"] == store.load(first.run_id, MATCHED).fit.base_rate
+
+
+def test_labels_of_the_exam_are_not_in_the_fit(trained: tuple[StageRef, StageRef], tmp_path: Path) -> None:
+    store, graph = open_store(), open_store().load(trained[0].run_id, GRAPH)
+    file = write(tmp_path / "mine.tsv", graph, labels=40)
+    found = MATCH(*trained, config=MatchConfig(candidates=str(file), match_base_rate=0.5, **QUICK))
+    judged, data = read_judged(file, graph), store.load(found.run_id, MIXTURE)
+    exam = for_exam(graph.names_of(judged.triples), 0.5) & judged.labelled
+    assert 0 < exam.sum() < 40 == judged.labelled.sum()
+    assert data.labelled.labels.tolist() == judged.labels[judged.labelled & ~exam].tolist()
+    assert len(data.candidates) == (~judged.labelled | exam).sum()  # they are candidates as before
+    assert store.load(found.run_id, LABELLED).tolist() == judged.triples[judged.labelled & ~exam].tolist()
+    [note] = [text for text in store.load(found.run_id, MATCHED).sentences() if "belong to the exam" in text]
+    assert note == (
+        f"{exam.sum()} of the 40 labels belong to the exam of `kgcal promote`: these triples count as candidates "
+        "without a label."
+    )
+
+
+def test_a_model_does_not_sit_the_exam_on_labels_that_it_was_fitted_to(
+    trained: tuple[StageRef, StageRef], tmp_path: Path
+) -> None:
+    store, graph = open_store(), open_store().load(trained[0].run_id, GRAPH)
+    file = write(tmp_path / "mine.tsv", graph, labels=40)
+    matched = MATCH(*trained, config=MatchConfig(candidates=str(file), match_base_rate=0.5, **QUICK))
+    scores = SCORE(trained[1], CORRUPT(*trained, config=CorruptConfig(calibration_eta="2")))
+    made = CALIBRATE(scores, matched, config=CalibrateConfig(calibrators=("platt",), base_rate=0.5))
+    paper = first_exam(graph, "family").paper(100)  # its questions are the test triples
+    seen = graph.index(store.load(matched.run_id, LABELLED)).contains(graph.number(paper.names)[0])
+    held = graph.index(graph.train.triples, graph.valid.triples).contains(graph.number(paper.names)[0])
+    assert (seen & ~held).sum() > 10
+    for model_id in store.get(made.run_id).model_ids:
+        _, own = Answers(store, paper).of(load_calibrated(store, model_id), graph.fingerprint())
+        np.testing.assert_array_equal(own, ~(seen | held))
 
 
 def test_a_stated_base_rate_adds_the_hard_strategies(trained: tuple[StageRef, StageRef]) -> None:

@@ -41,13 +41,14 @@ def results_table(results: Results) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("negatives", "calibrator"):
         table.add_column(name)
-    for name in first_table():
+    columns = first_table(results.confidences)
+    for name in columns:
         table.add_column(name.replace("_", " "), justify="right")
     best = results.best()
     for row in results.rows:
         compared = [name for name in headline() if row.negatives and name in row.metrics]
         best_here = {name for name in compared if row.metrics[name] == best[name]}
-        texts = zip(first_table(), row.texts(first_table()), strict=True)
+        texts = zip(columns, row.texts(columns), strict=True)
         cells = [f"[bold green]{text}[/]" if name in best_here else text for name, text in texts]
         table.add_row(row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " "), *cells)
     return table

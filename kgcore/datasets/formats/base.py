@@ -11,6 +11,7 @@ from kgcore.arrays import Ints
 
 COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
+CONFIDENCE = "confidence"
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 
 
@@ -24,6 +25,7 @@ class Source:
     held_out  whether the file is a validation or test split. A fourth column without a name is then a label, whatever
               its first value
     further   whether the table may have any number of other columns, and the blocks keep them
+    confidence  name or position, from 1, of the column of confidences, which the table then must have; empty: none
     """
 
     path: Path
@@ -31,13 +33,15 @@ class Source:
     labelled: bool | None = None
     held_out: bool = False
     further: bool = False
+    confidence: str = ""
 
 
 @dataclass(frozen=True)
 class Block:
     """Some rows of a file.
 
-    names     the rows as text: the columns subject, predicate, object, then label if there is one, then further columns
+    names     the rows as text: the columns subject, predicate, object, then label or confidence if there is one, then
+              further columns
     done      the part of the file that has been read so far, from 0 to 1
     first     number of the first line or row of the block in the file, from 1
     skipped   numbers of the lines with faults, which are not in `names`

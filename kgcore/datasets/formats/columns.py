@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgcore.datasets.formats.base import COLUMNS, LABEL, Source
+from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Source
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple. An earlier name has priority.
@@ -32,7 +32,8 @@ class Columns:
 
     header  whether the first row has the names of the columns
     width   number of columns of every row
-    names   name -> position from 0: subject, predicate, object, label if there is one, and further columns
+    names   name -> position from 0: subject, predicate, object, label or confidence if there is one, and further
+            columns
     """
 
     header: bool
@@ -59,6 +60,8 @@ def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Col
         _refuse_missing(source, cells)
     else:
         found = Columns(False, *_by_position(source, cells))
+    if source.confidence:
+        found = _with_confidence(source, cells, found)
     if source.labelled and LABEL not in found.names:
         raise InputError(f"{source.path} has no column {LABEL}: it must have {', '.join(COLUMNS)} and {LABEL}")
     return _with_further(source, cells, found) if source.further else found
@@ -122,9 +125,49 @@ def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, i
             f"{source.path}, line 1: {len(cells)} columns without known names: it must have 3 or 4, a first line with "
             f"names such as {', '.join(COLUMNS)}, or --columns must say which"
         )
+    if source.confidence:
+        return len(cells), places
+    if source.labelled is None and len(cells) == len(COLUMNS) + 1 and _is_share(cells[-1]):
+        raise InputError(
+            f"{source.path}, line 1: the fourth column is {cells[-1]}, which is no label: give --confidence 4 if it is "
+            "a confidence, or --columns 1,2,3 to leave it out"
+        )
     may_be = source.held_out or cells[-1].lower() in MEANING
     fourth = source.labelled if source.labelled is not None else len(cells) == len(COLUMNS) + 1 and may_be
     return len(COLUMNS) + fourth, places | ({LABEL: len(COLUMNS)} if fourth else {})
+
+
+def _is_share(text: str) -> bool:
+    """Return whether a value is a number between 0 and 1, and no label."""
+    try:
+        return 0 < float(text) < 1
+    except ValueError:
+        return False
+
+
+def _with_confidence(source: Source, cells: Sequence[str], found: Columns) -> Columns:
+    """Add the column of confidences. Raises InputError if it does not exist, or if the table has labels too."""
+    wanted, given = source.confidence, f"--confidence {source.confidence}"
+    if LABEL in found.names:
+        raise InputError(
+            f"{source.path} has a column of labels, and {given} is given: a triple has a label or a confidence, so "
+            "give --columns without the label, or leave out --confidence"
+        )
+    if found.header and wanted in cells:
+        place = cells.index(wanted)
+    elif wanted.isdecimal() and 1 <= int(wanted) <= len(cells):
+        place = int(wanted) - 1
+    else:
+        names = f"one of {', '.join(cells)}, or " if found.header else ""
+        raise InputError(
+            f"{source.path} has no column {wanted}: --confidence must be {names}a position from 1 to {len(cells)}"
+        )
+    for part, other in found.names.items():
+        if other == place:
+            raise InputError(
+                f"{source.path}: {given} is the column of the {part}: it must be a column of numbers from 0 to 1"
+            )
+    return Columns(found.header, found.width, found.names | {CONFIDENCE: place})
 
 
 def _with_further(source: Source, cells: Sequence[str], found: Columns) -> Columns:

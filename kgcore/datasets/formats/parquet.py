@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, LABEL, Block, Format, Source
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, Source
 from kgcore.datasets.formats.columns import find_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
@@ -29,8 +29,12 @@ def read_parquet(source: Source) -> Iterator[Block]:
 
 
 def _as_text(source: Source, table: pa.Table) -> pa.Table:
-    """Return the table with names and labels as strings. A missing name is empty; further columns do not change."""
-    for name in COLUMNS if source.further or LABEL not in table.column_names else (*COLUMNS, LABEL):
+    """Return the table with names, labels and confidences as strings. A missing one is empty.
+
+    Further columns do not change.
+    """
+    others = () if source.further else (LABEL, CONFIDENCE)
+    for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]
         try:
             text = pc.fill_null(column.cast(pa.string()), "")

@@ -1,0 +1,70 @@
+"""The baselines of triples with confidences: the mean confidence, of all triples or of those of each relation."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.registries import BASELINES
+
+
+@BASELINES.register("constant")
+class Constant(Calibrator):
+    """The best constant: the weighted mean of the labels, which is the mean confidence of the triples.
+
+    mean_  in [0, 1]
+    """
+
+    fitted = ("mean",)
+    mean_: float
+
+    def fit_sample(self, sample: CalibrationSample) -> Self:
+        return self.set_fitted(mean=sample.base_rate)
+
+    def calibrate(self, scores: Scores) -> Probabilities:
+        return np.full(len(scores), self.mean_)
+
+
+@BASELINES.register("constant_by_relation")
+class ConstantByRelation(Calibrator):
+    """The best constant by relation; for a relation without rows in the sample, the best constant.
+
+    mean_       in [0, 1]
+    relations_  position of the predicate -> the mean confidence of its triples
+    """
+
+    by_predicate = True
+    fitted = ("mean", "relations")
+    mean_: float
+    relations_: dict[int, float]
+
+    def fit_sample(self, sample: CalibrationSample) -> Self:
+        present = () if sample.predicates is None else np.unique(sample.predicates).tolist()
+        own = {predicate: sample.predicates == predicate for predicate in present}
+        means = {
+            predicate: float(np.average(sample.labels[rows], weights=sample.weights[rows]))
+            for predicate, rows in own.items()
+        }
+        return self.set_fitted(mean=sample.base_rate, relations=means)
+
+    def calibrate(self, scores: Scores) -> Probabilities:
+        return np.full(len(scores), self.mean_)
+
+    def calibrate_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
+        if predicates is None:
+            return self.calibrate(scores)
+        q = self.calibrate(scores)
+        for predicate, mean in self.relations_.items():
+            q[predicates == predicate] = mean
+        return q
+
+    def parameters(self) -> dict[str, Any]:
+        relations = {str(predicate): mean for predicate, mean in self.relations_.items()}
+        return super().parameters() | {"relations": relations}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        relations = {int(predicate): float(mean) for predicate, mean in parameters["relations"].items()}
+        return cls().set_fitted(mean=parameters["mean"], relations=relations)
