@@ -15,6 +15,7 @@ import csv
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,15 +35,12 @@ SHARES = (1 / 9, 1 / 3, 1.0)
 HOPELESS = (0.35, 0.15)  # after 1/9 and 1/3 of the epochs: a share of the way from the best Brier score to NO_SKILL
 NO_SKILL = 0.25
 TIMED = ("family",)  # graphs on which epochs are timed
-SMALL, MOST = (
-    10_000,
-    2.0,
-)  # graphs with fewer rows get more epochs: as many rows as a graph of SMALL, at most MOST times
+SMALL, MOST = 10_000, 2.0  # graphs with fewer rows than SMALL have more epochs, at most MOST times as many
 CPU = torch.device("cpu")
 Row = list[str | float | int]
 
 
-class Enough(Exception):
+class EnoughError(Exception):
     """The signal that ends a training."""
 
 
@@ -65,12 +63,10 @@ def seconds_of_epoch(graph: KnowledgeGraph, config: TrainConfig) -> float:
     def on_epoch(epoch: int, loss: float) -> None:
         ends.append(time.process_time())
         if len(ends) > 4 or (len(ends) > 3 and ends[-1] - ends[0] > 5):
-            raise Enough
+            raise EnoughError
 
-    try:
+    with suppress(EnoughError):
         train(graph, replace(config, epochs=50), CPU, on_epoch=on_epoch, compiled=False)
-    except Enough:
-        pass
     return float(np.median(np.diff(ends[1:])))
 
 
@@ -104,11 +100,11 @@ def trial(graph: KnowledgeGraph, objective: Objective, name: str, config: TrainC
         if place < len(HOPELESS):
             best = min(best_so_far(out, name, place), NO_SKILL)
             if found[place] > best + HOPELESS[place] * (NO_SKILL - best):
-                raise Enough
+                raise EnoughError
 
     try:
         train(graph, config, CPU, on_model=on_model, model_epochs=marks, compiled=False)
-    except Enough:
+    except EnoughError:
         pass
     except FitError as error:
         print(error, flush=True)

@@ -1,4 +1,4 @@
-"""The pool of configurations from which docs/scripts/portfolio.py chooses the portfolio, and the graphs of its trials."""
+"""The pool of configurations from which the portfolio is chosen, and the graphs on which they are tried."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +27,7 @@ def _dot(model: str, loss: str, lp_weight: float, learning_rate: float = 0.1, **
     return TrainGiven(model=model, loss=loss, lp_weight=lp_weight, lp_power=3.0, learning_rate=learning_rate, **others)
 
 
+# The first word of a name is the model. sa, mc: the self-adversarial and the multiclass loss. half, typed: corruptions
 POOL = {
     "transe": TrainGiven(),
     "complex sa": _dot("complex", SA, 0.015),
@@ -63,6 +64,14 @@ POOL = {
     "complex nll": _dot("complex", "nll", 0.05),
     "tucker mc": TrainGiven(model="tucker", loss=MC, k=50, learning_rate=0.01, dropout=0.2),
     "rescal mc": _dot("rescal", MC, 0.1, 0.03, k=50),
+    "transe far half cohort": TrainGiven(**HALF, **COHORT, loss_options={"margin": 6.0}),
+    "transe far typed cohort": TrainGiven(**TYPED, **COHORT, loss_options={"margin": 6.0}),
+    "complex sa inverse cohort": _dot("complex", SA, 0.015, inverse_relations=True, **WARM),
+    "complex sa weak inverse cohort": _dot("complex", SA, 0.0015, inverse_relations=True, **WARM),
+    "complex sa middle cohort": _dot("complex", SA, 0.005, **WARM),
+    "complex sa half cohort": _dot("complex", SA, 0.015, **HALF, **WARM),
+    "complex sa k 50 cohort": _dot("complex", SA, 0.015, k=50, **WARM),
+    "distmult sa half cohort": _dot("distmult", SA, 0.01, **HALF, **WARM),
 }
 
 # graph -> data set; number of entities to keep and how they are chosen, or 0 for the whole data set; and the share of
@@ -71,15 +80,12 @@ GRAPHS: dict[str, tuple[str, int, str, float]] = {
     "umls": ("umls", 0, "", 1.0),
     "umls-40": ("umls", 40, "frequent", 1.0),
     "family": ("family", 0, "", 1.0),
-    "fb15k-237-400": ("fb15k-237", 400, "frequent", 1.0),
-    "ppi5k-100": ("ppi5k", 100, "frequent", 1.0),
+    "fb15k-237-400": ("fb15k-237", 400, "frequent", 0.5),
+    "ppi5k-100": ("ppi5k", 100, "frequent", 0.4),
     "wn18rr-8000": ("wn18rr", 8000, "near", 1.0),
     "fb15k-237-2500": ("fb15k-237", 2500, "near", 1.0),
     "wn11": ("wn11", 0, "", 1 / 6),
-    "fb13": ("fb13", 0, "", 1 / 12),
-    "ppi5k": ("ppi5k", 0, "", 1 / 9),
-    "fb15k-237": ("fb15k-237", 0, "", 1 / 9),
-    "wn18rr": ("wn18rr", 0, "", 1 / 3),
+    "fb13-12000": ("fb13", 12_000, "subjects", 1 / 3),
 }
 HELD_OUT = 0.1  # share of the triples of a part that are its validation triples
 PEOPLE = 2000
@@ -96,6 +102,8 @@ def load(name: str, folders: Path, cache: Path, mirror: str | None) -> Knowledge
     spec = find_dataset(str(folders / dataset) if (folders / dataset).exists() else dataset)
     graph = prepare(spec, fetch(spec, cache, mirror, PEOPLE, 0)).graph
     graph = replace(graph, test=Split(graph.test.triples[:0], graph.test.labels[:0]))
+    if how == "subjects":
+        return by_subjects(graph, number)
     return part(graph, CHOICES[how](graph, number)) if number else graph
 
 
@@ -129,8 +137,6 @@ def part(graph: KnowledgeGraph, entities: np.ndarray) -> KnowledgeGraph:
     """
     inside = np.isin(graph.train.triples[:, [0, 2]], entities).all(axis=1)
     triples = np.random.default_rng(0).permutation(graph.train.triples[inside])
-    own, predicates = np.unique(triples[:, [0, 2]]), np.unique(triples[:, 1])
-    triples = np.stack([np.searchsorted(names, triples[:, n]) for n, names in enumerate((own, predicates, own))], 1)
     left = [np.bincount(triples[:, [0, 2]].ravel()), np.bincount(triples[:, 1])]
     held = np.zeros(len(triples), dtype=bool)
     for row, (s, p, o) in enumerate(triples):
@@ -138,12 +144,32 @@ def part(graph: KnowledgeGraph, entities: np.ndarray) -> KnowledgeGraph:
             held[row] = True
             left[0][[s, o]] -= 1
             left[1][p] -= 1
+    return _of(graph, triples[~held], Split(triples[held], np.ones(held.sum())))
+
+
+def by_subjects(graph: KnowledgeGraph, number: int) -> KnowledgeGraph:
+    """Return the graph of the triples of random subjects, with their validation triples and labelled negatives."""
+    subjects = np.random.default_rng(0).permutation(np.unique(graph.train.triples[:, 0]))[:number]
+    triples = graph.train.triples[np.isin(graph.train.triples[:, 0], subjects)]
+    kept = np.isin(graph.valid.triples[:, 0], subjects)
+    for column, known in ((0, (0, 2)), (1, (1,)), (2, (0, 2))):
+        kept &= np.isin(graph.valid.triples[:, column], triples[:, known])
+    return _of(graph, triples, Split(graph.valid.triples[kept], graph.valid.labels[kept]))
+
+
+def _of(graph: KnowledgeGraph, train: np.ndarray, valid: Split) -> KnowledgeGraph:
+    """Return the graph of these triples, with the entities and predicates of the training triples."""
+    own, predicates = np.unique(train[:, [0, 2]]), np.unique(train[:, 1])
+
+    def numbered(triples: np.ndarray) -> np.ndarray:
+        return np.stack([np.searchsorted(names, triples[:, n]) for n, names in enumerate((own, predicates, own))], 1)
+
     return replace(
         graph,
         name=f"{graph.name}, {len(own)} entities",
         entities=[graph.entities[n] for n in own],
         predicates=[graph.predicates[n] for n in predicates],
-        train=Split(triples[~held], np.ones((~held).sum())),
-        valid=Split(triples[held], np.ones(held.sum())),
+        train=Split(numbered(train), np.ones(len(train))),
+        valid=Split(numbered(valid.triples), valid.labels),
         other_facts=np.zeros((0, 3), dtype=np.int64),
     )

@@ -1,10 +1,13 @@
-"""The portfolio of the preset `auto`: its settings, their epochs, and the choice from the committed table."""
+"""The portfolio of the preset `auto`: its settings, their epochs, and its choice from the committed table of trials."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from docs.scripts.portfolio_choice import Table, choose, raced, read, regrets
+from docs.scripts.portfolio_pool import POOL
 from kgcore.config import TrainConfig
 from kgcore.config.portfolio import FEWEST_EPOCHS, PORTFOLIO, contenders
 from kgcore.graph import KnowledgeGraph
@@ -12,6 +15,7 @@ from kgcore.training.loop import train
 from tests.core.trainings import CPU
 
 MILLION = 1_000_000
+TRIALS = Path(__file__).parents[2] / "docs" / "scripts" / "portfolio_trials.csv"
 
 
 def epochs(rows: int) -> dict[str, int]:
@@ -41,3 +45,43 @@ def test_small_graphs_have_more_epochs_up_to_a_limit() -> None:
     assert large == middle
     for name in PORTFOLIO:
         assert large[name] < small[name] < tiny[name] <= 2 * large[name] + 1
+
+
+def test_the_committed_trials_give_the_portfolio() -> None:
+    assert choose(read(TRIALS)) == list(PORTFOLIO)
+
+
+def test_names_in_the_pool_begin_with_the_model() -> None:
+    assert all(name.split()[0] == settings.over(TrainConfig()).model for name, settings in POOL.items())
+
+
+@pytest.mark.parametrize("name", PORTFOLIO)
+def test_the_portfolio_has_the_settings_that_were_tried(name: str) -> None:
+    assert PORTFOLIO[name][1].over(TrainConfig()) == POOL[name].over(TrainConfig())
+
+
+def table(**graphs: list[list[float]]) -> Table:
+    return Table(tuple(graphs), ("transe", "slow", "good", "spare"), np.array(list(graphs.values())))
+
+
+GRAPH = [[0.2, 0.2, 0.2], [0.24, 0.19, 0.05], [0.15, 0.12, 0.1], [0.21, 0.2, 0.15]]
+
+
+def test_a_race_by_hand() -> None:
+    values = table(one=GRAPH).values
+    assert raced(values, [0, 2])[0] == 0.1
+    assert raced(values, [0, 3])[0] == 0.15
+    assert raced(values, [0, 1, 2])[0] == 0.05  # three of three are trained to 1/3, two of them to the end
+    assert raced(values, [0, 1, 2, 3])[0] == 0.1  # the slow one is the last of four after 1/9
+
+
+def test_regrets_by_hand() -> None:
+    assert regrets(table(one=GRAPH), ["good"])[0] == pytest.approx(0.1 / 0.05 - 1)
+    assert regrets(table(one=GRAPH), [])[0] == pytest.approx(0.2 / 0.05 - 1)
+
+
+def test_parts_of_a_data_set_count_as_one_and_are_left_out_together() -> None:
+    made = replace(table(umls=GRAPH, other=GRAPH), graphs=("umls", "umls-40"))
+    both = Table((*made.graphs, "family"), made.names, np.array([GRAPH] * 3))
+    np.testing.assert_allclose(both.weights(), [0.25, 0.25, 0.5])
+    assert both.without("umls").graphs == ("family",)
