@@ -3,6 +3,7 @@
 docs/scripts/portfolio_choice.py chose them from trials on the graphs at hand: docs/explanation/portfolio.md.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kgcore.config.given import TrainGiven
@@ -12,7 +13,7 @@ FEWEST_EPOCHS = 9  # so that a ninth of them is an epoch
 SMALL, LONGEST = 10_000, 2.0  # graphs with fewer rows than SMALL have more epochs, at most LONGEST times as many
 
 _HALF = {"typed": 0.5, "uniform": 0.5}
-_TYPED: dict[str, Any] = {"training_strategy": {"typed": 1.0}, "training_sides": "bernoulli"}
+_TYPED: Mapping[str, Any] = {"training_strategy": {"typed": 1.0}, "training_sides": "bernoulli"}
 
 
 def _dot(model: str, lp_weight: float, **others: Any) -> TrainGiven:
@@ -20,7 +21,7 @@ def _dot(model: str, lp_weight: float, **others: Any) -> TrainGiven:
     return TrainGiven(model=model, lp_weight=lp_weight, lp_power=3.0, learning_rate=0.1, **others)
 
 
-def _cohort(temperature: float, **others: Any) -> dict[str, Any]:
+def _cohort(temperature: float, **others: Any) -> Mapping[str, Any]:
     """Return settings with which half of the cohort level is subtracted from a score."""
     return {"cohort_weight": 0.5, "cohort_temperature": temperature, **others}
 
