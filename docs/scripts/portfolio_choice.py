@@ -53,6 +53,11 @@ class Table:
         graphs = tuple(np.array(self.graphs)[kept])
         return Table(graphs, self.names, self.values[kept])
 
+    @property
+    def models(self) -> np.ndarray:
+        """The number of the model (configurations,) of each configuration: the first word of its name."""
+        return np.unique([name.split()[0] for name in self.names], return_inverse=True)[1]
+
     def weights(self) -> np.ndarray:
         """Return the weights (graphs,) with which each data set counts as much as the others."""
         counts = np.array([np.sum(self.datasets == own) for own in self.datasets])
@@ -73,30 +78,41 @@ def read(path: Path) -> Table:
     return Table(tuple(graphs), names, np.array([[found[graph, name] for name in names] for graph in graphs]))
 
 
-def raced(values: np.ndarray, members: Sequence[int]) -> np.ndarray:
-    """Return the last Brier score (...,) of the winner of a race among members, for values (..., configurations, 3)."""
-    own = values[..., list(members), :]
+def raced(values: np.ndarray, models: np.ndarray, members: Sequence[int]) -> np.ndarray:
+    """Return the last Brier score (...,) of the winner of a race among members, for values (..., configurations, 3).
+
+    models  (configurations,) number of the model of each configuration: the best of each model goes on first
+    """
+    own, kinds = (
+        values[..., list(members), :],
+        np.broadcast_to(models[list(members)], (*values.shape[:-2], len(members))),
+    )
     for place, size in enumerate(field_sizes(len(members))):
-        order = np.argsort(own[..., max(place - 1, 0)], axis=-1, kind="stable")[..., :size]
-        own = np.take_along_axis(own, order[..., None], axis=-2)
+        order = np.argsort(own[..., max(place - 1, 0)], axis=-1, kind="stable")
+        ordered = np.take_along_axis(kinds, order, axis=-1)
+        again = np.stack(
+            [(ordered[..., :n] == ordered[..., n : n + 1]).any(axis=-1) for n in range(order.shape[-1])], -1
+        )
+        kept = np.take_along_axis(order, np.argsort(again, axis=-1, kind="stable"), axis=-1)[..., :size]
+        own, kinds = np.take_along_axis(own, kept[..., None], axis=-2), np.take_along_axis(kinds, kept, axis=-1)
     return own[..., -1].min(axis=-1)
 
 
-def mean_regret(values: np.ndarray, weights: np.ndarray, members: Sequence[int]) -> float:
+def mean_regret(values: np.ndarray, models: np.ndarray, weights: np.ndarray, members: Sequence[int]) -> float:
     """Return the sum of the mean regrets of the race and of the best member.
 
     values   (copies, graphs, configurations, 3)
+    models   (configurations,) number of the model of each configuration
     weights  (graphs,)
     """
     best = values[..., -1].min(axis=-1)
-    found = raced(values, members) + values[..., list(members), -1].min(axis=-1)
+    found = raced(values, models, members) + values[..., list(members), -1].min(axis=-1)
     return float((found / best - 2).mean(axis=0) @ weights)
 
 
 def copies(table: Table) -> np.ndarray:
-    """Return the Brier scores (COPIES, graphs, configurations, 3) of the copies. A name begins with its model."""
-    rng, shape = np.random.default_rng(0), (COPIES, len(table.graphs))
-    _, models = np.unique([name.split()[0] for name in table.names], return_inverse=True)
+    """Return the Brier scores (COPIES, graphs, configurations, 3) of the copies."""
+    rng, shape, models = np.random.default_rng(0), (COPIES, len(table.graphs)), table.models
     own = SPREAD * rng.normal(size=(*shape, len(table.names)))
     shared = MODEL_SPREAD * rng.normal(size=(*shape, models.max() + 1))
     return np.minimum(table.values * np.exp(own + shared[..., models])[..., None], NO_SKILL)
@@ -108,14 +124,14 @@ def choose(table: Table, size: int = SIZE) -> list[str]:
     members = [table.names.index(USUAL)]
     while len(members) <= size:
         left = [place for place in range(len(table.names)) if place not in members]
-        members.append(min(left, key=lambda place: mean_regret(values, weights, [*members, place])))
+        members.append(min(left, key=lambda place: mean_regret(values, table.models, weights, [*members, place])))
     return [table.names[place] for place in members[1:]]
 
 
 def regrets(table: Table, names: Sequence[str]) -> np.ndarray:
     """Return the regret (graphs,) of the race among configurations and the usual one."""
     members = [table.names.index(name) for name in dict.fromkeys((USUAL, *names))]
-    return raced(table.values, members) / table.values[..., -1].min(axis=-1) - 1
+    return raced(table.values, table.models, members) / table.values[..., -1].min(axis=-1) - 1
 
 
 def best_single(table: Table) -> str:

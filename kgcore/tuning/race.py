@@ -1,8 +1,9 @@
 """The race of training settings: successive halving on growing shares of the epochs.
 
-All contenders train for the first share of their epochs and are measured on the validation split. The best of them
-train on to the next share, and so on; the last ones train to their end. Each contender has the learning rates of its
-whole training, and goes on from its checkpoint, so that nothing is trained twice.
+All contenders train for the first share of their epochs and are measured on the validation split. Some train on to the
+next share, and so on: the best one of each model, then the best of the others. The last ones train to their end. Each
+contender has the learning rates of its whole training, and goes on from its checkpoint, so that nothing is trained
+twice.
 
 Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016.
 """
@@ -93,7 +94,7 @@ def race(
     field, time_is_up = list(contenders), False
     try:
         for share, size in zip(SHARES, field_sizes(len(contenders)), strict=True):
-            field = runners.ranked(field)[:size]
+            field = runners.going_on(field, size)
             runners.leave(name for name in contenders if name not in field)
             for name in field:
                 if runners.advance(name, share):
@@ -195,6 +196,15 @@ class _Runners:
             return -row.reached, 0.0 if row.value is None else sign * row.value
 
         return sorted(names, key=place)
+
+    def going_on(self, names: Iterable[str], size: int) -> list[str]:
+        """Return the contenders of the next round: the best one of each model first, then the best of the others.
+
+        Models learn at different speeds: contenders of one model that are fast at the start do not fill the round.
+        """
+        ordered = self.ranked(names)
+        first = list({self._contenders[name].model: name for name in reversed(ordered)}.values())
+        return sorted(ordered, key=lambda name: name not in first)[:size]
 
     def row(self, name: str, state: str) -> Row:
         """Return the row of a contender."""

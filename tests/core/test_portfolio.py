@@ -61,18 +61,20 @@ def test_the_portfolio_has_the_settings_that_were_tried(name: str) -> None:
 
 
 def table(**graphs: list[list[float]]) -> Table:
-    return Table(tuple(graphs), ("transe", "slow", "good", "spare"), np.array(list(graphs.values())))
+    return Table(tuple(graphs), ("transe", "slow", "good", "good spare"), np.array(list(graphs.values())))
 
 
 GRAPH = [[0.2, 0.2, 0.2], [0.24, 0.19, 0.05], [0.15, 0.12, 0.1], [0.21, 0.2, 0.15]]
 
 
 def test_a_race_by_hand() -> None:
-    values = table(one=GRAPH).values
-    assert raced(values, [0, 2])[0] == 0.1
-    assert raced(values, [0, 3])[0] == 0.15
-    assert raced(values, [0, 1, 2])[0] == 0.05  # three of three are trained to 1/3, two of them to the end
-    assert raced(values, [0, 1, 2, 3])[0] == 0.1  # the slow one is the last of four after 1/9
+    made, one = table(one=GRAPH), np.zeros(4, dtype=int)
+    assert made.models.tolist() == [2, 1, 0, 0]
+    assert raced(made.values, one, [0, 2])[0] == 0.1
+    assert raced(made.values, one, [0, 3])[0] == 0.15
+    assert raced(made.values, one, [0, 1, 2])[0] == 0.05  # three of three are trained to 1/3, two of them to the end
+    assert raced(made.values, one, [0, 1, 2, 3])[0] == 0.1  # the slow one is the last of four after 1/9
+    assert raced(made.values, made.models, [0, 1, 2, 3])[0] == 0.05  # it is the best of its model, so it goes on
 
 
 def test_regrets_by_hand() -> None:
