@@ -43,10 +43,20 @@ class Rows:
 
 @dataclass(frozen=True)
 class Gain:
-    """The Brier score of the champion minus that of the challenger, and its standard error."""
+    """The Brier score of the champion minus that of the challenger, and its standard error.
+
+    error   standard error as observed
+    unseen  (2,) variances due to negatives and to positives, if the challenger is not better (`_null_variances`)
+    """
 
     value: float
     error: float
+    unseen: tuple[float, float]
+
+    @property
+    def cautious(self) -> float:
+        """Return the standard error of the test: the larger one of that observed and that under the hypothesis."""
+        return float(max(self.error, np.sqrt(sum(self.unseen))))
 
 
 def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -> Gain:
@@ -65,9 +75,44 @@ def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -
         own = y == label
         if own.any():
             means[own] = np.average(g[own], weights=w[own]) if rows.fixed else value
-    sums = np.bincount(rows.clusters, w * (g - means)) / w.sum()
-    count = len(sums)
-    return Gain(value, float(np.sqrt((sums**2).sum() * count / max(count - 1, 1))))
+    deviations = w * (g - means) / w.sum()
+    sums = np.bincount(rows.clusters, deviations)
+    count, single = len(sums), float((deviations**2).sum())
+    variance = float((sums**2).sum())
+    effect = max(1.0, variance / single) if single > 0 else 1.0
+    negatives, positives = (effect * one for one in _null_variances(challenger, champion, rows))
+    return Gain(value, float(np.sqrt(variance * count / max(count - 1, 1))), (negatives, positives))
+
+
+def _null_variances(challenger: Probabilities, champion: Probabilities, rows: Rows) -> tuple[float, float]:
+    """Return the parts of the variance of the gain that are due to negatives and to positives, if there is no gain.
+
+    Where the share of positives is p = (q + r) / 2, both models have the same expected squared error. Then each triple
+    adds 4 p (1 - p) (q - r)^2 to the second moment of g. At a low base rate, the few negatives with a high probability
+    have most of the variance, and often none is in the sample. So the observed variance is far too small. But positives
+    with such a probability are in the sample. A positive of weight w stands for negatives like it of weight
+    w (1 - p) / p, and a negative for positives of weight w p / (1 - p). So, if the weights fix the base rate, the
+    second moment for one label is computed from the triples with the other label. The variance for a label is this,
+    less the square of the mean, times the mean weight of a triple with this label.
+
+    As in every score test, the variance is that under the hypothesis. If the share of positives is on the champion's
+    side of p, triples that count against the challenger are even more frequent than expected.
+    """
+    y, w = rows.labels, rows.weights
+    p, total = (challenger + champion) / 2, float(w.sum())
+    moments = 4 * p * (1 - p) * (challenger - champion) ** 2
+    if not rows.fixed:
+        every, positives = w**2 * moments / total**2, w**2 * moments * p / total**2
+        return float((every - positives).sum()), float(positives.sum())
+    parts = []
+    for label, means in ((0, 2 * (1 - p) * (champion - challenger)), (1, 2 * p * (challenger - champion))):
+        own, other = y == label, y != label
+        if not own.any():
+            return 0.0, 0.0
+        weight, mean = float(w[own].sum()), float((w * means)[other].sum())
+        second = float((w * moments)[other].sum())
+        parts.append(float((w[own] ** 2).sum()) / weight * max(0.0, second - mean**2 / weight) / total**2)
+    return parts[0], parts[1]
 
 
 @dataclass(frozen=True)
