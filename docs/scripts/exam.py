@@ -8,7 +8,7 @@ The log-odds of a triple are those of two parts: what both models see, and what 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
@@ -122,60 +122,6 @@ def base_rates(rng: np.random.Generator, n: int) -> tuple[bool, bool]:
     return gate(right, two.first, weighted, CONFIG).passed, gate(two.first, right, weighted, CONFIG).passed
 
 
-def low_base_rate(rng: np.random.Generator, n: int, rate: float, kind: str, corruptions: int = 0) -> tuple[bool, ...]:
-    """Return whether a challenger is found better, not worse calibrated, and passes, on triples weighted to a rate.
-
-    n     number of triples, half of them positives; of positives if there are corruptions
-    kind  shifted or overconfident: the champion is the truth, and the challenger is worse, by .3 in log-odds or by a
-          slope of 1.3; equal: two models that see the truth with independent noise; better: the champion sees the truth
-          with noise, and the challenger sees the truth
-    """
-    count = n * (1 + corruptions) if corruptions else n
-    y = (np.arange(count) < (n if corruptions else n // 2)).astype(float)
-    clusters = np.arange(count) % n
-    common = rng.normal(size=n)[clusters] * 0.7 if corruptions else 0.0
-    score = common + rng.normal(size=count) * (np.sqrt(0.51) if corruptions else 1.0) + 2 * y
-    rows = Rows(y, base_rate_weights(y, rate), clusters, True)
-    truth, noisy = 2 * score - 2, (2 * (score + 0.5 * rng.normal(size=(2, count))) - 2) / 1.25
-    kinds = {"shifted": (truth + 0.3, truth), "overconfident": (1.3 * truth, truth)}
-    kinds |= {"equal": (noisy[0], noisy[1]), "better": (truth, noisy[1])}
-    challenger, champion = (expit(odds + logit(rate)) for odds in kinds[kind])
-    found = gate(challenger, champion, rows, CONFIG)
-    return found.better, found.calibrated, found.passed
-
-
-def miscalibrated(rng: np.random.Generator, n: int, rate: float, kind: str) -> tuple[bool, ...]:
-    """The same for a challenger whose calibration error is worse by twice the margin, against a calibrated champion.
-
-    The challenger is the truth moved up (shifted) or with a higher slope (overconfident).
-    """
-    y = (np.arange(n) < n // 2).astype(float)
-    score = rng.normal(2 * y)
-    by = 2 * CONFIG.margin * 2 * np.sqrt(rate * (1 - rate))
-    challenger = expit(_moved(kind, rate, by)(2 * score - 2) + logit(rate))
-    champion = expit((2 * (score + 0.5 * rng.normal(size=n)) - 2) / 1.25 + logit(rate))
-    found = gate(challenger, champion, Rows(y, base_rate_weights(y, rate), np.arange(n), True), CONFIG)
-    return found.better, found.calibrated, found.passed
-
-
-@cache
-def _moved(kind: str, rate: float, error: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the change of the log-odds, without those of the base rate, that has this calibration error."""
-    grid = np.linspace(-6, 8, 8001)
-    density = rate * np.exp(-0.5 * (grid - 2) ** 2) + (1 - rate) * np.exp(-0.5 * grid**2)
-    low, high, odds = 0.0, 20.0, 2 * grid - 2
-
-    def change(by: float) -> Callable[[np.ndarray], np.ndarray]:
-        return lambda odds: odds + by if kind == "shifted" else odds * (1 + by)
-
-    for _ in range(50):
-        middle = (low + high) / 2
-        gap = expit(change(middle)(odds) + logit(rate)) - expit(odds + logit(rate))
-        found = np.sqrt((density * gap**2).sum() / density.sum())
-        low, high = (middle, high) if found < error else (low, middle)
-    return change(low)
-
-
 def chosen(rng: np.random.Generator, n: int, count: int, counted: bool) -> tuple[bool]:
     """Return whether the best of several equally good calibrators by Brier score is found better than the champion."""
     y = (rng.random(n) < 0.5).astype(float)
@@ -286,19 +232,6 @@ def main(repetitions: int, processes: int) -> None:
     print("\n| field base rate .1 | right passes | wrong passes |\n|---|---|---|")
     for n in sizes[:3]:
         row(f"{n:,} test triples", partial(base_rates, n=n))
-    print("\n| challenger, base rate, triples | better | calibrated | passes |\n|---|---|---|---|")
-    for kind in ("shifted", "overconfident", "equal", "better"):
-        for rate in (0.5, 0.1, 0.01, 0.001):
-            for n in (200, 1000, 5000):
-                row(f"{kind}, {rate:g}, {n:,}", partial(low_base_rate, n=n, rate=rate, kind=kind))
-            for n in (200, 1000):
-                name = f"{kind}, {rate:g}, {n:,} positives, 20 corruptions each"
-                row(name, partial(low_base_rate, n=n, rate=rate, kind=kind, corruptions=20))
-    print("\n| error of twice the margin, base rate, triples | better | calibrated | passes |\n|---|---|---|---|")
-    for kind in ("shifted", "overconfident"):
-        for rate in (0.1, 0.01, 0.001):
-            for n in (200, 1000, 5000):
-                row(f"{kind}, {rate:g}, {n:,}", partial(miscalibrated, n=n, rate=rate, kind=kind))
     print("\n| the best of equal calibrators, 2,000 triples | is found better |\n|---|---|")
     for count in (1, 6, 20):
         for counted in (False, True):
