@@ -6,14 +6,14 @@ The scores of positives are normal around 2, those of negatives around 0, and tr
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 import numpy as np
 from scipy.special import expit, logit
 
 from docs.scripts.exam import CONFIG, shares
-from kgcore.calibration.sample import base_rate_weights
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.monitoring.gate import gate
 from kgcore.monitoring.paired import Rows
 
@@ -75,7 +75,7 @@ def _moved(kind: str, rate: float, error: float) -> Callable[[np.ndarray], np.nd
 def main(repetitions: int, processes: int) -> None:
     """Print the tables. Each cell has the share that is found better, and the share that passes."""
 
-    def table(first: str, lines: dict[str, Callable[..., tuple[bool, ...]]], base_rates: tuple[float, ...]) -> None:
+    def table(first: str, lines: Mapping[str, Callable[..., tuple[bool, ...]]], base_rates: tuple[float, ...]) -> None:
         print(f"| {first} | " + " | ".join(f"{rate:g}" for rate in base_rates) + " |\n|---", end="")
         print("|---" * len(base_rates) + "|")
         for name, function in lines.items():
