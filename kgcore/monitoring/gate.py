@@ -114,8 +114,8 @@ def gate(
        E_q^2 - E_r^2 >= d^2 at the one-sided level 1 - `config.level` (`calibration_excess`). E_q^2 < E_r^2 + d^2
        implies E_q < E_r + d. A calibration error itself has no interval that covers near 0; its square has one.
 
-    sqrt(a (1 - a)) is the error of the constant a, and the largest calibration error of a constant far from a is of
-    that order, so the margin is the same share of it at every base rate. At a = 0.5 it is `config.margin`.
+    sqrt(a (1 - a)) is the root mean square error of the constant probability a. So the margin is the same share of it
+    at every base rate, and `config.margin` itself at 0.5.
 
     Raises InputError for arrays of different lengths and for values out of range.
     """
