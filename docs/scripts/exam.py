@@ -122,6 +122,15 @@ def base_rates(rng: np.random.Generator, n: int) -> tuple[bool, bool]:
     return gate(right, two.first, weighted, CONFIG).passed, gate(two.first, right, weighted, CONFIG).passed
 
 
+def chosen(rng: np.random.Generator, n: int, count: int, counted: bool) -> tuple[bool]:
+    """Return whether the best of several equally good calibrators by Brier score is found better than the champion."""
+    y = (rng.random(n) < 0.5).astype(float)
+    truth = rng.normal(2 * y - 1)
+    models = [expit(2 * (truth + 0.7 * rng.normal(size=n)) / 1.49) for _ in range(count + 1)]
+    best = min(models[1:], key=lambda q: float(np.mean((q - y) ** 2)))
+    return (gate(best, models[0], alone(y), CONFIG, level_of(1, count if counted else 1, 0.05)).better,)
+
+
 def many_days(rng: np.random.Generator, n: int, days: int, together: int, spend: bool) -> tuple[bool]:
     """Return whether any of the equally good challengers of many days is found better than the champion."""
     y = (rng.random(n) < 0.5).astype(float)
@@ -223,6 +232,11 @@ def main(repetitions: int, processes: int) -> None:
     print("\n| field base rate .1 | right passes | wrong passes |\n|---|---|---|")
     for n in sizes[:3]:
         row(f"{n:,} test triples", partial(base_rates, n=n))
+    print("\n| the best of equal calibrators, 2,000 triples | is found better |\n|---|---|")
+    for count in (1, 6, 20):
+        for counted in (False, True):
+            name = f"of {count}, {'all are counted' if counted else 'one is counted'}"
+            row(name, partial(chosen, n=2000, count=count, counted=counted))
     print("\n| equal challengers, 1,000 triples | any is found better |\n|---|---|")
     for days, together in ((20, 1), (20, 5)):
         for spend in (True, False):

@@ -32,7 +32,11 @@ class GateConfig(Config):
         lt=1,
     )
     margin: float = setting(
-        0.05, "how much higher than the champion's the calibration error of a challenger may be", gt=0, lt=1
+        0.05,
+        "how much higher than the champion's the calibration error of a challenger may be at a base rate of .5. At a "
+        "base rate a, the limit is this times 2 sqrt(a (1 - a))",
+        gt=0,
+        lt=1,
     )
     field_labels: int = setting(
         100, "from this number of new field labels on, candidates are judged on them alone", ge=20

@@ -1,7 +1,8 @@
 """Monitoring of a calibrated model after it is chosen.
 
 * exam.py has the frozen triples on which champion and challengers are compared, exam_file.py their file.
-* gate.py tests whether a challenger may replace the champion, with the statistics of paired.py. spending.py divides the
+* gate.py tests whether a challenger may replace the champion, with the statistics of paired.py. unseen.py has the
+  variance that is expected if the challenger is not better, which rare triples have. spending.py divides the
   level among the sittings of an exam, the comparisons of candidates on it.
 * drift.py checks a model on newly labelled triples, and corrects p-values for many checks. findings.py says what was
   found, and what to do.

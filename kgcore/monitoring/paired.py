@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Weights
+from kgcore.monitoring.unseen import Unseen
 
 BINS = 5
 
@@ -43,6 +44,13 @@ class Rows:
         return Rows(self.labels[rows], self.weights[rows], clusters, self.fixed, self.halves)
 
     @property
+    def balanced(self) -> Weights:
+        """Return the weights (n,), divided by the sum for the same label: positives and negatives weigh the same."""
+        numbers = self.labels.astype(np.int64)
+        balanced: Weights = self.weights / np.bincount(numbers, self.weights, 2)[numbers]
+        return balanced
+
+    @property
     def base_rate(self) -> float:
         """Return the share of positives, by weight."""
         return float(np.average(self.labels, weights=self.weights))
@@ -50,10 +58,20 @@ class Rows:
 
 @dataclass(frozen=True)
 class Gain:
-    """The Brier score of the champion minus that of the challenger, and its standard error."""
+    """The Brier score of the champion minus that of the challenger, and its standard error.
+
+    error   standard error as observed
+    unseen  variances that are due to negatives and to positives, if the challenger is not better (`Unseen`)
+    """
 
     value: float
     error: float
+    unseen: tuple[float, float]
+
+    @property
+    def cautious(self) -> float:
+        """Return the standard error of the test: the larger one of that observed and that under the hypothesis."""
+        return float(max(self.error, np.sqrt(sum(self.unseen))))
 
 
 def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -> Gain:
@@ -63,7 +81,8 @@ def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -
 
     The squared standard error is sum_c u_c^2 / (sum w)^2 * C / (C - 1) over the C clusters, where u_c is the sum of
     w_i (g_i - m_i) in cluster c (linearisation; Cochran 1977, sections 5 and 9A). m_i is the weighted mean of g, over
-    the triples with the same label if the weights fix the base rate.
+    the triples with the same label if the weights fix the base rate. The variances of `unseen` are multiplied by the
+    design effect of the clusters, the ratio of sum_c u_c^2 to that of single triples, if it is above 1.
     """
     y, w = rows.labels, rows.weights
     g = (champion - y) ** 2 - (challenger - y) ** 2
@@ -72,9 +91,15 @@ def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -
         own = y == label
         if own.any():
             means[own] = np.average(g[own], weights=w[own]) if rows.fixed else value
-    sums = np.bincount(rows.clusters, w * (g - means)) / w.sum()
-    count = len(sums)
-    return Gain(value, float(np.sqrt((sums**2).sum() * count / max(count - 1, 1))))
+    deviations = w * (g - means) / w.sum()
+    sums = np.bincount(rows.clusters, deviations)
+    count, single = len(sums), float((deviations**2).sum())
+    variance = float((sums**2).sum())
+    effect = max(1.0, variance / single) if single > 0 else 1.0
+    unseen, scale = Unseen.of(challenger, champion, y, w, rows.fixed), effect / float(w.sum()) ** 2
+    negatives = scale * unseen.variance(0, champion**2 - challenger**2)
+    positives = scale * unseen.variance(1, (1 - champion) ** 2 - (1 - challenger) ** 2)
+    return Gain(value, float(np.sqrt(variance * count / max(count - 1, 1))), (negatives, positives))
 
 
 @dataclass(frozen=True)
@@ -98,11 +123,29 @@ class Excess:
         return self.challenger - self.champion
 
 
+@dataclass(frozen=True)
+class _Side:
+    """The b bins of a model.
+
+    place       (n,) bin of each triple
+    totals      (b,) weight of each bin
+    means       (b,) mean residuals y - q
+    deviations  (C, b) of the C clusters. Their outer products add up to the covariance matrix of the means
+    """
+
+    place: Ints
+    totals: Floats
+    means: Floats
+    deviations: Floats
+
+
 def calibration_excess(challenger: Probabilities, champion: Probabilities, rows: Rows, bins: int = BINS) -> Excess:
     """Return the difference of the debiased squared calibration errors of two models.
 
     challenger, champion  (n,) probabilities in [0, 1]
-    bins                  number of bins of equal mass, for each model its own
+    bins                  number of bins, for each model its own. All have the same mass if positives and negatives
+                          weigh the same. Bins of the same mass at a low base rate would see hardly any of the error,
+                          because it is where the probabilities are high
 
     Let m be the 2B weighted mean residuals y - q of the challenger's bins and y - r of the champion's bins, V their
     covariance matrix, and S the diagonal matrix of the bins' shares of the weight, negative for the champion. Then
@@ -112,31 +155,50 @@ def calibration_excess(challenger: Probabilities, champion: Probabilities, rows:
     The first is the difference of two estimates of Kumar, Liang & Ma (NeurIPS 2019, section 4.2). The second is the
     variance of a quadratic form of normal variables (Searle 1971, section 2.5), with its estimate of m' S V S m
     corrected for bias. V has the covariances between the bins of both models. So what both have in common, above all
-    the labels, cancels.
+    the labels, cancels. The error is computed again with the V that is expected if the models are equal (`Unseen`),
+    and the larger one counts.
     """
-    sides = [_residuals(q, rows, bins) for q in (challenger, champion)]
-    means = np.concatenate([side[0] for side in sides])
-    signed = np.concatenate([sign * side[1] for sign, side in zip((1, -1), sides, strict=True)])
-    sums = np.concatenate([side[2] for side in sides], axis=1)
+    models = (challenger, champion)
+    sides = [_side(q, rows, bins) for q in models]
+    means = np.concatenate([side.means for side in sides])
+    signed = np.concatenate([sign * one.totals for sign, one in zip((1, -1), sides, strict=True)]) / rows.weights.sum()
+    sums = np.concatenate([side.deviations for side in sides], axis=1)
     covariance = sums.T @ sums
     form = signed * means**2 - signed * np.diag(covariance)
+    spread = [
+        np.concatenate(
+            [_in_bins((label - q) / one.totals[one.place], one) for q, one in zip(models, sides, strict=True)], 1
+        )
+        for label in (0, 1)
+    ]
+    expected = Unseen.of(challenger, champion, rows.labels, rows.weights, rows.fixed).covariance((spread[0], spread[1]))
+    errors = [_errors(signed, means, matrix) for matrix in (covariance, expected)]
+    error, noise = (max(both) for both in zip(*errors, strict=True))
+    first = len(sides[0].means)
+    return Excess(float(form[:first].sum()), -float(form[first:].sum()), error, noise)
+
+
+def _errors(signed: Floats, means: Floats, covariance: Floats) -> tuple[float, float]:
+    """Return the standard error of m' S m with this covariance matrix, and its part for perfect calibration."""
     product = signed[:, None] * covariance
-    noise = 2 * float(np.trace(product @ product))
+    noise = max(0.0, 2 * float(np.trace(product @ product)))
     linear = 4 * float((signed * means) @ covariance @ (signed * means))
-    first, noise = len(sides[0][0]), max(noise, 0.0)
-    error = float(np.sqrt(max(linear - noise, noise)))
-    return Excess(float(form[:first].sum()), -float(form[first:].sum()), error, float(np.sqrt(noise)))
+    return float(np.sqrt(max(linear - noise, noise))), float(np.sqrt(noise))
 
 
-def _residuals(q: Probabilities, rows: Rows, bins: int) -> tuple[Floats, Floats, Floats]:
-    """Return the mean residual (b,), the share of the weight (b,), and the deviations of the clusters (C, b) of bins.
+def _in_bins(values: Floats, side: _Side) -> Floats:
+    """Return a matrix (n, b) with the value (n,) of each triple in the column of its bin."""
+    matrix = np.zeros((len(values), len(side.totals)))
+    matrix[np.arange(len(values)), side.place] = values
+    return matrix
 
-    The outer products of the deviations add up to the covariance matrix of the mean residuals.
-    """
+
+def _side(q: Probabilities, rows: Rows, bins: int) -> _Side:
+    """Return the bins of a model."""
     y, w, clusters = rows.labels, rows.weights, int(rows.clusters.max()) + 1
-    place = _bins(q, w, bins)
+    place = _bins(q, rows.balanced, bins)
     count = int(place.max()) + 1
-    total = np.bincount(place, w, count)
+    total: Floats = np.bincount(place, w, count).astype(np.float64)
     means = np.bincount(place, w * (y - q), count) / total
     cell = rows.clusters * count + place
     weight = np.bincount(cell, w, clusters * count).reshape(clusters, count)
@@ -144,7 +206,7 @@ def _residuals(q: Probabilities, rows: Rows, bins: int) -> tuple[Floats, Floats,
     effective = total**2 / (weight**2).sum(axis=0)
     several = effective > 1 + 1e-9
     scale = np.sqrt(np.where(several, effective / np.where(several, effective - 1, 1), 1))
-    return means, total / w.sum(), sums * scale
+    return _Side(place, total, means, sums * scale)
 
 
 def _bins(q: Probabilities, weights: Weights, bins: int) -> Ints:

@@ -7,7 +7,8 @@ def level_of(sitting: int, judged: int, alpha: float) -> float:
         alpha / (k (k + 1)) / m
 
     sitting  number k of the sitting in an era of the exam, from 1
-    judged   number m of the challengers of this sitting, at least 1
+    judged   number m of the challengers of this sitting, at least 1. If the triples of the test have also chosen them,
+             the number of those from which they were chosen
     alpha    largest probability, in (0, 1), that any challenger of the era counts as better without being so
 
     1 / (k (k + 1)) over k = 1, 2, ... sums to 1 (alpha spending, Lan & DeMets, Biometrika 70, 1983), and the level of a

@@ -36,7 +36,8 @@ class Candidate:
 class Measured:
     """The evaluated candidates of a data set.
 
-    rows      the rows of the comparison, those that are asked first at the top
+    rows      the rows of the comparison, those that are asked first at the top. Column `among`: the number of
+              calibrators of which a row is the best
     prepared  prepare run of the newest evaluation, without labels that were added later
     settings  settings of the calibrators of the newest evaluation
     left_out  number of candidates that cannot be judged on the exam
@@ -88,6 +89,7 @@ def measured_candidates(store: Store, dataset: str) -> Measured:
     frame = frame.assign(data=frame["evaluate"].map(prepared))
     newest = frame.sort_values("when").iloc[-1]
     frame = frame[frame["data"].map(tests) == tests[newest["data"]]]
+    frame = frame.assign(among=frame.groupby(["evaluate", "negatives"])["brier"].transform("size"))
     best = frame.sort_values("brier", kind="stable").drop_duplicates(["evaluate", "negatives"])
     rank = best.groupby(["data", "digest", "test", "base_rate", "negatives"]).cumcount()
     ordered = best.assign(rank=rank).sort_values(["rank", "when"], ascending=[True, False], kind="stable")
@@ -96,21 +98,37 @@ def measured_candidates(store: Store, dataset: str) -> Measured:
     return Measured(ordered, original_data(store, newest["data"]), config_of(CalibrateConfig, calibrated))
 
 
-def choose(store: Store, measured: Measured, judged: Collection[str], most: int) -> list[Candidate]:
+@dataclass(frozen=True)
+class Choice:
+    """The candidates that are judged together.
+
+    candidates   at most as many as asked for
+    calibrators  number of calibrators from which they were chosen by their Brier score on test: those that lost in
+                 their evaluation, and those that wait for a later sitting, included
+    """
+
+    candidates: list[Candidate]
+    calibrators: int
+
+
+def choose(store: Store, measured: Measured, judged: Collection[str], most: int) -> Choice:
     """Return the first candidates that were not judged, at most `most`, each calibrator once.
 
     judged  contents of the candidates that are not to be judged again
     """
     chosen: dict[str, Candidate] = {}
+    calibrators = 0
     for _, row in measured.rows.iterrows():
+        if len(chosen) == most:
+            calibrators += int(row["among"])
+            continue
         label = f"{row['negatives']}.{row['calibrator']}"
         model_id = _model_id(store, row["evaluate"], label)
         content = content_of(store, model_id)
-        if content[:16] not in judged and content not in chosen:
-            chosen[content] = Candidate(model_id, content, row["evaluate"], _words(row, label))
-        if len(chosen) == most:
-            break
-    return list(chosen.values())
+        if content[:16] not in judged:
+            calibrators += int(row["among"])
+            chosen.setdefault(content, Candidate(model_id, content, row["evaluate"], _words(row, label)))
+    return Choice(list(chosen.values()), calibrators)
 
 
 def _model_id(store: Store, evaluate: str, label: str) -> str:

@@ -101,11 +101,12 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
         if champion is not None and model is not None and model.calibrator.negatives == CANDIDATES:
             return _cannot_judge(dataset, champion, sheet, config)
         measured = measured.without(CANDIDATES)
-    candidates = choose(store, measured, not_again, config.most_challengers)
-    if not candidates:
+    choice = choose(store, measured, not_again, config.most_challengers)
+    if not choice.candidates:
         return _nothing_new(dataset, champion, sheet, measured.not_judged(config))
-    judged = sit(store, sheet, model, candidates, config)
-    return _decide(store, dataset, champion, sheet, judged, config, measured.not_judged(config))
+    judged = sit(store, sheet, model, choice, config)
+    counted = sheet.challengers(choice)
+    return _decide(store, dataset, champion, sheet, judged, counted, config, measured.not_judged(config))
 
 
 def _base_rate(
@@ -148,11 +149,13 @@ def _decide(
     champion: Version | None,
     sheet: Sheet,
     judged: Sequence[Judged],
+    counted: int,
     config: GateConfig,
     left_out: str,
 ) -> Decision:
     """Register the best candidate as challenger, log the decision and, if nobody has to approve, carry it out.
 
+    counted   by how many challengers the level was divided
     left_out  sentences about candidates that are not judged; '': there are none
     """
     best, verdict = judged[0].candidate, judged[0].verdict
@@ -175,7 +178,9 @@ def _decide(
     )
     with store.open_run(f"promote {dataset}", tags) as run_id:
         named = {"dataset": dataset, "challenger": version.uri, "champion": decision.champion}
-        store.log_params(run_id, named | asdict(config) | {"candidates": len(judged), "exam": sheet.described()})
+        store.log_params(
+            run_id, named | asdict(config) | {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
+        )
         sample = DatasetId(dataset, sheet.paper.digest)
         store.log_metrics(run_id, _metrics(verdict), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)

@@ -1,7 +1,6 @@
 """A sitting of the exam: one comparison of candidates, on the same questions and at the same base rate."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +13,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.exam import TEST, Exam, Paper
 from kgcore.monitoring.gate import Verdict, gate
 from kgcore.monitoring.spending import level_of
-from tasks.jobs.candidates import Candidate
+from tasks.jobs.candidates import Candidate, Choice
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import load_calibrated
@@ -47,6 +46,14 @@ class Sheet:
     def identity(self) -> str:
         """Return a hash of the questions and the base rate."""
         return digest([self.paper.digest, self.base_rate])[:16]
+
+    def challengers(self, choice: Choice) -> int:
+        """Return by how many challengers the level of a sitting is divided.
+
+        Candidates were chosen by their Brier score on test. If test has the questions, a calibrator that was not chosen
+        counts, too: the best of several equal ones is better than the champion by chance. Field labels chose nobody.
+        """
+        return choice.calibrators if self.paper.era == TEST else len(choice.candidates)
 
     def described(self) -> str:
         """Return the kind of the questions and the base rate, as words."""
@@ -104,16 +111,19 @@ class Judged:
 
 
 def sit(
-    store: Store, sheet: Sheet, champion: CalibratedModel | None, candidates: Sequence[Candidate], config: GateConfig
+    store: Store, sheet: Sheet, champion: CalibratedModel | None, choice: Choice, config: GateConfig
 ) -> list[Judged]:
     """Compare candidates with the champion on the same questions. Return the best first.
+
+    The level is divided by the number of challengers (`Sheet.challengers`).
 
     Those that pass come first, and then the largest gain. A candidate or a champion that was fitted to some questions
     is judged without these. A candidate is judged only if at least FEWEST_TRIPLES questions remain.
 
     Raises InputError if fewer remain for the champion, or for every candidate, or if the champion has another graph.
     """
-    answers, level = Answers(store, sheet.paper), level_of(sheet.number, len(candidates), 1 - config.level)
+    answers, candidates = Answers(store, sheet.paper), choice.candidates
+    level = level_of(sheet.number, sheet.challengers(choice), 1 - config.level)
     theirs, allowed = None, np.ones(len(sheet.paper), dtype=bool)
     if champion is not None:
         theirs, allowed = answers.of(champion, champion.graph.fingerprint())

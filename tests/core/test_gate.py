@@ -95,11 +95,54 @@ def test_copies_of_a_triple_in_one_cluster_add_no_information(rng: np.random.Gen
 
 def test_the_squared_calibration_errors_are_those_of_the_debiased_metric(rng: np.random.Generator) -> None:
     _, q, y = labelled_triples(rng, 3000)
-    for w in (np.ones(3000), np.where(y == 1, 1.0, 4.0)):
-        found = calibration_excess(np.clip(q + 0.1, 0, 1), q, rows_of(y, w))
-        assert found.challenger == pytest.approx(debiased_rmsce(np.clip(q + 0.1, 0, 1), y, w, 5) ** 2, rel=1e-6)
-        square = debiased_rmsce(q, y, w, 5) ** 2
-        assert max(found.champion, 0) == pytest.approx(square, abs=1e-9)
+    half = np.r_[np.flatnonzero(y == 1)[:1000], np.flatnonzero(y == 0)[:1000]]
+    q, y, w = q[half], y[half], np.ones(2000)
+    found = calibration_excess(np.clip(q + 0.1, 0, 1), q, rows_of(y, w))
+    assert found.challenger == pytest.approx(debiased_rmsce(np.clip(q + 0.1, 0, 1), y, w, 5) ** 2, rel=1e-6)
+    assert max(found.champion, 0) == pytest.approx(debiased_rmsce(q, y, w, 5) ** 2, abs=1e-9)
+
+
+def test_the_bins_have_equal_mass_if_both_labels_weigh_the_same() -> None:
+    q = np.r_[np.full(6, 0.1), np.full(2, 0.8), np.full(2, 0.1), np.full(4, 0.8)]
+    y, w = np.r_[np.zeros(8), np.ones(6)], np.r_[np.full(8, 9.0), np.ones(6)]
+    found = calibration_excess(q, np.full(14, 0.5), rows_of(y, w, fixed=True), bins=2)
+    low, high = 2 / 56, 4 / 22  # shares of positives in the bins of .1 and .8, which weigh 56 and 22 of 78
+    variances = []
+    for share, one in ((low, q == 0.1), (high, q == 0.8)):
+        total, squares = w[one].sum(), (w[one] ** 2).sum()
+        scale = total**2 / squares / (total**2 / squares - 1)
+        variances.append(scale * (w[one] ** 2 * (y[one] - share) ** 2).sum() / total**2)
+    square = (56 * ((low - 0.1) ** 2 - variances[0]) + 22 * ((high - 0.8) ** 2 - variances[1])) / 78
+    assert found.challenger == pytest.approx(square)
+
+
+def test_positives_stand_for_negatives_that_are_not_in_the_sample() -> None:
+    q, r, y = np.array([0.9, 0.4, 0.1]), np.array([0.3, 0.2, 0.1]), np.array([1.0, 1.0, 0.0])
+    w = np.array([0.05, 0.05, 0.9])
+    negatives, positives = brier_gain(q, r, rows_of(y, w, fixed=True)).unseen
+    p, losses = (q + r) / 2, r**2 - q**2
+    odds = w[:2] * (1 - p[:2]) / p[:2]  # weight of the negatives that these two positives stand for
+    mean = (odds * losses[:2]).sum() / 0.9
+    assert negatives == pytest.approx(0.9 * ((odds * losses[:2] ** 2).sum() - 0.9 * mean**2))
+    assert positives == 0  # the negative has the same probability of both models
+    one, two = brier_gain(q, r, rows_of(y, w)).unseen  # the base rate of the sample is its own
+    assert one == pytest.approx((w**2 * (1 - p) * losses**2).sum())
+    assert two == pytest.approx((w**2 * p * ((1 - r) ** 2 - (1 - q) ** 2) ** 2).sum())
+
+
+def test_too_few_negatives_are_named(rng: np.random.Generator) -> None:
+    scores = np.r_[rng.normal(2, 1, 100), rng.normal(-3, 0.3, 100)]  # no negative has a high score
+    y, odds = np.r_[np.ones(100), np.zeros(100)], 2 * scores - 2 + np.log(0.01 / 0.99)
+    rows = rows_of(y, np.where(y == 1, 0.01, 0.99), fixed=True)
+    found = gate(expit(odds + 0.3), expit(odds), rows, GateConfig())
+    assert not found.better
+    assert found.scarce is not None
+    assert (found.scarce.label, found.scarce.found) == (0, 100)
+    assert (
+        f"100 negatives are too few at this base rate: to show a gain of this size needs about {found.scarce.needed:,}"
+        in found.reason()
+    )
+    assert found.margin == pytest.approx(0.05 * 2 * np.sqrt(0.01 * 0.99))
 
 
 def test_the_levels_of_all_sittings_add_up_to_alpha() -> None:

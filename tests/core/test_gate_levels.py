@@ -1,4 +1,5 @@
-"""How often the gate errs, on known truth: short versions of the tables that docs/scripts/exam.py makes.
+"""How often the gate errs, on known truth: short versions of the tables that docs/scripts/exam.py and
+exam_base_rates.py make.
 
 Each limit is far enough from the rate of docs/explanation/exam.md that 100 to 200 repetitions do not cross it.
 """
@@ -8,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from docs.scripts import exam
+from docs.scripts import exam, exam_base_rates
 
 
 def rates(function: Callable[..., tuple[bool, ...]], repetitions: int) -> list[float]:
@@ -37,6 +38,31 @@ def test_the_right_calibrator_for_the_stated_base_rate_wins() -> None:
     right, wrong = rates(partial(exam.base_rates, n=1000), 100)
     assert right >= 0.95
     assert wrong == 0
+
+
+@pytest.mark.parametrize(("rate", "n"), [(0.1, 200), (0.01, 200), (0.01, 1000), (0.001, 1000), (0.001, 5000)])
+@pytest.mark.parametrize("kind", ["shifted", "overconfident", "equal"])
+def test_a_challenger_that_is_not_better_does_not_pass_at_a_low_base_rate(kind: str, rate: float, n: int) -> None:
+    found, _, _ = rates(partial(exam_base_rates.low_base_rate, n=n, rate=rate, kind=kind), 100)
+    assert found <= 0.03  # .00 expected; .03 to .56 if the variance is that of the sample alone
+
+
+def test_a_better_challenger_passes_at_a_low_base_rate() -> None:
+    function = exam_base_rates.low_base_rate
+    assert rates(partial(function, n=1000, rate=0.1, kind="better", corruptions=20), 20)[2] >= 0.9
+    assert rates(partial(function, n=1000, rate=0.01, kind="better", corruptions=20), 20)[2] >= 0.7
+
+
+@pytest.mark.parametrize("kind", ["shifted", "overconfident"])
+def test_the_margin_is_one_of_the_base_rate(kind: str) -> None:
+    _, found, _ = rates(partial(exam_base_rates.miscalibrated, n=1000, rate=0.01, kind=kind), 60)
+    assert found <= 0.05  # .05 for every base rate lets all pass
+
+
+def test_the_best_of_several_equal_calibrators_is_not_found_better() -> None:
+    counted, alone = (rates(partial(exam.chosen, n=500, count=20, counted=c), 150)[0] for c in (True, False))
+    assert counted <= 0.06  # .025 at most
+    assert alone > 0.06
 
 
 def test_many_days_are_paid_for() -> None:

@@ -92,6 +92,8 @@ def test_a_better_model_takes_the_champions_place_and_a_worse_one_does_not(clien
     run = client.get_run(second.run)
     assert run.data.metrics["brier_gain_low"] > 0
     assert run.data.metrics["passed"] == 1
+    judged, counted = (int(run.data.params[name]) for name in ("candidates", "counted"))
+    assert counted == 3 * judged  # each is the best of three calibrators on the triples of the exam
     assert (tags_of(run).stage, tags_of(run).note) == ("promote", second.explanation)
 
     worse = trained(epochs=30)
