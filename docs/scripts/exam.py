@@ -14,7 +14,8 @@ from multiprocessing import get_context
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample
+from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.shift import shift
 from kgcore.config import GateConfig, WatchConfig
 from kgcore.monitoring.drift import Origin, find_evidence
@@ -112,14 +113,6 @@ def _offset(error: float) -> float:
 
 def _slope(error: float) -> float:
     return _solve(error, 1, 50, lambda b: lambda odds: odds * b)
-
-
-def base_rates(rng: np.random.Generator, n: int) -> tuple[bool, bool]:
-    """Calibrators for .5 and .1, field base rate .1, half-and-half test: does the right one win, does the wrong one?"""
-    two = two_models(rng, n)
-    right, rows = shift(two.first, 0.5, 0.1), two.rows
-    weighted = Rows(rows.labels, base_rate_weights(rows.labels, 0.1), rows.clusters, True)
-    return gate(right, two.first, weighted, CONFIG).passed, gate(two.first, right, weighted, CONFIG).passed
 
 
 def chosen(rng: np.random.Generator, n: int, count: int, counted: bool) -> tuple[bool]:
@@ -229,9 +222,6 @@ def main(repetitions: int, processes: int) -> None:
             for n in sizes:
                 name = f"{kind}, error {times * CONFIG.margin:g}, {n:,} triples"
                 row(name, partial(worse, n=n, times=times, kind=kind))
-    print("\n| field base rate .1 | right passes | wrong passes |\n|---|---|---|")
-    for n in sizes[:3]:
-        row(f"{n:,} test triples", partial(base_rates, n=n))
     print("\n| the best of equal calibrators, 2,000 triples | is found better |\n|---|---|")
     for count in (1, 6, 20):
         for counted in (False, True):

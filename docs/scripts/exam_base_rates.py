@@ -10,12 +10,21 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 import numpy as np
+from exam import CONFIG, shares, two_models
 from scipy.special import expit, logit
 
-from docs.scripts.exam import CONFIG, shares
 from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.shift import shift
 from kgcore.monitoring.gate import gate
 from kgcore.monitoring.paired import Rows
+
+
+def base_rates(rng: np.random.Generator, n: int) -> tuple[bool, bool]:
+    """Calibrators for .5 and .1, field base rate .1, half-and-half test: does the right one win, does the wrong one?"""
+    two = two_models(rng, n)
+    right, rows = shift(two.first, 0.5, 0.1), two.rows
+    weighted = Rows(rows.labels, base_rate_weights(rows.labels, 0.1), rows.clusters, True)
+    return gate(right, two.first, weighted, CONFIG).passed, gate(two.first, right, weighted, CONFIG).passed
 
 
 def low_base_rate(rng: np.random.Generator, n: int, rate: float, kind: str, corruptions: int = 0) -> tuple[bool, ...]:
@@ -73,7 +82,7 @@ def _moved(kind: str, rate: float, error: float) -> Callable[[np.ndarray], np.nd
 
 
 def main(repetitions: int, processes: int) -> None:
-    """Print the tables. Each cell has the share that is found better, and the share that passes."""
+    """Print the tables. Each cell of the later ones has the share that is found better, and the share that passes."""
 
     def table(first: str, lines: Mapping[str, Callable[..., tuple[bool, ...]]], base_rates: tuple[float, ...]) -> None:
         print(f"| {first} | " + " | ".join(f"{rate:g}" for rate in base_rates) + " |\n|---", end="")
@@ -82,6 +91,11 @@ def main(repetitions: int, processes: int) -> None:
             found = [shares(partial(function, rate=rate), repetitions, processes) for rate in base_rates]
             print(f"| {name} | " + " | ".join(f"{one[0]:.3f}, {one[2]:.3f}" for one in found) + " |", flush=True)
 
+    print("| field base rate .1 | right passes | wrong passes |\n|---|---|---|")
+    for n in (300, 1000, 5000):
+        right, wrong = shares(partial(base_rates, n=n), repetitions, processes)
+        print(f"| {n:,} test triples | {right:.3f} | {wrong:.3f} |", flush=True)
+    print()
     lines = {}
     for kind in ("shifted", "overconfident", "equal", "better"):
         for n in (200, 1000, 5000):

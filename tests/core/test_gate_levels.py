@@ -9,7 +9,9 @@ from functools import partial
 
 import pytest
 
-from docs.scripts import exam, exam_base_rates
+from tests.docs.scripts import script
+
+exam, exam_base_rates = script("exam"), script("exam_base_rates")
 
 
 def rates(function: Callable[..., tuple[bool, ...]], repetitions: int) -> list[float]:
@@ -35,7 +37,7 @@ def test_a_better_challenger_passes() -> None:
 
 
 def test_the_right_calibrator_for_the_stated_base_rate_wins() -> None:
-    right, wrong = rates(partial(exam.base_rates, n=1000), 100)
+    right, wrong = rates(partial(exam_base_rates.base_rates, n=1000), 100)
     assert right >= 0.95
     assert wrong == 0
 
