@@ -24,7 +24,8 @@ def use_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Use a folder as KGCAL_HOME, for stages that run in this process."""
     patch.setenv("KGCAL_HOME", str(folder))
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
-        patch.delenv(name, raising=False)
+        patch.setenv(name, "")  # so that the patch removes it at its end, too: MLflow sets it
+        patch.delenv(name)
 
 
 @pytest.fixture

@@ -29,4 +29,5 @@ class Confidence(Loss):
         return cross_entropy(positives, confidences).sum() + self._of_corruptions(corruptions)
 
     def _of_corruptions(self, corruptions: Tensor) -> Tensor:
-        return self.weight * softplus(corruptions).mean(-1).sum()
+        losses = softplus(corruptions)
+        return self.weight * (losses.sum(-1) / (losses > 0).sum(-1).clamp(min=1)).sum()  # 0: it does not count
