@@ -7,22 +7,26 @@ READY := $(VENV)/.ready
 # The slow folders come first, so that both cores are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages
+LONG := -n 2 --dist loadscope tests/pipeline -m 'long and not kills'
 KILLS := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
 
-.PHONY: run test test-docs test-kills test-e2e check ui bench clean constraints generated
+.PHONY: run test test-docs test-kills test-long test-e2e check ui bench clean constraints generated
 .DEFAULT_GOAL := run
 
 run: $(READY) ## run the whole pipeline on a generated graph
 	$(BIN)/kgcal run
 
-test: $(READY) ## run all tests but those of the three targets below
-	$(BIN)/pytest $(TESTS) -m 'not pages and not kills'
+test: $(READY) ## run all tests but those of the four targets below
+	$(BIN)/pytest $(TESTS) -m 'not pages and not kills and not long'
 
 test-docs: $(READY) ## run every command of README and docs as written
 	$(BIN)/pytest $(PAGES)
 
 test-kills: $(READY) ## interrupt and kill processes, and go on after it
 	$(BIN)/pytest $(KILLS)
+
+test-long: $(READY) ## run the tests that need several pipelines or many processes
+	$(BIN)/pytest $(LONG)
 
 test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, a browser, and failures of each
 	.ci/postgresql

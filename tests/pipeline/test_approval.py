@@ -23,6 +23,8 @@ from tasks.jobs.promote import Decision, approve, promote_best
 from tasks.tracking.registry import CHAMPION, aliased
 from tasks.tracking.store import open_store
 
+pytestmark = pytest.mark.long
+
 APPROVE = GateConfig(approve=True)
 
 

@@ -56,6 +56,7 @@ def at(folder: Path, s3: str, place: str, **environment: str) -> Kgcal:
     return Kgcal(folder, MLFLOW_S3_ENDPOINT_URL=s3, KGCAL_ARTIFACTS=place, **(KEYS | environment))
 
 
+@pytest.mark.long
 def test_a_pipeline_keeps_its_artifacts_in_a_bucket_and_re_uses_them(tmp_path: Path, s3: str, bucket: str) -> None:
     kgcal = at(tmp_path, s3, f"s3://{bucket}/kgcal/")
     first = kgcal.results(*SMALL)

@@ -17,6 +17,8 @@ from tasks.serving.model import Served
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, runs_of
 
+pytestmark = pytest.mark.long
+
 NAMES = ["subject", "predicate", "object"]
 
 

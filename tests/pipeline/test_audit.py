@@ -154,6 +154,7 @@ def test_a_mistake_is_reported_in_one_sentence(audited: Audited, options: tuple[
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_wrong_facts_come_first(tmp_path: Path) -> None:
     """Facts with the subject of another fact are wrong, and a third of the first ones that are listed."""
     folder = tmp_path / "graph"

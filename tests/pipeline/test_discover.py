@@ -88,6 +88,7 @@ def test_without_a_query_the_answer_sets_of_each_predicate_are_measured(trained:
     assert "give a subject or an object, too, for the answer set of a query" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [("--top", "50"), ("--predicate", "lives_in", "--fdr", "0.9"), ("--coverage", "0.8")]
 )

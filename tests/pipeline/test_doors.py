@@ -25,7 +25,7 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.pipeline.conftest import CHECKOUT, small_family
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]
 
 SMALL = {"k": 8, "epochs": 2, "training_eta": 2}
 # settings given with their default value, for which the preset has another value

@@ -33,7 +33,7 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.folders import write_folder
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]
 
 
 def calibrated(

@@ -25,6 +25,8 @@ from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH,
 from tasks.tracking.store import Store, open_store
 from tests.pipeline.conftest import CHECKOUT, copy_of_the_code
 
+pytestmark = pytest.mark.long
+
 EXTENSIONS = CHECKOUT / "tests" / "pipeline" / "extensions"
 
 # folder of the new file and package of kgcore -> the registry, and the new name

@@ -35,6 +35,7 @@ def graph_files(kgcal: Kgcal, run_id: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.long
 def test_every_format_gives_the_same_figures(kgcal: Kgcal, tmp_path: Path) -> None:
     endings = (".tsv", ".csv", ".parquet", ".nt")
     tsv, *tables = (write_splits(tmp_path / ending / "mine", SPLITS, ending) for ending in endings)

@@ -102,6 +102,7 @@ def test_an_imported_model_is_the_one_that_was_exported_and_is_re_used(trained: 
     assert tags_of(run).note == "Not trained by kgcal: imported from e.npy and r.npy."
 
 
+@pytest.mark.long
 def test_every_later_stage_works_on_it_also_with_new_labels(trained: Trained) -> None:
     run_id = trained.imported(*TABLES)
     (trained.folder / "labels.tsv").write_text("".join(f"p{n}\tknows\tp{n + 20}\t{n % 2 * 2 - 1}\n" for n in range(40)))

@@ -11,6 +11,8 @@ from mlflow.entities import Run
 from flows.stages import STAGE_FLOWS
 from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of, tags_of
 
+pytestmark = pytest.mark.long
+
 
 class Mlflow:
     """`mlflow run CHECKOUT`, started in another folder, on a store with one small pipeline that it has run."""

@@ -22,6 +22,8 @@ ENTRY = "\nfrom tasks.stages.histogram import HISTOGRAM\n\nSTAGES = (*STAGES, HI
 FLOW = """
 import inspect, json
 from prefect.flows import load_flow_from_entrypoint
+
+pytestmark = pytest.mark.long
 flow = load_flow_from_entrypoint("flows/stages.py:histogram")
 print(json.dumps([flow.name, flow.flow_run_name, list(inspect.signature(flow.fn).parameters)]))
 """

@@ -204,6 +204,7 @@ def test_all_pairs_of_a_predicate_are_those_of_a_file_with_the_same_triples(trai
     assert sorted(likely["score"]) == sorted(unknown["score"][unknown["probability"] > 0.6])
 
 
+@pytest.mark.long
 def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, tmp_path: Path) -> None:
     pairs = ("predict", "--predicate", "cousin_of", "--top", "500")
     with LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:

@@ -214,6 +214,7 @@ def test_a_direct_call_with_wrong_parameters_raises_our_own_errors() -> None:
         pipeline(device="gpu")
 
 
+@pytest.mark.long
 def test_a_grid_gives_the_same_on_threads_and_dask_and_survives_a_failed_cell(monkeypatch, tmp_path) -> None:
     family, real = small_family(), DATASETS.get("wn11")
 

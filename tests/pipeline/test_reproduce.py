@@ -16,7 +16,7 @@ from kgcore.reproduction import grid as grid_module
 from kgcore.reproduction.compare import COLUMNS
 from tests.pipeline.conftest import small_family
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]
 
 
 @pytest.fixture(autouse=True)

@@ -33,6 +33,7 @@ def test_another_setting_re_runs_its_stage_and_the_stages_after_it(first: tuple[
     assert results["reused"] == ["prepare", "train", "corrupt", "score", "rank"]
 
 
+@pytest.mark.long
 def test_a_lost_artifact_is_made_again(tmp_path: Path) -> None:
     kgcal, results = finished(tmp_path)
     for file, reused in (
@@ -63,6 +64,7 @@ def test_a_stage_that_was_forced_is_the_upstream_of_the_next_run(tmp_path: Path)
     assert first["runs"]["train"] not in html
 
 
+@pytest.mark.long
 def test_a_changed_generator_generates_anew(tmp_path: Path) -> None:
     code = copy_of_the_code(tmp_path)
     kgcal = Kgcal(tmp_path, code)

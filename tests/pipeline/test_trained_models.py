@@ -10,6 +10,8 @@ from kgcore import storage
 from tests.conftest import tiny_options
 from tests.pipeline.conftest import Kgcal, all_runs, client_of
 
+pytestmark = pytest.mark.long
+
 OPTIONS = ("--inverse-relations", "--dropout", "0.1", "--initial-scale", "2", "--cohort-weight", "0.5")
 
 

@@ -10,6 +10,8 @@ from tests.folders import TRAIN, VALID, write_folder
 from tests.pipeline.conftest import Kgcal, client_of, models_of, tags_of_run
 from tests.pipeline.finished import finished
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
