@@ -11,8 +11,8 @@ import sys
 import time
 
 import numpy as np
+from low_base_rates import APART, GRID, population, true_probability
 
-from docs.scripts.low_base_rates import APART, GRID, population, true_probability
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CorruptConfig
