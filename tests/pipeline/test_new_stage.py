@@ -17,13 +17,13 @@ import yaml
 from tests.pipeline.conftest import ALL_STAGES, CHECKOUT, STAGE_NAMES, Kgcal, copy_of_the_code, runs_of, tags_of
 from tests.pipeline.finished import finished
 
+pytestmark = pytest.mark.long
+
 FILE = CHECKOUT / "tests" / "pipeline" / "extensions" / "stages" / "histogram.py"
 ENTRY = "\nfrom tasks.stages.histogram import HISTOGRAM\n\nSTAGES = (*STAGES, HISTOGRAM)\n"
 FLOW = """
 import inspect, json
 from prefect.flows import load_flow_from_entrypoint
-
-pytestmark = pytest.mark.long
 flow = load_flow_from_entrypoint("flows/stages.py:histogram")
 print(json.dumps([flow.name, flow.flow_run_name, list(inspect.signature(flow.fn).parameters)]))
 """
