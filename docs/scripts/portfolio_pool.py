@@ -133,7 +133,7 @@ CHOICES: dict[str, Callable[[KnowledgeGraph, int], np.ndarray]] = {"frequent": f
 def part(graph: KnowledgeGraph, entities: np.ndarray) -> KnowledgeGraph:
     """Return the graph of the training triples between `entities`. A random tenth of them is its validation split.
 
-    A validation triple has entities and a predicate that the training triples of the part have, too.
+    The training triples of the part contain the entities and the predicate of each validation triple.
     """
     inside = np.isin(graph.train.triples[:, [0, 2]], entities).all(axis=1)
     triples = np.random.default_rng(0).permutation(graph.train.triples[inside])

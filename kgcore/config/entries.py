@@ -69,8 +69,8 @@ def entries(
 def _with_given(portfolio: Mapping[str, TrainGiven], given: TrainGiven) -> dict[str, TrainGiven]:
     """Return the portfolio's settings for the given model and loss.
 
-    If there are none for the given loss, those for the model remain. Given options of a loss belong to one loss, so
-    they count as giving it.
+    If the portfolio has no settings for the given loss, those for the model remain. Given options of a loss belong to
+    one loss, so they count as giving it.
     """
     left = dict(portfolio)
     for name in DECIDES:

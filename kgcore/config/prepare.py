@@ -54,5 +54,5 @@ class PrepareConfig(Config):
 
     @property
     def given_confidence(self) -> str:
-        """The column of confidences; empty if there is none."""
+        """The column of confidences; empty without one."""
         return "" if self.confidence == NO_CONFIDENCE else self.confidence.strip()

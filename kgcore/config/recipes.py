@@ -93,7 +93,7 @@ def _cohort(temperature: float, **settings: Any) -> TrainGiven:
 
 
 # default and best, for triples with confidences: settings of models whose score can be any number, unless the loss is
-# given (docs/explanation/confidences.md). Other models keep the usual loss, which fits confidences, too
+# given (docs/explanation/confidences.md). Other models keep the usual loss, which also fits confidences
 CONFIDENCES = dict.fromkeys(
     ("distmult", "complex", "hole"), TrainGiven(loss="confidence", epochs=10, learning_rate=0.01)
 )
