@@ -9,10 +9,12 @@ from kgcore.registry import Registry
 
 if TYPE_CHECKING:
     from kgcore.calibration.base import Calibrator
+    from kgcore.combiners.base import Combiner
     from kgcore.corruptions.base import Strategy
     from kgcore.datasets.base import DatasetSpec
     from kgcore.datasets.formats.base import Format, Layout
     from kgcore.ensembles.base import Pool
+    from kgcore.evidence.base import Feature
     from kgcore.losses.base import Loss
     from kgcore.metrics.base import Metric
     from kgcore.models.base import Model
@@ -25,6 +27,8 @@ LOSSES: "Registry[type[Loss]]" = Registry("loss", "kgcore.losses", "LOSSES")
 STRATEGIES: "Registry[type[Strategy]]" = Registry("corruption strategy", "kgcore.corruptions", "STRATEGIES")
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry("calibrator", "kgcore.calibration", "CALIBRATORS")
 BASELINES: "Registry[type[Calibrator]]" = Registry("baseline", "kgcore.calibration.baselines", "BASELINES")
+EVIDENCE: "Registry[type[Feature]]" = Registry("group of evidence", "kgcore.evidence", "EVIDENCE")
+COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "COMBINERS")
 POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "POOLS")
 METRICS: "Registry[Metric]" = Registry("metric", "kgcore.metrics", "METRICS")
 """The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:

@@ -1,0 +1,73 @@
+"""The abstract class of combiners, which turn the evidence of a triple into log-odds."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kgcore.arrays import Floats, Ints, Labels, Weights
+
+
+@dataclass(frozen=True)
+class EvidenceSample:
+    """The rows that a combiner is fitted on.
+
+    names       (d) names of the features
+    values      (n, d) features; NaN: not known
+    labels      (n,) 1 = true, 0 = false
+    weights     (n,) positive, with mean 1
+    predicates  (n,) position of each predicate in the graph's vocabulary
+    """
+
+    names: tuple[str, ...]
+    values: npt.NDArray[np.float32]
+    labels: Labels
+    weights: Weights
+    predicates: Ints
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def part(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "EvidenceSample":
+        """Return the rows that a mask or positions choose, with weights of mean 1."""
+        weights = self.weights[rows]
+        return EvidenceSample(
+            self.names, self.values[rows], self.labels[rows], weights / weights.mean(), self.predicates[rows]
+        )
+
+
+class Combiner(ABC):
+    """Turns the evidence of a triple into log-odds, which are non-decreasing in the feature `score`.
+
+    Constructor arguments are settings of the fit; each has a default. A fitted combiner is plain data: `parameters`
+    returns it as JSON values, and `from_parameters` builds it again.
+    """
+
+    @abstractmethod
+    def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
+        """Fit the combiner, and return it. Raises FitError if the fit does not converge."""
+
+    @abstractmethod
+    def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
+        """Return the log-odds (n,) of evidence (n, d) with the columns of the fit, and predicates (n,).
+
+        A row has the same log-odds, to the last bit, whichever rows are computed with it.
+        """
+
+    @abstractmethod
+    def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
+        """Divide log-odds among the features. Return the constant, and the contributions (n, d + 1).
+
+        The last column is the predicate's. The constant and the contributions of a row add up to its log-odds.
+        """
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the fitted combiner as JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        """Build the fitted combiner from the result of `parameters`."""

@@ -1,0 +1,6 @@
+"""Evidence about triples: what the model and the training facts know of a triple, beside its score.
+
+base.py says what a feature is; table.py computes all features of a table of triples. Each other file is one group of
+features, with its definition, its cost, and what could make it misleading. Only training facts are used, and a triple
+that is itself a training fact is left out of its own evidence. kgcore/combiners turns evidence into log-odds.
+"""

@@ -1,0 +1,63 @@
+"""The abstract class of evidence: a group of features of triples, made from the training facts and the model."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from kgcore.arrays import Floats, Triples
+from kgcore.graph import KnowledgeGraph, TripleIndex
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
+
+
+@dataclass(frozen=True)
+class Source:
+    """What evidence is made from. Of the graph, only names and training facts may be used.
+
+    graph    the graph
+    trained  the model that scores triples
+    """
+
+    graph: KnowledgeGraph
+    trained: "TrainedModel"
+
+    @cached_property
+    def facts(self) -> TripleIndex:
+        """An index of the training facts."""
+        return self.graph.index(self.graph.train.positives)
+
+
+class Feature(ABC):
+    """A group of features. A new group is one new file in kgcore/evidence:
+
+        # kgcore/evidence/degrees.py
+        @EVIDENCE.register("degrees")
+        class Degrees(Feature): ...
+
+    The docstring of a group gives the formula of each feature, its cost, and what could make it misleading.
+
+    group  what a group of features is about, for the table of what each adds: model, graph, rules or names
+    """
+
+    group: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, source: Source) -> Self:
+        """Prepare the tables that `values` reads. The result depends on the source alone, to the last bit."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names (d) of the features: lower-case words with underscores, unique among all groups."""
+
+    @abstractmethod
+    def values(self, triples: Triples) -> Floats:
+        """Return the features (n, d) float64 of triples (n, 3). NaN: not known.
+
+        A training fact is left out of its own evidence: its features are those that it would have if train lacked it.
+        A triple has the same features, to the last bit, whichever triples are computed with it. Memory is linear in n,
+        so that a caller bounds it with blocks of triples.
+        """

@@ -1,0 +1,31 @@
+"""The score of the model."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from kgcore.arrays import Floats, Triples
+from kgcore.evidence.base import Feature, Source
+from kgcore.models.trained import TrainedModel
+from kgcore.registries import EVIDENCE
+
+
+@EVIDENCE.register("score")
+@dataclass(frozen=True)
+class Score(Feature):
+    """score: f(t), or the cohort-normalised f'(t) if the model has a cohort.
+
+    Cost: one score a triple. Misleading where the model has trained on the triple itself: a training fact has a higher
+    score than an equally plausible triple that train lacks, and leaving it out would need another training.
+    """
+
+    trained: TrainedModel
+
+    group = "model"
+    names = ("score",)
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        return cls(source.trained)
+
+    def values(self, triples: Triples) -> Floats:
+        return self.trained.score(triples)[:, None]

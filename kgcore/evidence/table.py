@@ -1,0 +1,62 @@
+"""The evidence of a table of triples: all features of all groups, computed in blocks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kgcore.arrays import Triples
+from kgcore.evidence.base import Feature, Source
+from kgcore.registries import EVIDENCE
+
+ROWS_AT_ONCE = 2**16  # triples of a block
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The features of n triples.
+
+    names   (d) names of the features
+    values  (n, d) float32; NaN: not known
+    """
+
+    names: tuple[str, ...]
+    values: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "Evidence":
+        """Return the rows that a mask or positions choose, in this order."""
+        return Evidence(self.names, self.values[rows])
+
+
+@dataclass(frozen=True)
+class Features:
+    """Groups of features that are ready for triples.
+
+    groups  registered name of a group -> the group
+    """
+
+    groups: dict[str, Feature]
+
+    @classmethod
+    def of(cls, source: Source, names: Sequence[str]) -> Self:
+        """Prepare the groups with these registered names. Raises InputError for an unknown name."""
+        return cls({name: EVIDENCE.get(name).of(source) for name in names})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all features, group by group."""
+        return tuple(name for group in self.groups.values() for name in group.names)
+
+    def evidence(self, triples: Triples) -> Evidence:
+        """Return the evidence of triples (n, 3). Memory beside the result: that of ROWS_AT_ONCE triples."""
+        values = np.empty((len(triples), len(self.names)), dtype=np.float32)
+        for start in range(0, len(triples), ROWS_AT_ONCE):
+            block = triples[start : start + ROWS_AT_ONCE]
+            parts = [group.values(block) for group in self.groups.values()]
+            values[start : start + len(block)] = np.concatenate(parts, axis=1)
+        return Evidence(self.names, values)
