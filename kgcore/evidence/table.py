@@ -7,7 +7,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Triples
+from kgcore.arrays import Bools, Ints, Triples
+from kgcore.errors import MismatchError
 from kgcore.evidence.base import Feature, Source
 from kgcore.registries import EVIDENCE
 
@@ -60,3 +61,28 @@ class Features:
             parts = [group.values(block) for group in self.groups.values()]
             values[start : start + len(block)] = np.concatenate(parts, axis=1)
         return Evidence(self.names, values)
+
+
+@dataclass(frozen=True)
+class TableEvidence:
+    """The evidence of some rows of a score table.
+
+    rows      (m,) ascending positions in the score table
+    evidence  of these rows
+    groups    registered names of its groups
+    """
+
+    rows: Ints
+    evidence: Evidence
+    groups: tuple[str, ...]
+
+    def at(self, mask: Bools) -> Evidence:
+        """Return the evidence of the rows of the score table that a mask chooses. Raises MismatchError if one lacks it."""
+        wanted = np.flatnonzero(mask)
+        places = np.searchsorted(self.rows, wanted)
+        found = (places < len(self.rows)) & (np.append(self.rows, -1)[places.clip(max=len(self.rows))] == wanted)
+        if not found.all():
+            raise MismatchError(
+                f"{int((~found).sum()):,} rows of the score table have no evidence: run the stage evidence again"
+            )
+        return self.evidence.rows(places)

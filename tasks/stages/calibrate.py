@@ -4,20 +4,32 @@ from collections.abc import Mapping, Sequence
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.combine import fit_combiners
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates, calibration_samples, fit_calibrators
 from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.thin import Thinness
 from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, TrainConfig
-from kgcore.registries import CALIBRATORS
+from kgcore.registries import ALL_CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
+from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, ENTITIES, MATCHED, MIXTURE, PREDICATES, SCORES
+from tasks.tracking.artifacts import (
+    CALIBRATION_AUDIT,
+    CALIBRATOR,
+    ENTITIES,
+    EVIDENCE,
+    HELD_OUT_LOG_ODDS,
+    MATCHED,
+    MIXTURE,
+    PREDICATES,
+    SCORES,
+)
 from tasks.tracking.labels import shares_text, short_label
 from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
 from tasks.tracking.record import RunTags
@@ -29,7 +41,7 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
         "kgcore.calibration.fit",
         "kgcore.calibration.audit",
         "kgcore.calibration.thin",
-        *map(CALIBRATORS.module, config.calibrators),
+        *map(ALL_CALIBRATORS.module, config.calibrators),
     )
 
 
@@ -37,15 +49,27 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
     table, candidates = run.load(SCORES), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
+    samples = _samples(table, config, candidates)
+    fitted += _combined(run, table, config, samples)
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
-    samples = _samples(table, config, candidates)
     soft = table.soft("valid")
     audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
     run.tag(RunTags(base_rate=config.base_rate_text))
+
+
+def _combined(
+    run: StageRun, table: ScoreTable, config: CalibrateConfig, samples: Mapping[str, CalibrationSample]
+) -> list[BoundCalibrator]:
+    """Fit the calibrators that see evidence, if the run has an evidence run upstream and labelled negatives."""
+    if EVIDENCE_STAGE.name not in run.inputs or GROUND_TRUTH not in samples or table.soft("valid"):
+        return []
+    made = fit_combiners(table, run.load(EVIDENCE), samples[GROUND_TRUTH], config)
+    run.save(HELD_OUT_LOG_ODDS, {bound.label: log_odds for bound, log_odds in made})
+    return [bound for bound, _ in made]
 
 
 def _save_audit(
@@ -57,7 +81,7 @@ def _save_audit(
     """Save the audits of the samples, with the support of each calibrator's high probabilities."""
     every = {name: dict(figures) for name, figures in audits.items()}
     for bound in fitted:
-        if bound.support is not None:
+        if bound.support is not None and bound.combined is None:
             every[bound.negatives] |= Thinness.of(bound, samples[bound.negatives]).figures(bound.name)
     run.save(CALIBRATION_AUDIT, every)
 
@@ -92,19 +116,21 @@ CALIBRATE = Stage(
     config=CalibrateConfig,
     body=_body,
     code=_code,
-    inputs={"scores": SCORE, "candidates": MATCH},
-    optional=("candidates",),
+    inputs={"scores": SCORE, "candidates": MATCH, "evidence": EVIDENCE_STAGE},
+    optional=("candidates", "evidence"),
     settle=settle,
 )
 
 
 def upstream_of(calibrators: StageRef) -> Mapping[str, StageRef]:
-    """Return the corrupt run, the score run and, if there is one, the match run that a calibrate run used, by stage.
+    """Return the corrupt run, the score run and, if they exist, the match and evidence runs of a calibrate run, by stage.
 
     Raises InputError if the calibrate run does not exist or is not finished.
     """
     inputs = open_store().finished(calibrators.stage, calibrators.run_id).tags.inputs
-    return {name: StageRef(name, inputs[name]) for name in (MATCH.name, "corrupt", "score") if name in inputs}
+    return {
+        name: StageRef(name, inputs[name]) for name in (MATCH.name, "corrupt", "score", "evidence") if name in inputs
+    }
 
 
 @as_task("move_calibrators")
@@ -121,7 +147,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
     before = store.finished(calibrators.stage, calibrators.run_id)
     config = config_of(CalibrateConfig, before).at(to.alpha, to.limits)
     upstream = upstream_of(calibrators)
-    inputs = [upstream[name] for name in ("score", MATCH.name) if name in upstream]
+    inputs = [upstream[name] for name in ("score", MATCH.name, EVIDENCE_STAGE.name) if name in upstream]
 
     def body(run: StageRun) -> None:
         table = run.load(SCORES)
@@ -132,6 +158,8 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
             log_calibrator(run, number, bound, examples)
         samples = _samples(table, config_of(CalibrateConfig, before), _candidates(run))
         _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
+        if any(bound.combined for bound in moved):
+            run.save(HELD_OUT_LOG_ODDS, store.load(before.run_id, HELD_OUT_LOG_ODDS))
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"

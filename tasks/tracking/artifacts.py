@@ -3,19 +3,21 @@
 One stage writes an artifact with `run.save(GRAPH, graph)`, and a later stage reads it with `run.load(GRAPH)`.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
 from kgcore import storage
-from kgcore.arrays import Floats, Triples
+from kgcore.arrays import Floats, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.matched import Matched
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import Predictions
+from kgcore.evidence.table import TableEvidence
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import ScoreRows
 from kgcore.graph import KnowledgeGraph
@@ -92,8 +94,14 @@ CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
 )
 CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audit.json")
 SCORES: Artifact[ScoreTable] = Artifact("score", "scores.parquet", storage.read_scores, storage.write_scores)
+EVIDENCE: Artifact[TableEvidence] = Artifact(
+    "evidence", "evidence.parquet", storage.read_evidence, storage.write_evidence
+)
 CALIBRATOR: ModelFiles[BoundCalibrator] = ModelFiles(
     "calibrate", storage.read_calibrator, storage.write_calibrator, storage.CALIBRATOR_FILE
+)
+HELD_OUT_LOG_ODDS: Artifact[Mapping[str, Scores]] = Artifact(
+    "calibrate", "held_out_log_odds.parquet", storage.read_log_odds, storage.write_log_odds
 )
 CALIBRATION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("calibrate", "audit.json")
 PREDICTIONS: Artifact[Predictions] = Artifact(
