@@ -1,7 +1,6 @@
 """A calibrated model, which maps triples of names to scores and probabilities."""
 
 from dataclasses import dataclass, field, replace
-
 from typing import TYPE_CHECKING
 
 import numpy as np

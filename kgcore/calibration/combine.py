@@ -73,8 +73,8 @@ def table_probabilities(
         return bound.predict(table.scores[rows], table.model, predicates)
     if evidence is None or bound.combined.model != table.model:
         raise MismatchError(
-            f"the calibrator {bound.label} needs the evidence of model {bound.combined.model[:12]}, but the scores come "
-            f"from model {table.model[:12]}"
+            f"the calibrator {bound.label} needs the evidence of model {bound.combined.model[:12]}, but the scores "
+            f"come from model {table.model[:12]}"
         )
     scores = bound.combined.scores(evidence.at(rows), predicates)
     return bound.predict(scores, bound.model, predicates)

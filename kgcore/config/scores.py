@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
-from kgcore.config.calibrate import SCORE_CALIBRATORS
+from kgcore.config.calibrate import SCORE_CALIBRATORS, CalibrateConfig
 from kgcore.registries import CALIBRATORS
 
 SCALES = ("any", "probability")

@@ -77,7 +77,10 @@ class TableEvidence:
     groups: tuple[str, ...]
 
     def at(self, mask: Bools) -> Evidence:
-        """Return the evidence of the rows of the score table that a mask chooses. Raises MismatchError if one lacks it."""
+        """Return the evidence of the rows of the score table that a mask chooses.
+
+        Raises MismatchError if a row has no evidence.
+        """
         wanted = np.flatnonzero(mask)
         places = np.searchsorted(self.rows, wanted)
         found = (places < len(self.rows)) & (np.append(self.rows, -1)[places.clip(max=len(self.rows))] == wanted)

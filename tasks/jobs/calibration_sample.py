@@ -32,8 +32,8 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     model     the calibrated model itself
 
     For an ensemble, the scores are those that it gives to these triples. Its recalibrator was fitted to log-odds of
-    members that had not seen the triple, which differ a little. For a combiner, the scores are the log-odds of combiners
-    that had not seen the triple.
+    members that had not seen the triple, which differ a little. For a combiner, the scores are the log-odds of
+    combiners that had not seen the triple.
 
     Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
     """

@@ -123,7 +123,7 @@ CALIBRATE = Stage(
 
 
 def upstream_of(calibrators: StageRef) -> Mapping[str, StageRef]:
-    """Return the corrupt run, the score run and, if they exist, the match and evidence runs of a calibrate run, by stage.
+    """Return the corrupt and score runs and, if they exist, the match and evidence runs of a calibrate run, by stage.
 
     Raises InputError if the calibrate run does not exist or is not finished.
     """

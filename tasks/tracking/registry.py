@@ -11,7 +11,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from kgcore.arrays import Triples
-from kgcore.calibrated import CalibratedModel
+from kgcore.calibrated import CalibratedModel, scorer_of
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.pooled import PooledModel
