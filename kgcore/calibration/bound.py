@@ -152,7 +152,8 @@ class BoundCalibrator:
     @property
     def _counted(self) -> bool:
         """Whether `support` counts the uncertainty of the base rate: it was estimated in each bootstrap replicate."""
-        return self.mixture is not None and self.base_rate_is == ESTIMATED
+        estimated = self.mixture is not None and not self.mixture.fit.stated
+        return estimated and self.base_rate_is == ESTIMATED
 
     def _shifted(self, probabilities: Probabilities) -> Probabilities:
         if self.fitted_at is None:

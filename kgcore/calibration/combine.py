@@ -1,25 +1,29 @@
 """Calibrators that see evidence beside the score: a combiner, and a calibrator of its log-odds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from kgcore.arrays import Bools, Probabilities, Scores
+from kgcore.arrays import Bools, Ints, Probabilities, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates
+from kgcore.calibration.matched import fit_matched, match
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled
 from kgcore.config import ESTIMATED, CalibrateConfig
 from kgcore.errors import MismatchError
 from kgcore.evidence.table import TableEvidence
+from kgcore.mixture.fit import MixtureOptions
+from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS, COMBINERS
 from kgcore.score_table import LABELLED, ScoreTable
 
 RECALIBRATOR = "smoothed_isotonic"  # the calibrator of a combiner's log-odds
-GROUND_TRUTH = "ground_truth"
 
 
 def fit_combiners(
@@ -42,7 +46,7 @@ def fit_combiners(
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
         combiner, log_odds = cross_fit(COMBINERS.get(name), seen, config.combine_folds, rng)
-        combined = Combined(name, evidence.groups, known.names, table.model, combiner)
+        combined = Combined(name, evidence.groups, known.names, table.model, combiner, name)
         held_out = replace(sample, scores=log_odds)
         bound = BoundCalibrator(
             name=RECALIBRATOR,
@@ -57,6 +61,74 @@ def fit_combiners(
         )
         fitted.append((bound, log_odds))
     return fitted
+
+
+def fit_to_unlabelled(
+    table: ScoreTable,
+    evidence: TableEvidence,
+    triples: Triples,
+    candidates: Candidates,
+    config: CalibrateConfig,
+) -> Sequence[tuple[BoundCalibrator, MixtureData]]:
+    """Fit each combiner of the configuration to candidates without labels, and a calibrator to its log-odds.
+
+    evidence    of `triples`
+    triples     (N, 3) positives, the corruptions of each strategy, candidates, and labelled candidates, in this order
+    candidates  their scores, and their mixture at the base rate of the configuration
+
+    The mixture is fitted again to log-odds of combiners that have not seen the triple or its positive. So are the
+    calibrator and its confidence limits. Return the calibrators, and the samples of these mixtures. Labels of
+    candidates count in the mixture, not in the combiner.
+
+    Raises FitError if a fit does not converge.
+    """
+    data = candidates.data
+    lengths = [len(data.positives), *map(len, data.negatives.values()), len(data.candidates), len(data.labelled)]
+    ends = np.cumsum(lengths)
+    _, same = np.unique(triples, axis=0, return_inverse=True)
+    same = same.reshape(-1)
+    fitted = []
+    for name in config.combiners:
+        rng = np.random.default_rng(config.combine_seed)
+        parts = [
+            Rows(evidence.evidence.values[start:end], triples[start:end, 1], groups)
+            for start, end, groups in zip(ends - lengths, ends, _groups(data, same, lengths), strict=True)
+        ]
+        own, *negatives, unlabelled, labelled = parts
+        strategies = dict(zip(data.negatives, negatives, strict=True))
+        known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.alpha)
+        stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, config.combine_folds, rng)
+        log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
+        combined = Combined(name, evidence.groups, evidence.evidence.names, table.model, stack, "stack")
+        options = MixtureOptions(config.alpha, replicates=candidates.replicates)
+        matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
+        [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
+        bound = BoundCalibrator(
+            name=RECALIBRATOR,
+            negatives=CANDIDATES,
+            base_rate=config.alpha,
+            model=combined.fingerprint(),
+            dataset=table.dataset,
+            calibrator=calibrator,
+            base_rate_is=config.base_rate_is,
+            support=support,
+            limits=config.limits,
+            mixture=matched,
+            combined=combined,
+        )
+        fitted.append((bound, log_odds))
+    return fitted
+
+
+def _groups(data: MixtureData, same: Ints, lengths: Sequence[int]) -> Iterator[Ints]:
+    """Yield the group of each row of each sample: a positive has its corruptions and the equal candidates in its group.
+
+    same  (N,) equal numbers for equal triples
+    """
+    start, own = 0, same[: lengths[0]]
+    for sample, length in zip((*data.components, data.candidates, data.labelled.sample), lengths, strict=True):
+        yield same[start : start + length] if sample.groups is None else own[sample.groups]
+        start += length
 
 
 def table_probabilities(

@@ -16,11 +16,12 @@ from kgcore.registries import COMBINERS
 class Combined:
     """A fitted combiner, stored with its evidence and its model, so that a wrong use is an error.
 
-    name      registered name of the combiner
+    name      name of the combiner in the settings and in labels
     groups    registered names of the groups of evidence, in the order of their features
     features  names of the features (d)
     model     fingerprint of the model whose scores are among the evidence
     combiner  the fitted combiner
+    kind      its registered name: `name`, or stack for a weighted sum of such combiners
     """
 
     name: str
@@ -28,6 +29,7 @@ class Combined:
     features: tuple[str, ...]
     model: str
     combiner: Combiner
+    kind: str
 
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples, from their evidence and their predicates (n,).
@@ -57,6 +59,7 @@ class Combined:
         """Return the combiner as plain JSON values, which hold no executable code."""
         return {
             "name": self.name,
+            "kind": self.kind,
             "groups": list(self.groups),
             "features": list(self.features),
             "model": self.model,
@@ -66,5 +69,6 @@ class Combined:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for an unknown combiner."""
-        combiner = COMBINERS.get(data["name"]).from_parameters(data["parameters"])
-        return cls(data["name"], tuple(data["groups"]), tuple(data["features"]), data["model"], combiner)
+        combiner = COMBINERS.get(data["kind"]).from_parameters(data["parameters"])
+        features, groups = tuple(data["features"]), tuple(data["groups"])
+        return cls(data["name"], groups, features, data["model"], combiner, data["kind"])

@@ -58,7 +58,7 @@ class Unlabelled:
     """The evidence without labels.
 
     features    (d) names of the features
-    positives   true triples that the model was not trained on, none of which is used as a candidate
+    positives   true triples that the model was not trained on. They may be candidates, too
     negatives   name of a strategy -> its corruptions of the positives
     candidates  triples without labels
     base_rate   share of true triples among the candidates, in (0, 1)
@@ -78,6 +78,11 @@ class HeldOut:
     positives: Floats
     negatives: Mapping[str, Floats]
     candidates: Floats
+
+    @property
+    def every(self) -> list[Floats]:
+        """Return the log-odds of the positives, of the corruptions of each strategy, and of the candidates."""
+        return [self.positives, *self.negatives.values(), self.candidates]
 
 
 def fit_unlabelled(

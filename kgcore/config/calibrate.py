@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import EXAM_SHARE, HELD_OUT, TRAINING_ONLY, check_draws_without_training
 from kgcore.errors import InputError
-from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, COMBINERS, STRATEGIES
+from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, STRATEGIES
 
 ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
 ASSUMED_BASE_RATE = 0.5
@@ -129,7 +129,7 @@ class CalibrateConfig(Config):
     @property
     def combiners(self) -> tuple[str, ...]:
         """The calibrators that see evidence: combiners."""
-        return tuple(name for name in self.calibrators if name in COMBINERS.names())
+        return tuple(name for name in self.calibrators if name not in CALIBRATORS.names())
 
     @property
     def alpha(self) -> float:

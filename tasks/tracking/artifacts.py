@@ -87,6 +87,7 @@ CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
 DATA_REPORT: Artifact[str] = Artifact("prepare", "data.html", _read_text, _write_text)
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
 MIXTURE: Artifact[MixtureData] = Artifact("match", "scores.parquet", storage.read_mixture, storage.write_mixture)
+MIXTURE_TRIPLES: Artifact[Triples] = Artifact("match", "triples.parquet", storage.read_triples, storage.write_triples)
 MATCHED: Artifact[Matched] = Artifact("match", "mixture.json", storage.read_matched, storage.write_matched)
 LABELLED: Artifact[Triples] = Artifact("match", "labelled.parquet", storage.read_triples, storage.write_triples)
 CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
@@ -99,6 +100,12 @@ EVIDENCE: Artifact[TableEvidence] = Artifact(
 )
 CALIBRATOR: ModelFiles[BoundCalibrator] = ModelFiles(
     "calibrate", storage.read_calibrator, storage.write_calibrator, storage.CALIBRATOR_FILE
+)
+CANDIDATE_EVIDENCE: Artifact[TableEvidence] = Artifact(
+    "evidence", "candidates.parquet", storage.read_evidence, storage.write_evidence
+)
+COMBINED_MIXTURE: Artifact[MixtureData] = Artifact(
+    "calibrate", "combined_mixture.parquet", storage.read_mixture, storage.write_mixture
 )
 HELD_OUT_LOG_ODDS: Artifact[Mapping[str, Scores]] = Artifact(
     "calibrate", "held_out_log_odds.parquet", storage.read_log_odds, storage.write_log_odds
