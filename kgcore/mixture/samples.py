@@ -110,7 +110,10 @@ class MixtureData:
         return (self.positives, *self.negatives.values())
 
     def with_scores(self, scores: Sequence[Scores]) -> "MixtureData":
-        """Return the same rows with other scores: of the positives, each strategy, the candidates and the labelled ones."""
+        """Return the same rows with other scores.
+
+        scores  those of the positives, of each strategy, of the candidates, and of the labelled candidates
+        """
         own, *negatives, candidates, labelled = [
             replace(sample, scores=some)
             for sample, some in zip((*self.components, self.candidates, self.labelled.sample), scores, strict=True)

@@ -12,7 +12,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig
 from kgcore.ensembles.pooled import PooledModel, pooled_table
 from tasks.stages.running import config_of
-from tasks.tracking.artifacts import HELD_OUT_LOG_ODDS, MIXTURE, SCORES
+from tasks.tracking.artifacts import COMBINED_MIXTURE, HELD_OUT_LOG_ODDS, MIXTURE, SCORES
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 
@@ -40,7 +40,8 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     store, scorer = open_store(), model.trained
     run = sources_of(store, model_id).run
     if (matched := model.calibrator.mixture) is not None:
-        data = store.load(run.tags.inputs["match"], MIXTURE)
+        combined = model.calibrator.combined is not None
+        data = store.load(run.run_id, COMBINED_MIXTURE) if combined else store.load(run.tags.inputs["match"], MIXTURE)
         return candidate_sample(data, matched, model.calibrator.calibrator.by_predicate)
     made_by = (
         [run]

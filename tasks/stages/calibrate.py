@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.combine import fit_combiners
+from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates, calibration_samples, fit_calibrators
 from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
@@ -22,11 +22,14 @@ from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
     CALIBRATION_AUDIT,
     CALIBRATOR,
+    CANDIDATE_EVIDENCE,
+    COMBINED_MIXTURE,
     ENTITIES,
     EVIDENCE,
     HELD_OUT_LOG_ODDS,
     MATCHED,
     MIXTURE,
+    MIXTURE_TRIPLES,
     PREDICATES,
     SCORES,
 )
@@ -50,7 +53,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     table, candidates = run.load(SCORES), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     samples = _samples(table, config, candidates)
-    fitted += _combined(run, table, config, samples)
+    fitted += _combined(run, table, config, samples, candidates)
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
     soft = table.soft("valid")
@@ -62,14 +65,26 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
 
 
 def _combined(
-    run: StageRun, table: ScoreTable, config: CalibrateConfig, samples: Mapping[str, CalibrationSample]
+    run: StageRun,
+    table: ScoreTable,
+    config: CalibrateConfig,
+    samples: Mapping[str, CalibrationSample],
+    candidates: Candidates | None,
 ) -> list[BoundCalibrator]:
-    """Fit the calibrators that see evidence, if the run has an evidence run upstream and labelled negatives."""
-    if EVIDENCE_STAGE.name not in run.inputs or GROUND_TRUTH not in samples or table.soft("valid"):
+    """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run."""
+    if EVIDENCE_STAGE.name not in run.inputs:
         return []
-    made = fit_combiners(table, run.load(EVIDENCE), samples[GROUND_TRUTH], config)
-    run.save(HELD_OUT_LOG_ODDS, {bound.label: log_odds for bound, log_odds in made})
-    return [bound for bound, _ in made]
+    found = []
+    if GROUND_TRUTH in samples and not table.soft("valid"):
+        made = fit_combiners(table, run.load(EVIDENCE), samples[GROUND_TRUTH], config)
+        run.save(HELD_OUT_LOG_ODDS, {bound.label: log_odds for bound, log_odds in made})
+        found += [bound for bound, _ in made]
+    if candidates:
+        seen = run.load(CANDIDATE_EVIDENCE)
+        for bound, data in fit_to_unlabelled(table, seen, run.load(MIXTURE_TRIPLES), candidates, config):
+            run.save(COMBINED_MIXTURE, data)
+            found.append(bound)
+    return found
 
 
 def _save_audit(
@@ -158,8 +173,9 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
             log_calibrator(run, number, bound, examples)
         samples = _samples(table, config_of(CalibrateConfig, before), _candidates(run))
         _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
-        if any(bound.combined for bound in moved):
-            run.save(HELD_OUT_LOG_ODDS, store.load(before.run_id, HELD_OUT_LOG_ODDS))
+        for kept in (HELD_OUT_LOG_ODDS, COMBINED_MIXTURE):
+            if kept.path in (before.tags.artifacts or {}):
+                run.save(kept, store.load(before.run_id, kept))
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"
