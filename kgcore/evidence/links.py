@@ -66,10 +66,26 @@ class Links:
         """Return the kinds in the other direction."""
         return (kinds + self.num_predicates) % (2 * self.num_predicates)
 
-    def leaving(self, entities: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-        """Follow at most `most` links of each entity (n,). Return row, other entity and kind of each; rows ascend."""
-        rows, places = expanded(self.starts[entities], np.minimum(self.degrees[entities], most))
+    def leaving(self, entities: Ints, most: int, apart_from: Ints) -> tuple[Ints, Ints, Ints]:
+        """Follow at most `most` links of each entity (n,) that do not lead to the entity `apart_from` (n,).
+
+        Return row, other entity and kind of each; rows ascend. A link to `apart_from` does not change the result.
+        """
+        direct = self.number(entities, apart_from)
+        rows, places = expanded(self.starts[entities], np.minimum(self.degrees[entities], most + direct))
+        if direct.any():
+            away = self.others[places] != apart_from[rows]
+            rows, places = rows[away], places[away]
+            rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(entities)))[rows]
+            rows, places = rows[rank < most], places[rank < most]
         return rows, self.others[places], self.kinds[places]
+
+    def number(self, ends: Ints, others: Ints) -> Ints:
+        """Return the number (n,) of links of each of n pairs."""
+        result = np.zeros(len(ends), dtype=np.int64)
+        rows, places = self.pairs.find(ends * self.num_entities + others)
+        result[rows] = np.diff(self.pair_starts)[places]
+        return result
 
     def between(self, ends: Ints, others: Ints) -> tuple[Ints, Ints]:
         """Find all links of n pairs. Return row and kind of each; rows ascend."""

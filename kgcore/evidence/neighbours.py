@@ -8,7 +8,7 @@ import numpy as np
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.links import Links
-from kgcore.evidence.lookup import Counts, expanded, row_sums
+from kgcore.evidence.lookup import row_sums
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -31,14 +31,14 @@ class Neighbours(Feature):
 
     Misleading in graphs in which one fact is written twice, in both directions: the reverse fact then answers alone.
 
-    facts       an index of the training facts
-    links       the links, one per pair of entities
-    all_links   all links
+    facts  an index of the training facts
+    links  one link for each pair of linked entities
+    every  all links
     """
 
     facts: TripleIndex
     links: Links
-    pairs: Counts
+    every: Links
 
     group = "graph"
     names = ("common_neighbours", "adamic_adar", "jaccard", "reverse_known", "other_relations")
@@ -49,19 +49,18 @@ class Neighbours(Feature):
         keys = every.pairs.keys
         ends, others = np.divmod(keys[keys // every.num_entities < keys % every.num_entities], every.num_entities)
         single = Links.of(np.stack([ends, np.zeros_like(ends), others], axis=1), every.num_entities, 1)
-        return cls(source.facts, single, Counts(every.pairs, np.diff(every.pair_starts)))
+        return cls(source.facts, single, every)
 
     def values(self, triples: Triples) -> Floats:
         s, _, o = triples.T
         own, loop, count = self.facts.contains(triples), s == o, len(triples)
         reverse = self.facts.contains(triples[:, ::-1]) & ~loop
-        other = np.maximum(self.pairs(s * self.facts.num_entities + o) - own - reverse, 0)
-        other[loop] = 0
+        direct = self.every.number(s, o)
+        other = np.where(loop, 0, direct - own - reverse)
         rows, shared = self._shared(s, o)
         common = np.bincount(rows, minlength=count)
         weight = row_sums(rows, 1 / np.log1p(self.links.degrees[shared]), count)
-        linked = self.pairs(s * self.facts.num_entities + o) > 0
-        degrees = self.links.degrees[s] + self.links.degrees[o] - 2 * linked - common
+        degrees = self.links.degrees[s] + self.links.degrees[o] - 2 * (direct > 0) - common
         jaccard = common / np.maximum(degrees, 1)
         return np.stack([np.log1p(common), weight, jaccard, reverse.astype(float), np.log1p(other)], axis=1)
 
@@ -70,8 +69,7 @@ class Neighbours(Feature):
         degrees = self.links.degrees
         fewer = degrees[s] <= degrees[o]
         near, far = np.where(fewer, s, o), np.where(fewer, o, s)
-        lengths = np.where(s == o, 0, np.minimum(degrees[near], MOST_NEIGHBOURS))
-        rows, places = expanded(self.links.starts[near], lengths)
-        middle = self.links.others[places]
+        rows, middle, _ = self.links.leaving(near, MOST_NEIGHBOURS, far)
         hits, _ = self.links.pairs.find(middle * self.links.num_entities + far[rows])
+        hits = hits[(s != o)[rows[hits]]]
         return rows[hits], middle[hits]

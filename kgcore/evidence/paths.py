@@ -128,7 +128,7 @@ def _two(links: Links, s: Ints, o: Ints) -> tuple[Ints, Ints]:
     width = 2 * links.num_predicates
     turned = links.degrees[s] > links.degrees[o]
     near, far = np.where(turned, o, s), np.where(turned, s, o)
-    steps, middle, first = links.leaving(near, MOST_TWO)
+    steps, middle, first = links.leaving(near, MOST_TWO, far)
     hits, second = links.between(middle, far[steps])
     rows, first = steps[hits], first[hits]
     back = turned[rows]
@@ -140,12 +140,10 @@ def _two(links: Links, s: Ints, o: Ints) -> tuple[Ints, Ints]:
 def _three(links: Links, s: Ints, o: Ints) -> tuple[Ints, Ints]:
     """Return row and type of each path s - x - y - o with x other than o and y other than s."""
     width = 2 * links.num_predicates
-    steps, x, first = links.leaving(s, MOST_THREE)
-    free = (x != o[steps]) & (s != o)[steps]
-    steps, x, first = steps[free], x[free], first[free]
-    more, y, third = links.leaving(o[steps], MOST_THREE)
-    free = y != s[steps[more]]
-    more, y, third = more[free], y[free], third[free]
+    steps, x, first = links.leaving(s, MOST_THREE, o)
+    open_ends = (s != o)[steps]
+    steps, x, first = steps[open_ends], x[open_ends], first[open_ends]
+    more, y, third = links.leaving(o[steps], MOST_THREE, s[steps])
     hits, second = links.between(x[more], y)
     more, third = more[hits], links.inverse(third[hits])
     return steps[more], (first[more] * width + second) * width + third
