@@ -29,8 +29,12 @@ class BoostedTrees(Combiner):
         d = len(sample.names)
         values = np.column_stack([sample.values, sample.predicates.astype(np.float32)])
         made = Boosting(
-            learning_rate=self.learning_rate, max_iter=self.iterations, max_leaf_nodes=self.leaves,
-            l2_regularization=self.ridge, min_samples_leaf=20, early_stopping=False,
+            learning_rate=self.learning_rate,
+            max_iter=self.iterations,
+            max_leaf_nodes=self.leaves,
+            l2_regularization=self.ridge,
+            min_samples_leaf=20,
+            early_stopping=False,
             monotonic_cst=[int(name == SCORE) for name in sample.names] + [0],
             categorical_features=[False] * d + [sample.predicates.max() < 255],
             random_state=int(rng.integers(2**31)),
@@ -39,18 +43,24 @@ class BoostedTrees(Combiner):
         return self
 
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
+        if not len(values):
+            return np.zeros(0)
         return self.made.decision_function(np.column_stack([values, predicates.astype(np.float32)]))
 
     def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
-        import base64, pickle
+        import base64
+        import pickle
+
         return {"x": base64.b64encode(pickle.dumps(self.made)).decode()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        import base64, pickle
+        import base64
+        import pickle
+
         one = cls()
         one.made = pickle.loads(base64.b64decode(parameters["x"]))
         return one

@@ -8,7 +8,9 @@ from kgcore.arrays import Floats
 from kgcore.combiners.base import Combiner, EvidenceSample
 
 
-def cross_fit(make: Callable[[], Combiner], sample: EvidenceSample, folds: int, rng: np.random.Generator) -> tuple[Combiner, Floats]:
+def cross_fit(
+    make: Callable[[], Combiner], sample: EvidenceSample, folds: int, rng: np.random.Generator
+) -> tuple[Combiner, Floats]:
     part = rng.permutation(np.arange(len(sample)) % folds)
     z = np.empty(len(sample))
     for fold in range(folds):

@@ -13,4 +13,8 @@ class EvidenceConfig(Config):
 
     stage: ClassVar[str] = "evidence"
 
-    evidence: tuple[str, ...] = setting(("score",), "groups of evidence about triples", choices=EVIDENCE)
+    evidence: tuple[str, ...] = setting(
+        ("score", "cohorts", "degrees", "types", "neighbours", "paths", "rules"),
+        "groups of evidence about triples",
+        choices=EVIDENCE,
+    )
