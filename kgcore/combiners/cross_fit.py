@@ -11,9 +11,20 @@ from kgcore.combiners.base import Combiner, EvidenceSample
 def cross_fit(
     make: Callable[[], Combiner], sample: EvidenceSample, folds: int, rng: np.random.Generator
 ) -> tuple[Combiner, Floats]:
-    part = rng.permutation(np.arange(len(sample)) % folds)
-    z = np.empty(len(sample))
+    """Fit a combiner to all rows of a sample, and one to the rows of all folds but one, for each fold.
+
+    make   returns an unfitted combiner
+    folds  parts of the rows, at least 2; each has the same shares of labels
+
+    Return the first combiner, and the log-odds (n,) of each row by the combiner that has not seen its fold. Raises
+    FitError if a fit does not converge.
+    """
+    order = np.lexsort((rng.random(len(sample)), sample.labels))
+    part = np.empty(len(sample), dtype=np.int64)
+    part[order] = np.arange(len(sample)) % folds
+    log_odds = np.empty(len(sample))
     for fold in range(folds):
         own = part == fold
-        z[own] = make().fit(sample.part(~own), rng).log_odds(sample.values[own], sample.predicates[own])
-    return make().fit(sample, rng), z
+        fitted = make().fit(sample.part(~own), rng)
+        log_odds[own] = fitted.log_odds(sample.values[own], sample.predicates[own])
+    return make().fit(sample, rng), log_odds
