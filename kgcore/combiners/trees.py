@@ -89,7 +89,10 @@ class Trees:
 
     @staticmethod
     def _holds(column: npt.NDArray[np.float32], tests: list[tuple[float, bool, bool]]) -> Floats:
-        """Return 1 for the rows (n,) that pass every test (threshold, whether missing goes left, whether left), else 0."""
+        """Return 1 for each row (n,) that passes every test, else 0.
+
+        tests  threshold, whether missing goes left, whether the row must go left
+        """
         value, passed = column.astype(np.float64), np.ones(len(column), dtype=bool)
         for threshold, missing, left in tests:
             passed &= np.where(np.isnan(value), missing, value <= threshold) == left

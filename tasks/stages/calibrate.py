@@ -1,6 +1,7 @@
 """calibrate: fit the calibrators that turn scores into probabilities."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
@@ -33,10 +34,13 @@ from tasks.tracking.artifacts import (
     PREDICATES,
     SCORES,
 )
+from tasks.tracking.handles import Artifact
 from tasks.tracking.labels import shares_text, short_label
 from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
+
+T = TypeVar("T")
 
 
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
@@ -173,13 +177,18 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
             log_calibrator(run, number, bound, examples)
         samples = _samples(table, config_of(CalibrateConfig, before), _candidates(run))
         _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
-        for kept in (HELD_OUT_LOG_ODDS, COMBINED_MIXTURE):
-            if kept.path in (before.tags.artifacts or {}):
-                run.save(kept, store.load(before.run_id, kept))
+        _copy(run, before, HELD_OUT_LOG_ODDS)
+        _copy(run, before, COMBINED_MIXTURE)
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"
     return run_stage("calibrate", config, inputs, ("kgcore.calibration.bound",), body, context, identity)
+
+
+def _copy(run: StageRun, before: RunRecord, artifact: Artifact[T]) -> None:
+    """Save an artifact of an earlier calibrate run again, if it has this artifact."""
+    if artifact.path in (before.tags.artifacts or {}):
+        run.save(artifact, run.store.load(before.run_id, artifact))
 
 
 def _examples(run: StageRun, table: ScoreTable) -> list[list[str]]:
