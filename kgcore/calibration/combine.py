@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Probabilities, Scores, Triples
+from kgcore.arrays import Bools, Ints, Probabilities, Triples
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates
 from kgcore.calibration.matched import fit_matched, match
@@ -28,14 +28,14 @@ RECALIBRATOR = "smoothed_isotonic"  # the calibrator of a combiner's log-odds
 
 def fit_combiners(
     table: ScoreTable, evidence: TableEvidence, sample: CalibrationSample, config: CalibrateConfig
-) -> Sequence[tuple[BoundCalibrator, Scores]]:
+) -> Sequence[tuple[BoundCalibrator, CalibrationSample]]:
     """Fit each combiner of the configuration to the labelled validation rows, and a calibrator to its log-odds.
 
     sample  these rows with their weights: see `calibration_samples`
 
     The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
     `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. Return the calibrators, and
-    these log-odds (n,) of the rows.
+    the sample with these log-odds as scores.
 
     Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
     """
@@ -59,7 +59,7 @@ def fit_combiners(
             support=Support.fit(held_out, by_predicate=False),
             combined=combined,
         )
-        fitted.append((bound, log_odds))
+        fitted.append((bound, held_out))
     return fitted
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kgcore.arrays import Floats
+from kgcore.arrays import Floats, Ints, Labels
 from kgcore.combiners.base import Combiner, EvidenceSample
 
 
@@ -19,12 +19,18 @@ def cross_fit(
     Return the first combiner, and the log-odds (n,) of each row by the combiner that has not seen its fold. Raises
     FitError if a fit does not converge.
     """
-    order = np.lexsort((rng.random(len(sample)), sample.labels))
-    part = np.empty(len(sample), dtype=np.int64)
-    part[order] = np.arange(len(sample)) % folds
+    part = folds_of(sample.labels, folds, rng)
     log_odds = np.empty(len(sample))
     for fold in range(folds):
         own = part == fold
         fitted = make().fit(sample.part(~own), rng)
         log_odds[own] = fitted.log_odds(sample.values[own], sample.predicates[own])
     return make().fit(sample, rng), log_odds
+
+
+def folds_of(labels: Labels, folds: int, rng: np.random.Generator) -> Ints:
+    """Return a random fold (n,), from 0, for each row, so that each fold has the same shares of labels."""
+    order = np.lexsort((rng.random(len(labels)), labels))
+    part = np.empty(len(labels), dtype=np.int64)
+    part[order] = np.arange(len(labels)) % folds
+    return part

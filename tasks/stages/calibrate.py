@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
+
+from kgcore.calibration.answering import in_order, labelled_figures, unlabelled_figures
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
@@ -57,11 +60,14 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     table, candidates = run.load(SCORES), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     samples = _samples(table, config, candidates)
-    fitted += _combined(run, table, config, samples, candidates)
+    combined, figures = _combined(run, table, config, samples, candidates, fitted)
+    fitted = in_order([*fitted, *combined], figures)
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
     soft = table.soft("valid")
     audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
+    for kind, own in figures.items():
+        audits[kind] |= own
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
@@ -74,21 +80,30 @@ def _combined(
     config: CalibrateConfig,
     samples: Mapping[str, CalibrationSample],
     candidates: Candidates | None,
-) -> list[BoundCalibrator]:
-    """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run."""
+    fitted: Sequence[BoundCalibrator],
+) -> tuple[list[BoundCalibrator], dict[str, dict[str, float]]]:
+    """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run.
+
+    Return them, and the figures by which they are compared with `fitted`, the calibrators that see the score alone.
+    """
     if EVIDENCE_STAGE.name not in run.inputs:
-        return []
-    found = []
+        return [], {}
+    figures: dict[str, dict[str, float]] = {}
+    combined, alone = [], {kind: [one for one in fitted if one.negatives == kind] for kind in samples}
     if GROUND_TRUTH in samples and not table.soft("valid"):
-        made = fit_combiners(table, run.load(EVIDENCE), samples[GROUND_TRUTH], config)
-        run.save(HELD_OUT_LOG_ODDS, {bound.label: log_odds for bound, log_odds in made})
-        found += [bound for bound, _ in made]
+        sample, rng = samples[GROUND_TRUTH], np.random.default_rng(config.combine_seed)
+        made = fit_combiners(table, run.load(EVIDENCE), sample, config)
+        run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in made})
+        every = [*((one, sample) for one in alone[GROUND_TRUTH]), *made]
+        figures[GROUND_TRUTH] = labelled_figures(every, config.combine_folds, rng)
+        combined += [bound for bound, _ in made]
     if candidates:
-        seen = run.load(CANDIDATE_EVIDENCE)
-        for bound, data in fit_to_unlabelled(table, seen, run.load(MIXTURE_TRIPLES), candidates, config):
-            run.save(COMBINED_MIXTURE, data)
-            found.append(bound)
-    return found
+        seen, triples = run.load(CANDIDATE_EVIDENCE), run.load(MIXTURE_TRIPLES)
+        found = fit_to_unlabelled(table, seen, triples, candidates, config)
+        run.save(COMBINED_MIXTURE, found[0][1])
+        figures[CANDIDATES] = unlabelled_figures([*((one, candidates.data) for one in alone[CANDIDATES]), *found])
+        combined += [bound for bound, _ in found]
+    return combined, figures
 
 
 def _save_audit(
