@@ -3,12 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
-from kgcore.calibration.answering import in_order, labelled_figures, unlabelled_figures
+from kgcore.calibration.answering import in_order
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates, calibration_samples, fit_calibrators
 from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
@@ -17,6 +14,7 @@ from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, TrainConf
 from kgcore.registries import ALL_CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
+from tasks.stages.combine import combine
 from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
@@ -26,14 +24,11 @@ from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
     CALIBRATION_AUDIT,
     CALIBRATOR,
-    CANDIDATE_EVIDENCE,
     COMBINED_MIXTURE,
     ENTITIES,
-    EVIDENCE,
     HELD_OUT_LOG_ODDS,
     MATCHED,
     MIXTURE,
-    MIXTURE_TRIPLES,
     PREDICATES,
     SCORES,
 )
@@ -60,7 +55,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     table, candidates = run.load(SCORES), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     samples = _samples(table, config, candidates)
-    combined, figures = _combined(run, table, config, samples, candidates, fitted)
+    combined, figures = combine(run, table, config, samples, candidates, fitted)
     fitted = in_order([*fitted, *combined], figures)
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
@@ -72,38 +67,6 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
     run.tag(RunTags(base_rate=config.base_rate_text))
-
-
-def _combined(
-    run: StageRun,
-    table: ScoreTable,
-    config: CalibrateConfig,
-    samples: Mapping[str, CalibrationSample],
-    candidates: Candidates | None,
-    fitted: Sequence[BoundCalibrator],
-) -> tuple[list[BoundCalibrator], dict[str, dict[str, float]]]:
-    """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run.
-
-    Return them, and the figures by which they are compared with `fitted`, the calibrators that see the score alone.
-    """
-    if EVIDENCE_STAGE.name not in run.inputs:
-        return [], {}
-    figures: dict[str, dict[str, float]] = {}
-    combined, alone = [], {kind: [one for one in fitted if one.negatives == kind] for kind in samples}
-    if GROUND_TRUTH in samples and not table.soft("valid"):
-        sample, rng = samples[GROUND_TRUTH], np.random.default_rng(config.combine_seed)
-        made = fit_combiners(table, run.load(EVIDENCE), sample, config)
-        run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in made})
-        every = [*((one, sample) for one in alone[GROUND_TRUTH]), *made]
-        figures[GROUND_TRUTH] = labelled_figures(every, config.combine_folds, rng)
-        combined += [bound for bound, _ in made]
-    if candidates:
-        seen, triples = run.load(CANDIDATE_EVIDENCE), run.load(MIXTURE_TRIPLES)
-        found = fit_to_unlabelled(table, seen, triples, candidates, config)
-        run.save(COMBINED_MIXTURE, found[0][1])
-        figures[CANDIDATES] = unlabelled_figures([*((one, candidates.data) for one in alone[CANDIDATES]), *found])
-        combined += [bound for bound, _ in found]
-    return combined, figures
 
 
 def _save_audit(
