@@ -3,8 +3,8 @@
     python benchmarks/evidence.py wn11 fb13 > table.md
 
 The candidates are corruptions of all training facts: half of them typed, half uniform, half with another subject. The
-model is TransE with k = 100 and random tables: its speed does not depend on the numbers. Memory is the peak
-of the process beyond graph, model and candidates, up to this group.
+model is TransE with k = 100 and random tables: its speed does not depend on the numbers. Times are processor seconds of
+one core. Memory is the peak of the process beyond graph, model and candidates, up to this group.
 """
 
 import sys
@@ -61,9 +61,7 @@ def main(datasets: list[str]) -> None:
         source, triples = source_of(graph), candidates(graph)
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts here
         start, total = memory("VmRSS"), 0.0
-        print(
-            f"\n{name}, {len(triples):,} candidates\n\n| group | prepare, CPU s | values, CPU s | GiB |\n|---|---|---|---|"
-        )
+        print(f"\n{name}, {len(triples):,} candidates\n\n| group | prepare | values | GiB |\n|---|---|---|---|")
         for group in EVIDENCE.names():
             begin = time.process_time()
             features = Features.of(source, [group])
