@@ -42,8 +42,8 @@ class KeyTable:
 
 
 def _hashes(keys: Ints, bits: int) -> Ints:
-    mixed = keys.astype(np.uint64) * _MIXER
-    return (mixed >> np.uint64(64 - bits)).astype(np.int64)
+    mixed = keys.view(np.uint64) * _MIXER
+    return (mixed >> np.uint64(64 - bits)).view(np.int64)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.links import Links
-from kgcore.evidence.lookup import Counts, best_and_any
+from kgcore.evidence.lookup import Counts, best_and_any, expanded
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -143,7 +143,9 @@ def _three(links: Links, s: Ints, o: Ints) -> tuple[Ints, Ints]:
     steps, x, first = links.leaving(s, MOST_THREE, o)
     open_ends = (s != o)[steps]
     steps, x, first = steps[open_ends], x[open_ends], first[open_ends]
-    more, y, third = links.leaving(o[steps], MOST_THREE, s[steps])
-    hits, second = links.between(x[more], y)
-    more, third = more[hits], links.inverse(third[hits])
-    return steps[more], (first[more] * width + second) * width + third
+    ends, y, third = links.leaving(o, MOST_THREE, s)
+    counts = np.bincount(ends, minlength=len(o))
+    left, right = expanded((np.cumsum(counts) - counts)[steps], counts[steps])
+    hits, second = links.between(x[left], y[right])
+    left, right = left[hits], right[hits]
+    return steps[left], (first[left] * width + second) * width + links.inverse(third[right])

@@ -13,6 +13,7 @@ from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
 SMOOTHING = 0.5
+ROWS_AT_ONCE = 2**13  # triples of a block, because an entity may have as many places as the graph
 
 
 @EVIDENCE.register("types")
@@ -68,6 +69,10 @@ class Types(Feature):
         return cls(source.facts, starts, places, counts, np.bincount(places, minlength=width), together)
 
     def values(self, triples: Triples) -> Floats:
+        blocks = np.split(triples, range(ROWS_AT_ONCE, len(triples), ROWS_AT_ONCE))
+        return np.concatenate([self._values(block) for block in blocks])
+
+    def _values(self, triples: Triples) -> Floats:
         s, p, o = triples.T
         own, predicates = self.facts.contains(triples), self.facts.num_predicates
         return np.stack([*self._agreement(s, p, own), *self._agreement(o, p + predicates, own)], axis=1)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.evidence import table
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
@@ -90,6 +91,13 @@ def test_a_graph_with_one_fact_or_without_facts_has_evidence(name: str) -> None:
     for count in (0, 1):
         group = EVIDENCE.get(name).of(source_of(random_facts(3)[:count]))
         assert group.values(every_triple()).shape == (432, len(group.names))
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "ROWS_AT_ONCE", 50)
+    features, triples = Features.of(source_of(random_facts(0)), EVIDENCE.names()), every_triple()
+    one, three = features.evidence(triples), features.evidence(triples, threads=3)
+    np.testing.assert_array_equal(one.values, three.values)
 
 
 def test_names_are_unique_and_features_are_columns_in_their_order() -> None:
