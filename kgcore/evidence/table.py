@@ -1,13 +1,13 @@
 """The evidence of a table of triples: all features of all groups, computed in blocks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Triples
+from kgcore.arrays import Bools, Floats, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.registries import EVIDENCE
 
@@ -37,15 +37,22 @@ class Evidence:
 class Features:
     """Groups of features that are ready for triples.
 
-    groups  registered name of a group -> the group
+    groups    registered name of a group -> the group
+    entities  number E of the entities that training has. A triple may also have entities that training lacks: ids from
+              E on, whose names `extended` has got
     """
 
     groups: dict[str, Feature]
+    entities: int
 
     @classmethod
     def of(cls, source: Source, names: Sequence[str]) -> Self:
         """Prepare the groups with these registered names. Raises InputError for an unknown name."""
-        return cls({name: EVIDENCE.get(name).of(source) for name in names})
+        return cls({name: EVIDENCE.get(name).of(source) for name in names}, len(source.graph.entities))
+
+    def extended(self, names: Sequence[str]) -> "Features":
+        """Return the same groups for further entities, which training lacks: ids E, E + 1, ... for their names."""
+        return replace(self, groups={name: group.extended(names) for name, group in self.groups.items()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,6 +64,16 @@ class Features:
         values = np.empty((len(triples), len(self.names)), dtype=np.float32)
         for start in range(0, len(triples), ROWS_AT_ONCE):
             block = triples[start : start + ROWS_AT_ONCE]
-            parts = [group.values(block) for group in self.groups.values()]
+            seen: Bools = np.asarray((block[:, [0, 2]] < self.entities).all(axis=1))
+            parts = [_values(group, block, seen) for group in self.groups.values()]
             values[start : start + len(block)] = np.concatenate(parts, axis=1)
         return Evidence(self.names, values)
+
+
+def _values(group: Feature, triples: Triples, seen: Bools) -> Floats:
+    """Return the features (n, d) of a group; NaN for triples with unseen entities, if the group cannot see these."""
+    if group.sees_unseen or seen.all():
+        return group.values(triples)
+    values = np.full((len(triples), len(group.names)), np.nan)
+    values[seen] = group.values(triples[seen])
+    return values
