@@ -64,6 +64,13 @@ class Feature(ABC):
     def names(self) -> tuple[str, ...]:
         """The names (d) of the features: lower-case words with underscores, unique among all groups."""
 
+    def needs(self, side: int) -> tuple[str, ...]:
+        """Return the features that would not be known if training lacked one entity. side: 0 = subject, 1 = object.
+
+        The others are made without the facts of this entity, such as those of its name and of the other side.
+        """
+        return self.names
+
     @abstractmethod
     def values(self, triples: Triples) -> Floats:
         """Return the features (n, d) float64 of triples (n, 3). NaN: not known.

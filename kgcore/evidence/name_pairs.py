@@ -9,7 +9,7 @@ import numpy as np
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.counts import Counts, mean_and_highest
-from kgcore.evidence.words import Tokens, words_of
+from kgcore.evidence.words import Tokens, parts_of, words_of
 from kgcore.registries import EVIDENCE
 
 SMOOTHING = 0.1  # facts that are added to a count and to its expectation
@@ -75,8 +75,9 @@ class NamePairs(Feature):
     n(v) have v in the subject's name, n(w) have w in the object's name. Positive: the words go together. `mean` and
     `highest` are over the pairs of words that at least two entities have; NaN: a name has no such word.
 
-    pair_subject_words_*: the same for a word of the subject and the object o itself, of facts without s.
-    pair_object_words_*:  the same for the subject s itself and a word of the object, of facts without o.
+    pair_subject_name_*: the same for a part of the subject's name and the object o itself, of facts without s.
+    pair_object_name_*:  the same for the subject s itself and a part of the object's name, of facts without o.
+    Parts are words, ends of words and more: kgcore/evidence/words.py.
 
     So all counts are of other facts: a training fact is never evidence for itself.
 
@@ -85,35 +86,44 @@ class NamePairs(Feature):
     """
 
     words: Tokens
+    parts: Tokens
     ids: Tokens
     word_word: PairCounts
     word_id: PairCounts
     id_word: PairCounts
+    part_id: PairCounts
+    id_part: PairCounts
     id_id: PairCounts
     facts: Ints
 
     group = "names"
     sees_unseen = True
     names = tuple(
-        f"pair_{way}_{what}" for way in ("words", "subject_words", "object_words") for what in ("mean", "highest")
+        f"pair_{way}_{what}" for way in ("words", "subject_name", "object_name") for what in ("mean", "highest")
     )
 
     @classmethod
     def of(cls, source: Source) -> Self:
         graph = source.graph
         words = Tokens.of(words_of(name) for name in graph.entities)
+        parts = Tokens.of(parts_of(name) for name in graph.entities)
         ids = Tokens.identities(len(graph.entities))
         facts = np.unique(graph.train.positives, axis=0)
-        tables = [PairCounts.of(left, right, facts) for left in (words, ids) for right in (words, ids)]
-        word_word, word_id, id_word, id_id = tables
         counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
-        return cls(words, ids, word_word, word_id, id_word, id_id, counts)
+        kinds = (words, words), (words, ids), (ids, words), (parts, ids), (ids, parts), (ids, ids)
+        ww, wi, iw, pi, ip, ii = (PairCounts.of(left, right, facts) for left, right in kinds)
+        return cls(words, parts, ids, ww, wi, iw, pi, ip, ii, counts)
 
     def extended(self, names: Sequence[str]) -> Self:
-        return replace(self, words=self.words.extended(words_of(name) for name in names))
+        words = self.words.extended(words_of(name) for name in names)
+        return replace(self, words=words, parts=self.parts.extended(parts_of(name) for name in names))
+
+    def needs(self, side: int) -> tuple[str, ...]:
+        way = ("pair_object_name", "pair_subject_name")[side]  # with the entity itself, and words of the other one
+        return tuple(name for name in self.names if name.startswith(way))
 
     def values(self, triples: Triples) -> Floats:
-        lifts = self._words(triples), self._subject_words(triples), self._object_words(triples)
+        lifts = self._words(triples), self._subject_name(triples), self._object_name(triples)
         return np.concatenate([mean_and_highest(row, lift, len(triples)) for row, lift in lifts], axis=1)
 
     def _words(self, triples: Triples) -> tuple[Ints, Floats]:
@@ -126,19 +136,19 @@ class NamePairs(Feature):
         rights = self.word_word.right(p, w) - with_o - s_w + own
         return row, _lift(both, lefts, rights, self.facts[p] - with_s - with_o + own)
 
-    def _subject_words(self, triples: Triples) -> tuple[Ints, Floats]:
-        row, v, _ = pairs_of(self.words, self.ids, triples)
+    def _subject_name(self, triples: Triples) -> tuple[Ints, Floats]:
+        row, v, _ = pairs_of(self.parts, self.ids, triples)
         s, p, o = self._columns(triples[row])
         with_s, own = self.id_id.left(p, s), self.id_id.both(p, s, o)
-        both, lefts = self.word_id.both(p, v, o) - own, self.word_id.left(p, v) - with_s
-        return row, _lift(both, lefts, self.word_id.right(p, o) - own, self.facts[p] - with_s)
+        both, lefts = self.part_id.both(p, v, o) - own, self.part_id.left(p, v) - with_s
+        return row, _lift(both, lefts, self.part_id.right(p, o) - own, self.facts[p] - with_s)
 
-    def _object_words(self, triples: Triples) -> tuple[Ints, Floats]:
-        row, _, w = pairs_of(self.ids, self.words, triples)
+    def _object_name(self, triples: Triples) -> tuple[Ints, Floats]:
+        row, _, w = pairs_of(self.ids, self.parts, triples)
         s, p, o = self._columns(triples[row])
         with_o, own = self.id_id.right(p, o), self.id_id.both(p, s, o)
-        both, rights = self.id_word.both(p, s, w) - own, self.id_word.right(p, w) - with_o
-        return row, _lift(both, self.id_word.left(p, s) - own, rights, self.facts[p] - with_o)
+        both, rights = self.id_part.both(p, s, w) - own, self.id_part.right(p, w) - with_o
+        return row, _lift(both, self.id_part.left(p, s) - own, rights, self.facts[p] - with_o)
 
     def _columns(self, triples: Triples) -> tuple[Ints, Ints, Ints]:
         """Return subjects, predicates, objects. An entity that training lacks has the number E, which no fact has."""

@@ -65,6 +65,9 @@ class NameRoles(Feature):
     def extended(self, names: Sequence[str]) -> Self:
         return replace(self, parts=self.parts.extended(parts_of(name) for name in names))
 
+    def needs(self, side: int) -> tuple[str, ...]:
+        return ()
+
     def values(self, triples: Triples) -> Floats:
         sides = [self._lift(triples[:, 2 * side], 2 * triples[:, 1] + side) for side in (0, 1)]
         return np.concatenate(sides, axis=1)

@@ -59,6 +59,17 @@ class Features:
         """The names of all features, group by group."""
         return tuple(name for group in self.groups.values() for name in group.names)
 
+    def hidden(self, evidence: Evidence, side: int) -> Evidence:
+        """Return evidence of these features as if training lacked all subjects, side 0, or all objects, side 1.
+
+        The features that need the facts of the hidden entity are NaN: see `Feature.needs`. So a combiner for entities
+        that training lacks learns from the many labelled triples of known entities.
+        """
+        lost = {name for group in self.groups.values() for name in group.needs(side)}
+        values = evidence.values.copy()
+        values[:, [name in lost for name in evidence.names]] = np.nan
+        return Evidence(evidence.names, values)
+
     def evidence(self, triples: Triples) -> Evidence:
         """Return the evidence of triples (n, 3). Memory beside the result: that of ROWS_AT_ONCE triples."""
         values = np.empty((len(triples), len(self.names)), dtype=np.float32)
