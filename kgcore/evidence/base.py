@@ -1,6 +1,7 @@
 """The abstract class of evidence: a group of features of triples, made from the training facts and the model."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -54,20 +55,37 @@ class Feature(ABC):
 
     The docstring of a group gives the formula of each feature, its cost, and what could make it misleading.
 
-    group  what a group of features is about, for the table of what each adds: model, graph, rules or names
+    group        what a group of features is about, for the table of what each adds: model, graph, rules or names
+    sees_unseen  whether `values` takes triples with entities that training lacks: ids E, E + 1, ... after `extended`.
+                 If not, `Features.evidence` gives NaN for these triples, and `values` never sees them
     """
 
     group: ClassVar[str]
+    sees_unseen: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
     def of(cls, source: Source) -> Self:
         """Prepare the tables that `values` reads. The result depends on the source alone, to the last bit."""
 
+    def extended(self, names: Sequence[str]) -> Self:
+        """Return the same group for a graph with further entities, which training lacks: ids E, E + 1, ...
+
+        names  their names. Nothing is learned from them: the features of all other triples stay the same
+        """
+        return self
+
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
         """The names (d) of the features: lower-case words with underscores, unique among all groups."""
+
+    def needs(self, side: int) -> tuple[str, ...]:
+        """Return the features that would not be known if training lacked one entity. side: 0 = subject, 1 = object.
+
+        The others are made without the facts of this entity, such as those of its name and of the other side.
+        """
+        return self.names
 
     @abstractmethod
     def values(self, triples: Triples) -> Floats:
