@@ -128,7 +128,7 @@ def after_training(
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
         scores = SCORE(model, corruptions, context=context)
         seen = None
-        if wants_evidence(data, configs.calibrate, matched is not None):
+        if wants_evidence(data, configs.calibrate, matched):
             seen = EVIDENCE_STAGE(model, scores, matched, config=configs.evidence, context=context)
         calibrators = CALIBRATE(scores, matched, seen, config=configs.calibrate, context=context)
         made = [ref for ref in (matched, corruptions, scores, seen) if ref]

@@ -12,7 +12,7 @@ from kgcore.combiners.unlabelled import unlabelled_brier
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
-FIGURE = "held_out_brier."  # start of the names of the figures, before the name of the calibrator
+FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
 
 
 def labelled_figures(

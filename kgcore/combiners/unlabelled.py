@@ -27,7 +27,7 @@ from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.stack import Stack
 from kgcore.errors import FitError
 
-MOST_CORRUPTIONS = 20_000  # of a strategy that a combiner is fitted to
+CORRUPTIONS = 5  # most corruptions of a strategy that a combiner is fitted to, for each positive
 RIDGE = 1e-3  # of the weights, towards equal shares of 1
 MOST = 1e-4  # probabilities of candidates are at least this, and at most 1 - this
 
@@ -161,18 +161,18 @@ def _members(
 ) -> list[Combiner]:
     """Fit one combiner for each strategy and one for the candidates. Their log-odds are at the base rate 1/2."""
     positives, *negatives, candidates = kinds
-    members = [make().fit(_sample(data, positives, _some(own, rng)), rng) for own in negatives]
+    members = [
+        make().fit(_sample(data, positives, _some(own, CORRUPTIONS * len(positives), rng)), rng) for own in negatives
+    ]
     first = make().fit(_sample(data, positives, candidates), rng)
     ratio = np.exp(first.log_odds(candidates.values, candidates.predicates))
     q = (data.base_rate * ratio).clip(MOST, 1 - MOST)
     return [*members, make().fit(_soft(data, positives, candidates, q), rng)]
 
 
-def _some(rows: Rows, rng: np.random.Generator) -> Rows:
-    """Return at most MOST_CORRUPTIONS of the rows, drawn at random."""
-    if len(rows) <= MOST_CORRUPTIONS:
-        return rows
-    return rows.part(rng.permutation(np.arange(len(rows)) < MOST_CORRUPTIONS))
+def _some(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+    """Return at most so many rows, drawn at random."""
+    return rows if len(rows) <= most else rows.part(rng.permutation(np.arange(len(rows)) < most))
 
 
 def _columns(members: list[Combiner], rows: Rows) -> Floats:

@@ -16,13 +16,22 @@ from tasks.stages.running import StageRun
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
 from tasks.stages.train import TRAIN
-from tasks.tracking.artifacts import CANDIDATE_EVIDENCE, COUNTS, EMBEDDINGS, EVIDENCE, GRAPH, MIXTURE_TRIPLES, SCORES
+from tasks.tracking.artifacts import (
+    CANDIDATE_EVIDENCE,
+    COUNTS,
+    EMBEDDINGS,
+    EVIDENCE,
+    GRAPH,
+    MATCHED,
+    MIXTURE_TRIPLES,
+    SCORES,
+)
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
 log = logging.getLogger("kgcal")
-FEWEST_LABELS = 200  # labelled validation triples of each kind, from which a combiner is fitted without being asked for
+FEWEST = 500  # positives, and negatives or candidates, that a combiner needs
 
 
 def _body(run: StageRun, config: EvidenceConfig) -> None:
@@ -63,9 +72,14 @@ def evidence_of(scores: StageRef, candidates: StageRef | None) -> StageRef | Non
 
 
 @as_task("wants_evidence")
-def wants_evidence(data: StageRef, config: CalibrateConfig, candidates: bool) -> bool:
-    """Return whether a combiner can be fitted: the settings name one, and there are candidates or enough labels."""
-    if not config.combiners or candidates:
-        return bool(config.combiners)
-    counts = open_store().load(data.run_id, COUNTS)
-    return min(counts["valid_positives"], counts["valid_negatives"]) >= FEWEST_LABELS
+def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | None) -> bool:
+    """Return whether a combiner can be fitted: the settings name one, and there are enough labels or candidates.
+
+    matched  the match run; None: there are no candidates
+    """
+    if not config.combiners:
+        return False
+    store = open_store()
+    counts = store.load(data.run_id, COUNTS)
+    candidates = store.load(matched.run_id, MATCHED).fit.candidates if matched else 0
+    return min(counts["valid_positives"], max(counts["valid_negatives"], candidates)) >= FEWEST

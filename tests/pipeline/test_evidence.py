@@ -1,0 +1,115 @@
+"""Calibrators that see evidence: from the pipeline, with labels and candidates, to every command that asks them."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kgcore.storage import read_predictions
+from tasks.tracking.artifacts import CALIBRATOR
+from tests.pipeline.conftest import Kgcal, model_folder, models_of
+
+pytestmark = pytest.mark.long
+SETTINGS = ("--size", "700", "--k", "16", "--epochs", "20", "--batch-size", "128", "--match-replicates", "20")
+FORESTS = ("ground_truth.boosted_trees", "candidates.boosted_trees")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A pipeline with labelled negatives, and with the test split as candidates."""
+
+    kgcal: Kgcal
+    results: dict[str, Any]
+
+    def answers(self, label: str, *options: str) -> pd.DataFrame:
+        """Ask for the first test triples. Return the answers."""
+        graph = self.kgcal.home.parent
+        file, target = graph / "some.csv", graph / "answers.parquet"
+        self.triples().to_csv(file, index=False)
+        done = self.kgcal("predict", str(file), "-o", str(target), "--calibrator", label, *options)
+        assert done.returncode == 0, done.stderr
+        return pd.read_parquet(target)
+
+    def triples(self) -> pd.DataFrame:
+        """Return the names of the first test triples."""
+        [test] = (self.kgcal.home / "datasets").glob("*/test.txt")
+        rows = [line.split("\t")[:3] for line in test.read_text().splitlines()[:40]]
+        return pd.DataFrame(rows, columns=["subject", "predicate", "object"])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    kgcal = Kgcal(tmp_path_factory.mktemp("evidence"))
+    return Made(kgcal, kgcal.results(*SETTINGS, "--candidates", "test", "--base-rate", "0.5"))
+
+
+def test_evidence_is_better_than_the_score_alone(made: Made) -> None:
+    metrics = made.results["metrics"]
+    for kind in ("ground_truth", "candidates"):
+        alone = metrics[kind]["smoothed_isotonic"]["brier"]
+        assert metrics[kind]["boosted_trees"]["brier"] < alone - 0.005
+    assert any(note.startswith("Brier scores of the calibrators on ground truth") for note in made.results["notes"])
+
+
+@pytest.mark.parametrize("label", FORESTS)
+def test_the_answers_are_the_probabilities_of_the_pipeline(made: Made, label: str) -> None:
+    answers = made.answers(label)
+    [folder] = made.kgcal.home.glob(f"artifacts/{made.results['runs']['classify']}/artifacts")
+    measured = read_predictions(folder / "predictions.parquet").probabilities[label]
+    assert answers["probability"].notna().all()
+    assert np.isin(answers["probability"].to_numpy(), measured).mean() > 0.9  # some test rows are not measured
+    assert (answers["low"] <= answers["probability"]).all()
+    assert (answers["probability"] <= answers["high"]).all()
+
+
+@pytest.mark.parametrize("label", FORESTS)
+def test_another_base_rate_shifts_the_log_odds(made: Made, label: str) -> None:
+    before, after = (made.answers(label, *options)["probability"] for options in ((), ("--base-rate", "0.1")))
+    moved = np.log(after / (1 - after)) - np.log(before / (1 - before))
+    assert np.ptp(moved) < 1e-9
+
+
+def test_contributions_add_up_to_the_log_odds(made: Made) -> None:
+    triple, target = made.triples().iloc[0].tolist(), made.kgcal.home.parent / "why.json"
+    done = made.kgcal("explain", *triple, "-o", str(target), "--calibrator", FORESTS[0])
+    assert done.returncode == 0, done.stderr
+    found = json.loads(target.read_text())
+    total = sum(row["log_odds"] for row in found["contributions"])
+    assert total == pytest.approx(np.log(found["probability"] / (1 - found["probability"])), abs=1e-9)
+    assert "what adds to the log-odds" in done.stdout
+    assert found["evidence"]["positives"] > 0
+
+
+def test_a_calibrator_that_sees_evidence_answers_promotes_watches_and_moves(made: Made) -> None:
+    kgcal, runs = made.kgcal, made.results["runs"]
+    first = CALIBRATOR.read(model_folder(kgcal, models_of(kgcal, runs["calibrate"])[0].model_id))
+    assert first.label in FORESTS
+    promoted = kgcal("promote")
+    assert promoted.returncode == 0, promoted.stderr
+    assert "boosted_trees" in promoted.stdout
+    labels = kgcal.home.parent / "labels.tsv"
+    [test] = (kgcal.home / "datasets").glob("*/test.txt")
+    labels.write_text("".join(f"{line}\n" for line in test.read_text().splitlines()[:400]))
+    watched = kgcal("watch", "--labels", str(labels))
+    assert watched.returncode == 0, watched.stderr
+    moved = kgcal("recalibrate", "--base-rate", "0.2")
+    assert moved.returncode == 0, moved.stderr
+
+
+def test_one_stage_runs_alone(made: Made) -> None:
+    runs = made.results["runs"]
+    again = made.kgcal("calibrate", "--scores", runs["score"], "--candidates", runs["match"], "--base-rate", "0.5")
+    assert again.returncode == 0, again.stderr
+    assert runs["calibrate"] in again.stdout
+    made_again = made.kgcal("evidence", "--scores", runs["score"], "--evidence", "score,degrees")
+    assert made_again.returncode == 0, made_again.stderr
+
+
+def test_the_command_line_lists_the_calibrators(made: Made, tmp_path: Path) -> None:
+    wrong = made.kgcal("calibrate", "--calibrators", "forest", "-o", str(tmp_path / "x"))
+    assert wrong.returncode != 0
+    assert "boosted_trees" in made.kgcal("calibrate", "--help").stdout
