@@ -76,7 +76,7 @@ def corrupted(graph: KnowledgeGraph, model: TrainedModel, split: Split, strategy
 
 def samples(graph: KnowledgeGraph, model: TrainedModel) -> tuple[list[str], dict[str, Samples]]:
     """Return the names of the features; then kind of negatives -> rows of valid and of test."""
-    features = Features.of(Source(graph, model), EVIDENCE.names())
+    features = Features.of(Source(graph, model), (*MODEL, *GROUPS))
 
     def rows(split: Split) -> Rows:
         return features.evidence(split.triples).values, split.triples[:, 1], split.labels

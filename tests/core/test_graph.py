@@ -15,6 +15,7 @@ triple = st.tuples(st.integers(0, E - 1), st.integers(0, R - 1), st.integers(0, 
 @given(st.lists(triple, max_size=40), st.lists(triple, min_size=1, max_size=40))
 def test_an_index_is_a_set(known: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]) -> None:
     index = TripleIndex(np.array(known, dtype=np.int64).reshape(-1, 3), E, R)
+    assert [tuple(triple) for triple in index.triples.tolist()] == sorted(set(known))
     assert len(index) == len(set(known))
     assert index.contains(np.array(asked)).tolist() == [t in set(known) for t in asked]
 

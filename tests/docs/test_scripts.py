@@ -6,9 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from flows.cli.commands import app
 from kgcore.config import CorruptConfig, EvaluateConfig, TrainConfig
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.base import Embeddings
+from kgcore.models.trained import TrainedModel
+from kgcore.registries import EVIDENCE
 from tests.docs.commands import unknown_words
 from tests.docs.scripts import script
 
@@ -58,3 +63,19 @@ def test_the_ablation_reads_the_results_of_a_run(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(module, "app", command)
     assert module.run(["--dataset", "wn11"]) == RESULTS
+
+
+def test_the_tables_of_evidence_have_a_cell_for_each_kind_of_negatives(
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = script("evidence")
+    monkeypatch.setattr(module, "SEEDS", range(1))
+    trained = TrainedModel("transe", 4, Embeddings(torch.randn(40, 4), torch.randn(3, 4)))
+    names, made = module.samples(small_graph, trained)
+    assert set(made) == {"labels", *module.STRATEGIES}
+    cells = module.line(names, made, ("score", "rules")).split(" | ")
+    assert len(cells) == 1 + len(module.STRATEGIES)
+    assert all(0 < float(number) < 1 for cell in cells[1:] for number in cell.split(" → "))
+    assert len(module.betrayed(names, made, "score").split(" | ")) == len(module.STRATEGIES)
+    grouped = {group for groups in module.ROWS.values() for group in groups}
+    assert {name for name in EVIDENCE.names() if EVIDENCE.get(name).group != "names"} == grouped
