@@ -13,6 +13,7 @@ from kgcore.config import (
     ClassifyGiven,
     CorruptGiven,
     EvaluateGiven,
+    EvidenceGiven,
     MatchGiven,
     PipelineConfigs,
     PipelineGiven,
@@ -28,6 +29,7 @@ from tasks.stages.choose import CHOOSE, chosen_settings
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
+from tasks.stages.evidence import EVIDENCE_STAGE, wants_evidence
 from tasks.stages.match import MATCH, check_candidates
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
@@ -48,6 +50,7 @@ def pipeline(
     evaluate: EvaluateGiven = EvaluateGiven(),
     match: MatchGiven = MatchGiven(),
     choose: ChooseGiven = ChooseGiven(),
+    evidence: EvidenceGiven = EvidenceGiven(),
     preset: PresetOrNone = None,
     force: bool = False,
     device: Device = "auto",
@@ -63,6 +66,7 @@ def pipeline(
         evaluate: how to measure calibration
         match: the candidates to calibrate to; without candidates, their mistakes are not known
         choose: the race of the preset auto
+        evidence: what calibrators see of a triple beside its score
         preset: fills in the settings of train, corrupt and calibrate that you leave out. auto: a race on validation
             chooses them for this graph; default: good and fast; best: better proper scores, slower; paper: the protocol
             of the paper; none: no preset. If empty: default for data sets whose settings are known, auto for any other
@@ -70,7 +74,7 @@ def pipeline(
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose)
+    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
     resolved = presets.resolve(preset, given)
     context = Context(force=force, device=device)
     summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
@@ -123,8 +127,11 @@ def after_training(
             configs = replace(configs, calibrate=settle(configs.calibrate, [matched]))
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
         scores = SCORE(model, corruptions, context=context)
-        calibrators = CALIBRATE(scores, matched, config=configs.calibrate, context=context)
-        made = [*([matched] if matched else []), corruptions, scores]
+        seen = None
+        if wants_evidence(data, configs.calibrate, matched is not None):
+            seen = EVIDENCE_STAGE(model, scores, matched, config=configs.evidence, context=context)
+        calibrators = CALIBRATE(scores, matched, seen, config=configs.calibrate, context=context)
+        made = [ref for ref in (matched, corruptions, scores, seen) if ref]
     else:
         made = list(upstream_of(fitted).values())
         calibrators = move_calibrators(fitted, configs.calibrate, context)

@@ -15,7 +15,9 @@ from kgcore.config import MatchConfig
 from tasks.jobs.command import log_train_command
 from tasks.jobs.manifest import LATEST, is_run, resolve
 from tasks.stages.base import Stage
+from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
+from tasks.stages.evidence import EVIDENCE_STAGE, evidence_of
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES
@@ -37,8 +39,10 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
         context = Context(force=given["force"], device=given.get("device", "auto"))
         upstream: list[StageRef | None] = []
         for name, source in stage.inputs.items():
-            if source is MATCH and given[name] and not is_run(given[name]):
+            if source is MATCH and stage is CALIBRATE and given[name] and not is_run(given[name]):
                 upstream.append(_match(given[name], upstream[0], config, context))
+            elif source is EVIDENCE_STAGE and not given[name] and upstream[0]:
+                upstream.append(evidence_of(upstream[0], upstream[1]))
             else:
                 upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
         ref = stage(*upstream, config=config, context=context)
@@ -93,6 +97,15 @@ def _docstring(stage: Stage[Any]) -> str:
         used = "; used only by strategies that draw with a model" if name in stage.needs else ""
         if source.name == "choose":
             lines.append(f"    {name}: run id of the choose run whose race the report shows; if empty, it shows none")
+        elif source is EVIDENCE_STAGE:
+            lines.append(
+                f"    {name}: run id of an {source.name} run; if empty, the newest one of these scores. Without one, "
+                "calibrators that see evidence are not fitted"
+            )
+        elif stage is EVIDENCE_STAGE and name in stage.optional:
+            lines.append(
+                f"    {name}: run id of the {source.name} run whose candidates get evidence, too; if empty, none"
+            )
         elif name in stage.optional:
             lines.append(
                 f"    {name}: file of the triples that you want probabilities for; or valid or test, a held-out split "

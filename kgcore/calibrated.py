@@ -1,21 +1,27 @@
 """A calibrated model, which maps triples of names to scores and probabilities."""
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.combiners.scorer import CombinedModel
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
 
 
 @dataclass(frozen=True)
 class CalibratedModel:
     """What scores triples, a calibrator of these scores, and the graph with the names of entities and predicates.
 
-    trained   an embedding model, or the pool of several calibrated ones: an ensemble
+    trained   an embedding model; a combiner of its score with other evidence; or the pool of several calibrated models:
+              an ensemble
     labelled  (n, 3) candidates whose labels the calibrator was fitted to
     """
 
@@ -61,3 +67,8 @@ class CalibratedModel:
         seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples, self.labelled)
         fitted[known] = seen.contains(triples[known])
         return fitted
+
+
+def scorer_of(bound: BoundCalibrator, trained: "TrainedModel", graph: KnowledgeGraph) -> Scorer:
+    """Return what gives the scores for a calibrator: the model or, if the calibrator sees evidence, its combiner."""
+    return trained if bound.combined is None else CombinedModel(bound.combined, trained, graph)

@@ -159,6 +159,12 @@ class TripleIndex:
     def __len__(self) -> int:
         return len(self._keys)
 
+    @property
+    def triples(self) -> Triples:
+        """The distinct triples (N, 3), in ascending order."""
+        rest, objects = np.divmod(self._keys, self.num_entities)
+        return np.stack([*np.divmod(rest, self.num_predicates), objects], axis=1)
+
     def contains(self, triples: Triples) -> Bools:
         """Return whether each triple is in this set of N triples: (n, 3) -> (n,), in O(n log N)."""
         if not len(self._keys):

@@ -3,9 +3,9 @@
 This module imports no component, so that settings can list and check the names before any component is imported.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kgcore.registry import Registry
+from kgcore.registry import Joined, Registry
 
 if TYPE_CHECKING:
     from kgcore.calibration.base import Calibrator
@@ -29,6 +29,7 @@ CALIBRATORS: "Registry[type[Calibrator]]" = Registry("calibrator", "kgcore.calib
 BASELINES: "Registry[type[Calibrator]]" = Registry("baseline", "kgcore.calibration.baselines", "BASELINES")
 EVIDENCE: "Registry[type[Feature]]" = Registry("group of evidence", "kgcore.evidence", "EVIDENCE")
 COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "COMBINERS")
+ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(("stack",)))
 POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "POOLS")
 METRICS: "Registry[Metric]" = Registry("metric", "kgcore.metrics", "METRICS")
 """The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:

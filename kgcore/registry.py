@@ -127,6 +127,31 @@ class Registry(Generic[T]):
         return found
 
 
+class Joined(Registry[Any]):
+    """The components of several registries, for a setting that allows the names of all of them."""
+
+    def __init__(self, kind: str, *parts: Registry[Any]) -> None:
+        """Join registries whose names differ. `kind` is what messages call a component."""
+        super().__init__(kind, "", "")
+        self._parts = parts
+
+    def names(self) -> list[str]:
+        return sorted(name for part in self._parts for name in part.names())
+
+    def get(self, name: str) -> Any:
+        return self._part(name).get(name)
+
+    def module(self, name: str) -> str:
+        return self._part(name).module(name)
+
+    def options(self, name: str) -> dict[str, str]:
+        return self._part(name).options(name)
+
+    def _part(self, name: str) -> Registry[Any]:
+        self.check(name)
+        return next(part for part in self._parts if name in part.names())
+
+
 @cache
 def _registered(path: Path, variable: str, modified: int, size: int) -> list[str]:
     """Return the names that a file registers. The cache reads a file again if its modification time or size differs."""

@@ -19,6 +19,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("train", config.TrainConfig),
         ("match", config.MatchConfig),
         ("corrupt", config.CorruptConfig),
+        ("evidence", config.EvidenceConfig),
         ("calibrate", config.CalibrateConfig),
         ("classify", config.ClassifyConfig),
         ("evaluate", config.EvaluateConfig),

@@ -10,17 +10,19 @@ from kgcore.calibration.base import Calibrator
 from kgcore.calibration.matched import Matched
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
+from kgcore.combiners.combined import Combined
 from kgcore.config import ESTIMATED, STATED
 from kgcore.config.calibrate import base_rate_text
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
 # format 1 lacks the key fitted_at, formats 1 and 2 lack corruptions, formats 1 to 3 lack support, and formats 1 to 4
-# lack mixture, base_rate_low and base_rate_high
-FORMAT = 5
+# lack mixture, base_rate_low and base_rate_high; formats 1 to 5 lack combined
+FORMAT = 6
 LARGEST_SCORE = 1e30  # no model has a larger score
 WITHOUT_SUPPORT = 3  # the format of a calibrator without support
 WITHOUT_MIXTURE = 4  # the format of a calibrator without mixture, and without an interval of the base rate
+WITHOUT_COMBINED = 5  # the format of a calibrator that sees the score alone
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class BoundCalibrator:
     name         registered name of the calibrator or the baseline
     negatives    kind of negatives that it was fitted on: ground_truth, candidates or synthetic; none for a baseline
     base_rate    the share of true triples that its probabilities assume, in (0, 1)
-    model        fingerprint of the model whose scores it maps to probabilities
+    model        fingerprint of the scorer whose scores it maps to probabilities: a model, an ensemble, or `combined`
     dataset      fingerprint of the graph that it was fitted on
     calibrator   the fitted map
     fitted_at    share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
@@ -55,6 +57,7 @@ class BoundCalibrator:
     mixture      the candidates that it was fitted to; None if its negatives are not `candidates`
     support      confidence limits and counts from the sample that it was fitted on; None for a baseline, and for a
                  calibrator of format 1 to 3
+    combined     the combiner whose log-odds are its scores, if it sees evidence; None: it sees the score of a model
     """
 
     name: str
@@ -69,11 +72,18 @@ class BoundCalibrator:
     support: Support | None = field(default=None, compare=False)
     limits: tuple[float, float] | None = None
     mixture: Matched | None = field(default=None, compare=False)
+    combined: Combined | None = None
 
     @property
     def label(self) -> str:
         """Return its name in tables and metrics, such as `ground_truth.platt`, or `uncalibrated` for a baseline."""
-        return self.name if self.negatives == "none" else f"{self.negatives}.{self.name}"
+        name = self.combined.name if self.combined else self.name
+        return name if self.negatives == "none" else f"{self.negatives}.{name}"
+
+    @property
+    def base_model(self) -> str:
+        """Return the fingerprint of the model whose scores it needs: `model`, or the model of `combined`."""
+        return self.combined.model if self.combined else self.model
 
     @property
     def base_rate_text(self) -> str:
@@ -142,7 +152,8 @@ class BoundCalibrator:
     @property
     def _counted(self) -> bool:
         """Whether `support` counts the uncertainty of the base rate: it was estimated in each bootstrap replicate."""
-        return self.mixture is not None and self.base_rate_is == ESTIMATED
+        estimated = self.mixture is not None and not self.mixture.fit.stated
+        return estimated and self.base_rate_is == ESTIMATED
 
     def _shifted(self, probabilities: Probabilities) -> Probabilities:
         if self.fitted_at is None:
@@ -170,9 +181,10 @@ class BoundCalibrator:
         names = ("base_rate_low", "base_rate_high")
         added: dict[str, Any] = dict(zip(names, self.limits or (), strict=False))
         added |= {} if self.mixture is None else {"mixture": self.mixture.to_json()}
-        former = WITHOUT_MIXTURE if support else WITHOUT_SUPPORT
+        version = WITHOUT_COMBINED if added else WITHOUT_MIXTURE if support else WITHOUT_SUPPORT
+        added |= {} if self.combined is None else {"combined": self.combined.to_json()}
         return {
-            "format": FORMAT if added else former,
+            "format": FORMAT if self.combined else version,
             "calibrator": self.name,
             "negatives": self.negatives,
             "base_rate": self.base_rate,
@@ -208,6 +220,7 @@ class BoundCalibrator:
             support=Support.from_json(data["support"]) if "support" in data else None,
             limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
             mixture=Matched.from_json(data["mixture"]) if "mixture" in data else None,
+            combined=Combined.from_json(data["combined"]) if "combined" in data else None,
         )
 
 

@@ -116,7 +116,7 @@ def fit_calibrators(
     ]
     if candidates is not None:
         rng = np.random.default_rng(candidates.seed)
-        made = fit_matched(candidates.data, candidates.matched, config.calibrators, candidates.replicates, rng)
+        made = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
         bound += [bind(name, CANDIDATES, alpha, one, limits) for name, (one, limits) in made.items()]
     samples = calibration_samples(table, config)
     if table.soft("valid"):
@@ -124,7 +124,7 @@ def fit_calibrators(
         for name in CONSTANTS:
             bound.append(bind(name, "none", mean, BASELINES.get(name)().fit_sample(samples[GROUND_TRUTH])))
     for negatives, sample in sorted(samples.items()):
-        fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.calibrators}
+        fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.score_calibrators}
         support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
         bound += [
             bind(name, negatives, base_rate_of(sample, negatives, config), one, support[one.by_predicate])

@@ -4,6 +4,7 @@ base.py      the base class of all settings, and the checks of their values
 choices.py   the allowed names of settings that no registry lists
 prepare.py   the settings of the graph
 calibrate.py the settings of calibration: the base rate, and the candidates
+evidence.py  the settings of the evidence that calibrators see beside the score
 stages.py    the settings of the other stages
 pipeline.py  the settings of a whole pipeline
 jobs.py      the settings of promote, watch, predict, base-rate, explain, tune and ensemble
@@ -30,12 +31,14 @@ from kgcore.config.calibrate import (
     MatchConfig,
 )
 from kgcore.config.choices import EXAM_SHARE
+from kgcore.config.evidence import EvidenceConfig
 from kgcore.config.given import (
     CalibrateGiven,
     ChooseGiven,
     ClassifyGiven,
     CorruptGiven,
     EvaluateGiven,
+    EvidenceGiven,
     Given,
     MatchGiven,
     PipelineGiven,
@@ -91,6 +94,8 @@ __all__ = [
     "EnsembleConfig",
     "EvaluateConfig",
     "EvaluateGiven",
+    "EvidenceConfig",
+    "EvidenceGiven",
     "ExplainConfig",
     "GateConfig",
     "Given",

@@ -7,10 +7,11 @@ from typing import ClassVar, Self
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import EXAM_SHARE, HELD_OUT, TRAINING_ONLY, check_draws_without_training
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATORS, STRATEGIES
+from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, STRATEGIES
 
 ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
 ASSUMED_BASE_RATE = 0.5
+SCORE_CALIBRATORS = ("per_relation", "smoothed_isotonic", "beta")
 STRATEGY_CHOICES = STRATEGIES.without(TRAINING_ONLY)
 
 
@@ -76,7 +77,9 @@ class CalibrateConfig(Config):
     stage: ClassVar[str] = "calibrate"
 
     calibrators: tuple[str, ...] = setting(
-        ("per_relation", "smoothed_isotonic", "beta"), "calibrators to fit", choices=CALIBRATORS
+        (*SCORE_CALIBRATORS, "boosted_trees"),
+        "calibrators to fit. Those that see evidence beside the score need labelled negatives",
+        choices=ALL_CALIBRATORS,
     )
     base_rate: float | None = setting(
         None,
@@ -101,6 +104,11 @@ class CalibrateConfig(Config):
         True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
     )
 
+    combine_folds: int = setting(
+        5, "parts of the labelled rows: a combiner that is fitted to the others judges each part", ge=2
+    )
+    combine_seed: int = setting(0, "seed of the fit of combiners", ge=0)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         low, high = self.base_rate_low, self.base_rate_high
@@ -112,6 +120,16 @@ class CalibrateConfig(Config):
             object.__setattr__(self, "base_rate", middle(low, high))
         elif not low <= self.base_rate <= high:
             raise InputError(f"base_rate is {self.base_rate:g}: it must be in its interval, {low:g} to {high:g}")
+
+    @property
+    def score_calibrators(self) -> tuple[str, ...]:
+        """The calibrators that see the score alone."""
+        return tuple(name for name in self.calibrators if name in CALIBRATORS.names())
+
+    @property
+    def combiners(self) -> tuple[str, ...]:
+        """The calibrators that see evidence: combiners."""
+        return tuple(name for name in self.calibrators if name not in CALIBRATORS.names())
 
     @property
     def alpha(self) -> float:

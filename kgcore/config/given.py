@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_type_hint
 
 from kgcore.config.base import Config, check_setting, default_text
 from kgcore.config.calibrate import CalibrateConfig, MatchConfig
+from kgcore.config.evidence import EvidenceConfig
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.prepare import PrepareConfig
 from kgcore.config.race import ChooseConfig
@@ -173,6 +174,11 @@ class ChooseGiven(Given[ChooseConfig]):
     """The given settings of the race of the preset `auto`."""
 
 
+@counterpart_of(EvidenceConfig)
+class EvidenceGiven(Given[EvidenceConfig]):
+    """The given settings of the evidence that calibrators see."""
+
+
 @dataclass(frozen=True)
 class PipelineGiven:
     """The given settings of a whole pipeline, by stage."""
@@ -185,6 +191,7 @@ class PipelineGiven:
     evaluate: EvaluateGiven = EvaluateGiven()
     match: MatchGiven = MatchGiven()
     choose: ChooseGiven = ChooseGiven()
+    evidence: EvidenceGiven = EvidenceGiven()
 
     def over(self, configs: PipelineConfigs) -> PipelineConfigs:
         """Return a copy of `configs` in which the given values replace the old ones, as in `Given.over`.
@@ -200,6 +207,7 @@ class PipelineGiven:
             evaluate=self.evaluate.over(configs.evaluate),
             match=self.match.over(configs.match),
             choose=self.choose.over(configs.choose),
+            evidence=self.evidence.over(configs.evidence),
         )
 
     def added_to(self, other: "PipelineGiven") -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from kgcore.config.calibrate import ESTIMATED, CalibrateConfig, MatchConfig
+from kgcore.config.evidence import EvidenceConfig
 from kgcore.config.prepare import PrepareConfig
 from kgcore.config.race import ChooseConfig
 from kgcore.config.stages import (
@@ -29,6 +30,7 @@ class PipelineConfigs:
     evaluate: EvaluateConfig = EvaluateConfig()
     match: MatchConfig = MatchConfig()
     choose: ChooseConfig = ChooseConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
 
     def __post_init__(self) -> None:
         drawn = replace(self.corrupt, for_base_rate=self.calibrate.alpha)

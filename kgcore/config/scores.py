@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
-from kgcore.config.calibrate import CalibrateConfig
+from kgcore.config.calibrate import SCORE_CALIBRATORS, CalibrateConfig
 from kgcore.registries import CALIBRATORS
 
 SCALES = ("any", "probability")
@@ -28,7 +28,7 @@ class ScoresConfig(Config):
         "what the scores are: any numbers, or probabilities, of which the log-odds are calibrated",
         choices=SCALES,
     )
-    calibrators: tuple[str, ...] = setting(CalibrateConfig.calibrators, "calibrators to fit", choices=CALIBRATORS)
+    calibrators: tuple[str, ...] = setting(SCORE_CALIBRATORS, "calibrators to fit", choices=CALIBRATORS)
     base_rate: float | None = setting(
         CalibrateConfig.base_rate,
         "base rate: share of true rows among those that you will ask about. If you do not state it, it is the share "

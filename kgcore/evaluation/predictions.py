@@ -10,7 +10,9 @@ from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, W
 from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.combine import table_probabilities
 from kgcore.config import ASSUMED, STATED, ClassifyConfig
+from kgcore.evidence.table import TableEvidence
 from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
 
@@ -177,6 +179,7 @@ def classify(
     num_predicates: int,
     base_rate: float,
     config: ClassifyConfig,
+    evidence: TableEvidence | None = None,
 ) -> Predictions:
     """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
 
@@ -196,7 +199,7 @@ def classify(
 
     weights = weigh("test", test)
     probabilities = {} if table.raw is None else {UNCALIBRATED_RAW: Uncalibrated().calibrate(table.raw[test])}
-    probabilities |= {c.label: c.predict(scores, table.model, predicates) for c in calibrators}
+    probabilities |= {c.label: table_probabilities(c, table, test, evidence) for c in calibrators}
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
         "learned": learned_thresholds(*fitted_on, table.truth[valid], num_predicates, weigh("valid", valid)),

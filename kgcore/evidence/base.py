@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from kgcore.arrays import Floats, Triples
+from kgcore.evidence.links import Links
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:
@@ -28,6 +29,21 @@ class Source:
     def facts(self) -> TripleIndex:
         """An index of the training facts."""
         return self.graph.index(self.graph.train.positives)
+
+    @cached_property
+    def triples(self) -> Triples:
+        """The distinct training facts (m, 3), in ascending order."""
+        return self.facts.triples
+
+    @cached_property
+    def links(self) -> Links:
+        """The training facts as links between entities."""
+        return Links.of(self.triples, *self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The numbers of entities and of predicates."""
+        return len(self.graph.entities), len(self.graph.predicates)
 
 
 class Feature(ABC):

@@ -1,13 +1,15 @@
 """The evidence of a table of triples: all features of all groups, computed in blocks."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Bools, Floats, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.errors import MismatchError
 from kgcore.evidence.base import Feature, Source
 from kgcore.registries import EVIDENCE
 
@@ -70,15 +72,51 @@ class Features:
         values[:, [name in lost for name in evidence.names]] = np.nan
         return Evidence(evidence.names, values)
 
-    def evidence(self, triples: Triples) -> Evidence:
-        """Return the evidence of triples (n, 3). Memory beside the result: that of ROWS_AT_ONCE triples."""
+    def evidence(self, triples: Triples, threads: int = 1) -> Evidence:
+        """Return the evidence of triples (n, 3).
+
+        threads  blocks that are computed at the same time. Memory beside the result: that of ROWS_AT_ONCE triples each
+        """
         values = np.empty((len(triples), len(self.names)), dtype=np.float32)
-        for start in range(0, len(triples), ROWS_AT_ONCE):
+
+        def compute(start: int) -> None:
             block = triples[start : start + ROWS_AT_ONCE]
             seen: Bools = np.asarray((block[:, [0, 2]] < self.entities).all(axis=1))
             parts = [_values(group, block, seen) for group in self.groups.values()]
             values[start : start + len(block)] = np.concatenate(parts, axis=1)
+
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(compute, range(0, len(triples), ROWS_AT_ONCE)):
+                pass  # raises what a block raised
         return Evidence(self.names, values)
+
+
+@dataclass(frozen=True)
+class TableEvidence:
+    """The evidence of some rows of a score table.
+
+    rows      (m,) ascending positions in the score table
+    evidence  of these rows
+    groups    registered names of its groups
+    """
+
+    rows: Ints
+    evidence: Evidence
+    groups: tuple[str, ...]
+
+    def at(self, mask: Bools) -> Evidence:
+        """Return the evidence of the rows of the score table that a mask chooses.
+
+        Raises MismatchError if a row has no evidence.
+        """
+        wanted = np.flatnonzero(mask)
+        places = np.searchsorted(self.rows, wanted)
+        found = (places < len(self.rows)) & (np.append(self.rows, -1)[places.clip(max=len(self.rows))] == wanted)
+        if not found.all():
+            raise MismatchError(
+                f"{int((~found).sum()):,} rows of the score table have no evidence: run the stage evidence again"
+            )
+        return self.evidence.rows(places)
 
 
 def _values(group: Feature, triples: Triples, seen: Bools) -> Floats:

@@ -1,7 +1,7 @@
 """The scores that a mixture is fitted to."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -108,6 +108,23 @@ class MixtureData:
     def components(self) -> tuple[ScoreSample, ...]:
         """Return the samples of the components: the positives, then the corruptions of each strategy."""
         return (self.positives, *self.negatives.values())
+
+    def with_scores(self, scores: Sequence[Scores]) -> "MixtureData":
+        """Return the same rows with other scores.
+
+        scores  those of the positives, of each strategy, of the candidates, and of the labelled candidates
+        """
+        own, *negatives, candidates, labelled = [
+            replace(sample, scores=some)
+            for sample, some in zip((*self.components, self.candidates, self.labelled.sample), scores, strict=True)
+        ]
+        return replace(
+            self,
+            positives=own,
+            negatives=dict(zip(self.negatives, negatives, strict=True)),
+            candidates=candidates,
+            labelled=LabelledCandidates(labelled, self.labelled.labels),
+        )
 
     def of_relations(self, predicates: Collection[int]) -> "MixtureData | None":
         """Return the scores of some predicates, or None if a sample has no row with one of them.

@@ -12,6 +12,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import ExplainConfig
 from kgcore.graph import TripleIndex
 from kgcore.prediction.alternatives import Alternatives, ranked
+from kgcore.prediction.contributions import Contribution, contributions_of
 from kgcore.prediction.curve import Curve, curve_of
 from kgcore.prediction.estimate import Estimate, numbers
 from kgcore.prediction.evidence import Evidence, evidence_of
@@ -51,6 +52,8 @@ class Explanation(Estimate):
     objects          the rank of the object for (s, p, ?)
     subjects         the rank of the subject for (?, p, o)
     support          known facts that resemble the triple
+    contributions    what each piece of evidence adds to the log-odds; empty if the calibrator sees the score alone, or
+                     if there is no probability
     """
 
     subject: str
@@ -72,6 +75,7 @@ class Explanation(Estimate):
     objects: Alternatives
     subjects: Alternatives
     support: Support
+    contributions: tuple[Contribution, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -133,6 +137,7 @@ class Explainer:
             subjects=as_subject.alternatives(names, scores[own], q[own], most),
             objects=as_object.alternatives(names, scores[1 + first :], q[1 + first :], most),
             support=self._facts.of((s, p, o), self.config.facts),
+            contributions=() if reason else contributions_of(self.model, triple, float(q[0, 0])),
         )
 
     def _reason(self, predicate: int) -> str:

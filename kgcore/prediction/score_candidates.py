@@ -1,12 +1,13 @@
 """Scores candidates, validation positives and corruptions of each strategy: the samples of a mixture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples
+from kgcore.arrays import Labels, Scores, Triples
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import Corruptions, corrupt
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import InputError
@@ -28,14 +29,56 @@ def check_enough(judged: Judged, source: str) -> None:
         raise InputError(f"{source} has {unlabelled:,} usable candidates: it must have at least {FEWEST}{why}")
 
 
-def mixture_data(
+@dataclass(frozen=True)
+class MixtureTriples:
+    """The triples whose scores are the samples of a mixture.
+
+    positives   (n, 3) the validation positives
+    negatives   strategy -> its corruptions of the positives, known facts left out
+    candidates  (u, 3) without labels
+    labelled    (m, 3) candidates with labels
+    labels      (m,) 1 = true, 0 = false
+    shared      share of the positives that are also candidates, with or without labels, in [0, 1]
+    """
+
+    positives: Triples
+    negatives: Mapping[str, Corruptions]
+    candidates: Triples
+    labelled: Triples
+    labels: Labels
+    shared: float
+
+    @property
+    def every(self) -> Triples:
+        """All triples (N, 3): positives, the corruptions of each strategy, candidates, labelled candidates."""
+        made = [corruptions.triples for corruptions in self.negatives.values()]
+        return np.concatenate([self.positives, *made, self.candidates, self.labelled])
+
+    def data(self, scores: Scores) -> MixtureData:
+        """Return the samples of the mixture. A positive and its corruptions are one group.
+
+        scores  (N,) those of `every`
+        """
+        parts = [self.positives, *(made.triples for made in self.negatives.values()), self.candidates, self.labelled]
+        ends = np.cumsum([len(part) for part in parts])[:-1]
+        groups = [np.arange(len(self.positives)), *(made.source for made in self.negatives.values()), None, None]
+        own, *negatives, candidates, labelled = [
+            ScoreSample(some, group, part[:, 1])
+            for some, group, part in zip(np.split(scores, ends), groups, parts, strict=True)
+        ]
+        known = LabelledCandidates(labelled, self.labels) if len(self.labels) else NO_LABELS
+        return MixtureData(own, dict(zip(self.negatives, negatives, strict=True)), candidates, known, self.shared)
+
+
+def mixture_triples(
     judged: Judged, scorer: Scorer, graph: KnowledgeGraph, strategies: Sequence[str], eta: int, rng: np.random.Generator
-) -> MixtureData:
-    """Score the validation positives, corruptions of each strategy, and the candidates.
+) -> MixtureTriples:
+    """Return the validation positives, corruptions of each strategy, and the candidates.
 
-    eta  corruptions of each positive by each strategy, at least 1. Known facts among them are left out
+    scorer  the model of strategies that draw with a model
+    eta     corruptions of each positive by each strategy, at least 1. Known facts among them are left out
 
-    A positive and its corruptions are one group. Raises InputError for too few validation positives.
+    Raises InputError for too few validation positives.
     """
     from kgcore.models.trained import TrainedModel  # loads torch
 
@@ -48,15 +91,15 @@ def mixture_data(
         strategy = Mixture(graph, {name: 1.0})
         if strategy.by_model and isinstance(scorer, TrainedModel):
             strategy.see(scorer)
-        made = corrupt(positives, eta, strategy, rng, shares, graph.known)
-        negatives[name] = _sample(scorer, made.triples, made.source)
-    labelled = NO_LABELS
-    if known.any():
-        labelled = LabelledCandidates(_sample(scorer, judged.triples[known]), judged.labels[known])
-    own = _sample(scorer, positives, np.arange(len(positives)))
+        negatives[name] = corrupt(positives, eta, strategy, rng, shares, graph.known)
     shared = float(graph.index(judged.triples).contains(positives).mean())
-    return MixtureData(own, negatives, _sample(scorer, judged.triples[~known]), labelled, shared)
+    unlabelled, labelled = judged.triples[~known], judged.triples[known]
+    return MixtureTriples(positives, negatives, unlabelled, labelled, judged.labels[known], shared)
 
 
-def _sample(scorer: Scorer, triples: Triples, groups: Ints | None = None) -> ScoreSample:
-    return ScoreSample(scorer.score(triples), groups, triples[:, 1])
+def mixture_data(
+    judged: Judged, scorer: Scorer, graph: KnowledgeGraph, strategies: Sequence[str], eta: int, rng: np.random.Generator
+) -> MixtureData:
+    """Draw and score the triples of a mixture: see `mixture_triples`."""
+    drawn = mixture_triples(judged, scorer, graph, strategies, eta, rng)
+    return drawn.data(scorer.score(drawn.every))

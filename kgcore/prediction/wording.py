@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgcore.prediction.alternatives import Alternatives
+from kgcore.prediction.contributions import CALIBRATION, CONSTANT
 from kgcore.prediction.evidence import Evidence
 
 if TYPE_CHECKING:
     from kgcore.prediction.explanation import Explanation
 
+MOST_NAMED = 3  # features for a triple, and features against it
 _KNOWN = {
     "train": "The triple is a known fact of the training split. The model was fitted to it, so its score is higher "
     "than that of an equally plausible new triple.",
@@ -21,6 +23,8 @@ _KNOWN = {
 def sentences(made: "Explanation") -> Iterator[str]:
     """Yield the sentences of an explanation, the probability first."""
     yield _probability(made)
+    if made.contributions:
+        yield _contributions(made)
     if made.known:
         yield _KNOWN[made.known]
     if made.labelled_false:
@@ -41,6 +45,16 @@ def _probability(made: "Explanation") -> str:
         return f"No probability: {made.reason}."
     interval = f" (95 % interval: {made.interval_text})" if made.interval_text else ""
     return f"The probability is {made.text}{interval}, if {percent(made.base_rate)} of all candidates are true."
+
+
+def _contributions(made: "Explanation") -> str:
+    """Return which features of the evidence count most for and against the triple."""
+    features = [row for row in made.contributions if row.feature not in (CONSTANT, CALIBRATION)]
+    for_it = [row.feature for row in features if row.log_odds > 0][:MOST_NAMED]
+    against = [row.feature for row in features if row.log_odds < 0][:MOST_NAMED]
+    parts = [(for_it, "for"), (against, "against")]
+    named = "; ".join(f"{', '.join(names)} count most {word} it" for names, word in parts if names)
+    return f"Of the evidence, {named}."
 
 
 def _evidence(made: "Explanation", found: Evidence) -> Iterator[str]:

@@ -21,6 +21,7 @@ from kgcore.storage.calibrated import (
 )
 from kgcore.storage.corruptions import read_corruptions, write_corruptions
 from kgcore.storage.disagreement import read_disagreement, write_disagreement
+from kgcore.storage.evidence import read_evidence, read_log_odds, write_evidence, write_log_odds
 from kgcore.storage.external import (
     SCORE_CALIBRATOR_FILE,
     read_score_calibrator,
@@ -53,8 +54,10 @@ __all__ = [
     "read_corruptions",
     "read_disagreement",
     "read_ensemble",
+    "read_evidence",
     "read_graph",
     "read_json",
+    "read_log_odds",
     "read_matched",
     "read_measured",
     "read_mixture",
@@ -72,8 +75,10 @@ __all__ = [
     "write_corruptions",
     "write_disagreement",
     "write_ensemble",
+    "write_evidence",
     "write_graph",
     "write_json",
+    "write_log_odds",
     "write_matched",
     "write_measured",
     "write_mixture",

@@ -9,8 +9,9 @@ from types import MappingProxyType
 
 from safetensors import SafetensorError
 
-from kgcore.calibrated import CalibratedModel
+from kgcore.calibrated import CalibratedModel, scorer_of
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.combiners.scorer import CombinedModel
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError, KgcalError, MismatchError, first_line
@@ -59,7 +60,7 @@ def write_calibrated(folder: Path, model: CalibratedModel) -> None:
         members: Sequence[Scorer] = scorer.members
     else:
         write_calibrator(folder, model.calibrator)
-        members = [scorer]
+        members = [scorer.trained if isinstance(scorer, CombinedModel) else scorer]
     for part, member in zip(model_parts(folder), members, strict=True):
         assert isinstance(member, TrainedModel)
         write_model(folder / part, member)
@@ -105,11 +106,12 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
         raise
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise InputError(f"the calibrated model in {folder} cannot be read: {first_line(error)}") from error
-    fitted_to = ensemble.pooling.models if ensemble else (calibrator.model,)
+    fitted_to = ensemble.pooling.models if ensemble else (calibrator.base_model,)
     for expected, member in zip(fitted_to, members, strict=True):
         _check(folder, "model", expected, member.fingerprint())
     _check(folder, "graph", calibrator.dataset, graph.fingerprint())
-    return CalibratedModel(PooledModel(ensemble.pooling, members) if ensemble else members[0], calibrator, graph)
+    scorer = PooledModel(ensemble.pooling, members) if ensemble else scorer_of(calibrator, members[0], graph)
+    return CalibratedModel(scorer, calibrator, graph)
 
 
 def _check(folder: Path, what: str, expected: str, found: str) -> None:

@@ -1,5 +1,7 @@
 """Finds the sample that a calibrator or an ensemble was fitted on."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from kgcore.calibrated import CalibratedModel
@@ -10,7 +12,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig
 from kgcore.ensembles.pooled import PooledModel, pooled_table
 from tasks.stages.running import config_of
-from tasks.tracking.artifacts import MIXTURE, SCORES
+from tasks.tracking.artifacts import COMBINED_MIXTURE, HELD_OUT_LOG_ODDS, MIXTURE, SCORES
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 
@@ -30,14 +32,16 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     model     the calibrated model itself
 
     For an ensemble, the scores are those that it gives to these triples. Its recalibrator was fitted to log-odds of
-    members that had not seen the triple, which differ a little.
+    members that had not seen the triple, which differ a little. For a combiner, the scores are the log-odds of
+    combiners that had not seen the triple.
 
     Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
     """
     store, scorer = open_store(), model.trained
     run = sources_of(store, model_id).run
     if (matched := model.calibrator.mixture) is not None:
-        data = store.load(run.tags.inputs["match"], MIXTURE)
+        combined = model.calibrator.combined is not None
+        data = store.load(run.run_id, COMBINED_MIXTURE) if combined else store.load(run.tags.inputs["match"], MIXTURE)
         return candidate_sample(data, matched, model.calibrator.calibrator.by_predicate)
     made_by = (
         [run]
@@ -47,4 +51,7 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     tables = [store.load(calibrated.tags.inputs["score"], SCORES) for calibrated in made_by]
     table = pooled_table(scorer, tables) if isinstance(scorer, PooledModel) else tables[0]
     samples = calibration_samples(table, config_of(CalibrateConfig, made_by[0]))
+    if model.calibrator.combined is not None:
+        log_odds = store.load(run.run_id, HELD_OUT_LOG_ODDS)[model.calibrator.label]
+        return replace(samples[model.calibrator.negatives], scores=log_odds)
     return samples.get(model.calibrator.negatives) or samples.get("ground_truth") or samples["synthetic"]

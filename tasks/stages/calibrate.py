@@ -1,7 +1,9 @@
 """calibrate: fit the calibrators that turn scores into probabilities."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
+from kgcore.calibration.answering import in_order
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates, calibration_samples, fit_calibrators
@@ -9,19 +11,34 @@ from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.thin import Thinness
 from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, TrainConfig
-from kgcore.registries import CALIBRATORS
+from kgcore.registries import ALL_CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
+from tasks.stages.combine import combine
+from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, ENTITIES, MATCHED, MIXTURE, PREDICATES, SCORES
+from tasks.tracking.artifacts import (
+    CALIBRATION_AUDIT,
+    CALIBRATOR,
+    COMBINED_MIXTURE,
+    ENTITIES,
+    HELD_OUT_LOG_ODDS,
+    MATCHED,
+    MIXTURE,
+    PREDICATES,
+    SCORES,
+)
+from tasks.tracking.handles import Artifact
 from tasks.tracking.labels import shares_text, short_label
 from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
+
+T = TypeVar("T")
 
 
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
@@ -29,7 +46,7 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
         "kgcore.calibration.fit",
         "kgcore.calibration.audit",
         "kgcore.calibration.thin",
-        *map(CALIBRATORS.module, config.calibrators),
+        *map(ALL_CALIBRATORS.module, config.calibrators),
     )
 
 
@@ -37,11 +54,15 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
     table, candidates = run.load(SCORES), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
+    samples = _samples(table, config, candidates)
+    combined, figures = combine(run, table, config, samples, candidates, fitted)
+    fitted = in_order([*fitted, *combined], figures)
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
-    samples = _samples(table, config, candidates)
     soft = table.soft("valid")
     audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
+    for kind, own in figures.items():
+        audits[kind] |= own
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
@@ -57,7 +78,7 @@ def _save_audit(
     """Save the audits of the samples, with the support of each calibrator's high probabilities."""
     every = {name: dict(figures) for name, figures in audits.items()}
     for bound in fitted:
-        if bound.support is not None:
+        if bound.support is not None and bound.combined is None:
             every[bound.negatives] |= Thinness.of(bound, samples[bound.negatives]).figures(bound.name)
     run.save(CALIBRATION_AUDIT, every)
 
@@ -92,19 +113,21 @@ CALIBRATE = Stage(
     config=CalibrateConfig,
     body=_body,
     code=_code,
-    inputs={"scores": SCORE, "candidates": MATCH},
-    optional=("candidates",),
+    inputs={"scores": SCORE, "candidates": MATCH, "evidence": EVIDENCE_STAGE},
+    optional=("candidates", "evidence"),
     settle=settle,
 )
 
 
 def upstream_of(calibrators: StageRef) -> Mapping[str, StageRef]:
-    """Return the corrupt run, the score run and, if there is one, the match run that a calibrate run used, by stage.
+    """Return the corrupt and score runs and, if they exist, the match and evidence runs of a calibrate run, by stage.
 
     Raises InputError if the calibrate run does not exist or is not finished.
     """
     inputs = open_store().finished(calibrators.stage, calibrators.run_id).tags.inputs
-    return {name: StageRef(name, inputs[name]) for name in (MATCH.name, "corrupt", "score") if name in inputs}
+    return {
+        name: StageRef(name, inputs[name]) for name in (MATCH.name, "corrupt", "score", "evidence") if name in inputs
+    }
 
 
 @as_task("move_calibrators")
@@ -121,7 +144,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
     before = store.finished(calibrators.stage, calibrators.run_id)
     config = config_of(CalibrateConfig, before).at(to.alpha, to.limits)
     upstream = upstream_of(calibrators)
-    inputs = [upstream[name] for name in ("score", MATCH.name) if name in upstream]
+    inputs = [upstream[name] for name in ("score", MATCH.name, EVIDENCE_STAGE.name) if name in upstream]
 
     def body(run: StageRun) -> None:
         table = run.load(SCORES)
@@ -132,10 +155,18 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
             log_calibrator(run, number, bound, examples)
         samples = _samples(table, config_of(CalibrateConfig, before), _candidates(run))
         _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
+        _copy(run, before, HELD_OUT_LOG_ODDS)
+        _copy(run, before, COMBINED_MIXTURE)
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"
     return run_stage("calibrate", config, inputs, ("kgcore.calibration.bound",), body, context, identity)
+
+
+def _copy(run: StageRun, before: RunRecord, artifact: Artifact[T]) -> None:
+    """Save an artifact of an earlier calibrate run again, if it has this artifact."""
+    if artifact.path in (before.tags.artifacts or {}):
+        run.save(artifact, run.store.load(before.run_id, artifact))
 
 
 def _examples(run: StageRun, table: ScoreTable) -> list[list[str]]:

@@ -5,13 +5,14 @@ from kgcore.evaluation.predictions import classify
 from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import CALIBRATOR, COUNTS, PREDICTIONS, SCORES
+from tasks.tracking.artifacts import CALIBRATOR, COUNTS, EVIDENCE, PREDICTIONS, SCORES
 from tasks.tracking.labels import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:
     fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).alpha
-    predictions = classify(run.load(SCORES), fitted, run.load(COUNTS)["predicates"], base_rate, config)
+    evidence = run.load(EVIDENCE) if "evidence" in run.inputs else None
+    predictions = classify(run.load(SCORES), fitted, run.load(COUNTS)["predicates"], base_rate, config, evidence)
     run.save(PREDICTIONS, predictions)
     rules = predictions.accuracy_per_relation
     metrics: dict[str | None, dict[str, float]] = {}

@@ -1,5 +1,6 @@
 """evaluate: measure the quality of the probabilities."""
 
+from kgcore.calibration.answering import answering_notes
 from kgcore.calibration.thin import thin_notes
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
 from kgcore.evaluation.by_relation import reliability_by_relation
@@ -43,7 +44,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     calibrate = run.config(CalibrateConfig)
     notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
     audits = run.load(CALIBRATION_AUDIT)
-    notes += _candidates(run, predictions)
+    notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
     summary = Summary(
         results=Results.of(measured),

@@ -19,7 +19,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import Judged, hidden_labels, read_judged
-from kgcore.prediction.score_candidates import check_enough, mixture_data
+from kgcore.prediction.score_candidates import check_enough, mixture_triples
 from kgcore.registries import STRATEGIES
 from kgcore.report.candidates import candidates_figure
 from tasks.stages.base import Stage
@@ -28,7 +28,7 @@ from tasks.stages.reference import StageRef
 from tasks.stages.running import StageRun
 from tasks.stages.task import as_task
 from tasks.stages.train import TRAIN
-from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE
+from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE, MIXTURE_TRIPLES
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
@@ -46,10 +46,12 @@ def _body(run: StageRun, config: MatchConfig) -> None:
     judged = _read(config, graph)
     with gpu_slot(find_device(run.context.device)) as device:
         trained = run.load_model(EMBEDDINGS).to(device)
-        data = mixture_data(judged, trained, graph, config.strategies, config.match_eta, rng)
+        drawn = mixture_triples(judged, trained, graph, config.strategies, config.match_eta, rng)
+        data = drawn.data(trained.score(drawn.every))
     options = MixtureOptions(config.match_base_rate, width=config.match_width, replicates=config.match_replicates)
     matched = match(data, Path(config.candidates).name, options, rng, judged.left_out())
     run.save(MIXTURE, data)
+    run.save(MIXTURE_TRIPLES, drawn.every)
     if judged.labelled.any():
         run.save(LABELLED, judged.triples[judged.labelled])
     run.save(MATCHED, matched)

@@ -9,6 +9,7 @@ from tasks.stages.choose import CHOOSE
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
+from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
@@ -24,6 +25,7 @@ STAGES: tuple[Stage[Any], ...] = (
     MATCH,
     CORRUPT,
     SCORE,
+    EVIDENCE_STAGE,
     CALIBRATE,
     CLASSIFY,
     RANK,

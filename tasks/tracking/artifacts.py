@@ -3,19 +3,21 @@
 One stage writes an artifact with `run.save(GRAPH, graph)`, and a later stage reads it with `run.load(GRAPH)`.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
 from kgcore import storage
-from kgcore.arrays import Floats, Triples
+from kgcore.arrays import Floats, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.matched import Matched
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import Predictions
+from kgcore.evidence.table import TableEvidence
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import ScoreRows
 from kgcore.graph import KnowledgeGraph
@@ -85,6 +87,7 @@ CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
 DATA_REPORT: Artifact[str] = Artifact("prepare", "data.html", _read_text, _write_text)
 EMBEDDINGS: "ModelFiles[TrainedModel]" = ModelFiles("train", storage.read_model, storage.write_model)
 MIXTURE: Artifact[MixtureData] = Artifact("match", "scores.parquet", storage.read_mixture, storage.write_mixture)
+MIXTURE_TRIPLES: Artifact[Triples] = Artifact("match", "triples.parquet", storage.read_triples, storage.write_triples)
 MATCHED: Artifact[Matched] = Artifact("match", "mixture.json", storage.read_matched, storage.write_matched)
 LABELLED: Artifact[Triples] = Artifact("match", "labelled.parquet", storage.read_triples, storage.write_triples)
 CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
@@ -92,8 +95,20 @@ CORRUPTIONS: Artifact[dict[str, Corruptions]] = Artifact(
 )
 CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audit.json")
 SCORES: Artifact[ScoreTable] = Artifact("score", "scores.parquet", storage.read_scores, storage.write_scores)
+EVIDENCE: Artifact[TableEvidence] = Artifact(
+    "evidence", "evidence.parquet", storage.read_evidence, storage.write_evidence
+)
 CALIBRATOR: ModelFiles[BoundCalibrator] = ModelFiles(
     "calibrate", storage.read_calibrator, storage.write_calibrator, storage.CALIBRATOR_FILE
+)
+CANDIDATE_EVIDENCE: Artifact[TableEvidence] = Artifact(
+    "evidence", "candidates.parquet", storage.read_evidence, storage.write_evidence
+)
+COMBINED_MIXTURE: Artifact[MixtureData] = Artifact(
+    "calibrate", "combined_mixture.parquet", storage.read_mixture, storage.write_mixture
+)
+HELD_OUT_LOG_ODDS: Artifact[Mapping[str, Scores]] = Artifact(
+    "calibrate", "held_out_log_odds.parquet", storage.read_log_odds, storage.write_log_odds
 )
 CALIBRATION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("calibrate", "audit.json")
 PREDICTIONS: Artifact[Predictions] = Artifact(

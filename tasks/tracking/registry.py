@@ -11,7 +11,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from kgcore.arrays import Triples
-from kgcore.calibrated import CalibratedModel
+from kgcore.calibrated import CalibratedModel, scorer_of
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.pooled import PooledModel
@@ -165,7 +165,7 @@ def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
     graph, labelled = store.load(sources.graph, GRAPH), _labelled(store, sources.run)
     if isinstance(bound, Ensemble):
         return CalibratedModel(PooledModel(bound.pooling, models), bound.recalibrated, graph, labelled)
-    return CalibratedModel(models[0], bound, graph, labelled)
+    return CalibratedModel(scorer_of(bound, models[0], graph), bound, graph, labelled)
 
 
 def _labelled(store: Store, made_by: RunRecord) -> Triples:

@@ -7,13 +7,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from flows.cli import commands
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
-from kgcore.registries import CALIBRATORS, DATASETS, FORMATS, LOSSES, METRICS, MODELS, STRATEGIES
+from kgcore.evidence.base import Source
+from kgcore.evidence.table import Features
+from kgcore.models.base import Embeddings
+from kgcore.models.trained import TrainedModel
+from kgcore.registries import CALIBRATORS, DATASETS, EVIDENCE, FORMATS, LOSSES, METRICS, MODELS, STRATEGIES
+from tests.core.drawn import graph_of
 from tests.docs.pages import CHECKOUT, blocks_of
 
 FILES = {b.runner[1]: b.text for b in blocks_of(CHECKOUT / "docs" / "contributing.md") if b.runner[0] == "file"}
@@ -35,7 +42,13 @@ def new_files(tmp_path: Path) -> Iterator[None]:
     for name in FILES:
         importlib.import_module(".".join(Path(name).parent.parts)).__path__.pop()
         sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
-    for registry, component in (*NAMES.items(), (DATASETS, "clan"), (METRICS, "spread"), (FORMATS, "arrows")):
+    for registry, component in (
+        *NAMES.items(),
+        (DATASETS, "clan"),
+        (METRICS, "spread"),
+        (FORMATS, "arrows"),
+        (EVIDENCE, "loops"),
+    ):
         with suppress(KeyError):  # the test did not use it
             registry.remove(component)
 
@@ -52,6 +65,14 @@ def test_one_file_of_each_kind_goes_through_a_run(tmp_path: Path) -> None:
         measured = results["metrics"][negatives]["halves"]
         assert 0 < measured["brier"] < 0.5
         assert 0 < measured["spread"] <= 1
+
+
+@pytest.mark.usefixtures("new_files")
+def test_a_new_group_of_evidence_is_computed() -> None:
+    facts = np.array([(0, 0, 0), (0, 0, 1), (1, 0, 1)])
+    trained = TrainedModel("distmult", 1, Embeddings(torch.ones(2, 1), torch.ones(1, 1)))
+    evidence = Features.of(Source(graph_of(facts.tolist(), 2), trained), ["loops"]).evidence(facts)
+    assert evidence.values.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
 @pytest.mark.usefixtures("new_files")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 BASE_RATE = Column("base rate", numbers=True)
 SCORE, PROBABILITY = Column("score", numbers=True), Column("probability", numbers=True)
+VALUE, ADDS = Column("value", numbers=True), Column("adds", numbers=True)
+LEAST_SHOWN = 0.05  # log-odds of a feature
 INTERVAL, SIMILARITY = Column("95 % interval", numbers=True), Column("similarity", numbers=True)
 
 
@@ -36,6 +38,15 @@ def show_explanation(console: Console, shown: Explained) -> None:
 def _tables(made: "Explanation") -> Iterator[tuple[str, dict[str, Column], list[list[str]]]]:
     """Yield each table that is not empty: its title, its columns, its rows."""
     answer = {"probability": PROBABILITY, "interval": INTERVAL}
+    if made.contributions:
+        shown = [row for row in made.contributions if abs(row.log_odds) >= LEAST_SHOWN]
+        left = sum(row.log_odds for row in made.contributions if abs(row.log_odds) < LEAST_SHOWN)
+        cells = [
+            [row.feature, "" if row.value is None else f"{row.value:.4g}", f"{row.log_odds:+.3f}"] for row in shown
+        ]
+        total = sum(row.log_odds for row in made.contributions)
+        cells += [["others", "", f"{left:+.3f}"], ["sum: log-odds of the probability", "", f"{total:+.3f}"]]
+        yield "what adds to the log-odds", {"evidence": Column("evidence"), "value": VALUE, "adds": ADDS}, cells
     if made.at_base_rates:
         rows = [[f"{row.base_rate:.4g}", row.text, row.interval_text] for row in made.at_base_rates]
         yield "other base rates", {"base_rate": BASE_RATE} | answer, rows

@@ -1,0 +1,152 @@
+"""Calibrators that see evidence beside the score: a combiner, and a calibrator of its log-odds."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kgcore.arrays import Bools, Ints, Probabilities, Triples
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates
+from kgcore.calibration.matched import fit_matched, match
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.support import Support
+from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.combined import Combined
+from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled
+from kgcore.config import ESTIMATED, CalibrateConfig
+from kgcore.errors import MismatchError
+from kgcore.evidence.table import TableEvidence
+from kgcore.mixture.fit import MixtureOptions
+from kgcore.mixture.samples import MixtureData
+from kgcore.registries import CALIBRATORS, COMBINERS
+from kgcore.score_table import LABELLED, ScoreTable
+
+RECALIBRATOR = "smoothed_isotonic"  # the calibrator of a combiner's log-odds
+
+
+def fit_combiners(
+    table: ScoreTable, evidence: TableEvidence, sample: CalibrationSample, config: CalibrateConfig
+) -> Sequence[tuple[BoundCalibrator, CalibrationSample]]:
+    """Fit each combiner of the configuration to the labelled validation rows, and a calibrator to its log-odds.
+
+    sample  these rows with their weights: see `calibration_samples`
+
+    The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
+    `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. Return the calibrators, and
+    the sample with these log-odds as scores.
+
+    Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
+    """
+    rows = table.rows("valid", LABELLED)
+    known, predicates = evidence.at(rows), table.triples[rows, 1]
+    seen = EvidenceSample(known.names, known.values, sample.labels, sample.weights, predicates)
+    fitted = []
+    for name in config.combiners:
+        rng = np.random.default_rng(config.combine_seed)
+        combiner, log_odds = cross_fit(COMBINERS.get(name), seen, config.combine_folds, rng)
+        combined = Combined(name, evidence.groups, known.names, table.model, combiner, name)
+        held_out = replace(sample, scores=log_odds)
+        bound = BoundCalibrator(
+            name=RECALIBRATOR,
+            negatives=GROUND_TRUTH,
+            base_rate=sample.base_rate,
+            model=combined.fingerprint(),
+            dataset=table.dataset,
+            calibrator=CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out),
+            base_rate_is=ESTIMATED,
+            support=Support.fit(held_out, by_predicate=False),
+            combined=combined,
+        )
+        fitted.append((bound, held_out))
+    return fitted
+
+
+def fit_to_unlabelled(
+    table: ScoreTable,
+    evidence: TableEvidence,
+    triples: Triples,
+    candidates: Candidates,
+    config: CalibrateConfig,
+) -> Sequence[tuple[BoundCalibrator, MixtureData]]:
+    """Fit each combiner of the configuration to candidates without labels, and a calibrator to its log-odds.
+
+    evidence    of `triples`
+    triples     (N, 3) positives, the corruptions of each strategy, candidates, and labelled candidates, in this order
+    candidates  their scores, and their mixture at the base rate of the configuration
+
+    The mixture is fitted again to log-odds of combiners that have not seen the triple or its positive. So are the
+    calibrator and its confidence limits. Return the calibrators, and the samples of these mixtures. Labels of
+    candidates count in the mixture, not in the combiner.
+
+    Raises FitError if a fit does not converge.
+    """
+    data = candidates.data
+    lengths = [len(data.positives), *map(len, data.negatives.values()), len(data.candidates), len(data.labelled)]
+    ends = np.cumsum(lengths)
+    _, same = np.unique(triples, axis=0, return_inverse=True)
+    same = same.reshape(-1)
+    fitted = []
+    for name in config.combiners:
+        rng = np.random.default_rng(config.combine_seed)
+        parts = [
+            Rows(evidence.evidence.values[start:end], triples[start:end, 1], groups)
+            for start, end, groups in zip(ends - lengths, ends, _groups(data, same, lengths), strict=True)
+        ]
+        own, *negatives, unlabelled, labelled = parts
+        strategies = dict(zip(data.negatives, negatives, strict=True))
+        known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.alpha)
+        stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, config.combine_folds, rng)
+        log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
+        combined = Combined(name, evidence.groups, evidence.evidence.names, table.model, stack, "stack")
+        options = MixtureOptions(config.alpha, replicates=candidates.replicates)
+        matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
+        [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
+        bound = BoundCalibrator(
+            name=RECALIBRATOR,
+            negatives=CANDIDATES,
+            base_rate=config.alpha,
+            model=combined.fingerprint(),
+            dataset=table.dataset,
+            calibrator=calibrator,
+            base_rate_is=config.base_rate_is,
+            support=support,
+            limits=config.limits,
+            mixture=matched,
+            combined=combined,
+        )
+        fitted.append((bound, log_odds))
+    return fitted
+
+
+def _groups(data: MixtureData, same: Ints, lengths: Sequence[int]) -> Iterator[Ints]:
+    """Yield the group of each row of each sample: a positive has its corruptions and the equal candidates in its group.
+
+    same  (N,) equal numbers for equal triples
+    """
+    start, own = 0, same[: lengths[0]]
+    for sample, length in zip((*data.components, data.candidates, data.labelled.sample), lengths, strict=True):
+        yield same[start : start + length] if sample.groups is None else own[sample.groups]
+        start += length
+
+
+def table_probabilities(
+    bound: BoundCalibrator, table: ScoreTable, rows: Bools, evidence: TableEvidence | None = None
+) -> Probabilities:
+    """Return the probabilities (n,) of the rows of a score table that a mask chooses.
+
+    evidence  of these rows; required if the calibrator sees evidence
+
+    Raises MismatchError if the calibrator belongs to another model, or if a row has no evidence.
+    """
+    predicates = table.triples[rows, 1]
+    if bound.combined is None:
+        return bound.predict(table.scores[rows], table.model, predicates)
+    if evidence is None or bound.combined.model != table.model:
+        raise MismatchError(
+            f"the calibrator {bound.label} needs the evidence of model {bound.combined.model[:12]}, but the scores "
+            f"come from model {table.model[:12]}"
+        )
+    scores = bound.combined.scores(evidence.at(rows), predicates)
+    return bound.predict(scores, bound.model, predicates)

@@ -1,0 +1,206 @@
+"""Combiners without labels: from known positives, unlabelled candidates, and corruptions.
+
+The candidates are a mixture g = alpha f+ + (1 - alpha) f-, with a stated base rate alpha and an unknown density f- of
+the mistakes in the space of the evidence. Positives of the density f+ are known. Then the logistic risk of log-odds z
+needs no label (du Plessis et al. 2015, equation 7, with the logistic loss):
+
+    R(z) = E_g[log(1 + exp z)] - alpha E_f+[z],
+
+and so does the Brier score of probabilities q: E_g[q^2] - 2 alpha E_f+[q] + alpha.
+
+The members are one combiner for each corruption strategy, which separates positives from its corruptions, and one that
+separates positives from the candidates: alpha f+ / g is the probability (Elkan & Noto 2008), whatever the mistakes
+look like. The weights of the sum of their log-odds minimise R, which is convex in the weights. So a strategy whose
+corruptions do not resemble the mistakes gets no weight.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from kgcore.arrays import Floats, Ints, Probabilities
+from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.combiners.stack import Stack
+from kgcore.errors import FitError
+
+CANDIDATES = "candidates"  # the member that separates positives from candidates
+MOST_CORRUPTIONS = 20_000  # of a strategy that a combiner is fitted to
+RIDGE = 1e-3  # of the weights, towards equal shares of 1
+MOST = 1e-4  # probabilities of candidates are at least this, and at most 1 - this
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The evidence of triples of one kind.
+
+    values      (n, d) features
+    predicates  (n,) their predicates
+    groups      (n,) rows of one group are in one fold: a positive, its corruptions, and the equal candidate
+    """
+
+    values: npt.NDArray[np.float32]
+    predicates: Ints
+    groups: Ints
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def part(self, rows: npt.NDArray[np.bool_]) -> "Rows":
+        """Return the rows that a mask chooses."""
+        return Rows(self.values[rows], self.predicates[rows], self.groups[rows])
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """The evidence without labels.
+
+    features    (d) names of the features
+    positives   true triples that the model was not trained on. They may be candidates, too
+    negatives   name of a strategy -> its corruptions of the positives
+    candidates  triples without labels
+    base_rate   share of true triples among the candidates, in (0, 1)
+    """
+
+    features: tuple[str, ...]
+    positives: Rows
+    negatives: Mapping[str, Rows]
+    candidates: Rows
+    base_rate: float
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Log-odds that combiners give to rows that they have not seen, at the base rate of the candidates."""
+
+    positives: Floats
+    negatives: Mapping[str, Floats]
+    candidates: Floats
+
+    @property
+    def every(self) -> list[Floats]:
+        """Return the log-odds of the positives, of the corruptions of each strategy, and of the candidates."""
+        return [self.positives, *self.negatives.values(), self.candidates]
+
+
+def fit_unlabelled(
+    name: str, make: Callable[[], Combiner], data: Unlabelled, folds: int, rng: np.random.Generator
+) -> tuple[Stack, HeldOut]:
+    """Fit a combiner without labels. Return it, and log-odds of all rows by combiners that have not seen their group.
+
+    name, make  registered name of the members, and a function that returns an unfitted one
+    folds       parts of the groups, at least 2
+
+    Raises FitError if the fit of the weights does not converge.
+    """
+    kinds = [data.positives, *data.negatives.values(), data.candidates]
+    every = np.unique(np.concatenate([rows.groups for rows in kinds]))
+    of_group = rng.permutation(np.arange(len(every)) % folds)
+    parts = [of_group[np.searchsorted(every, rows.groups)] for rows in kinds]
+    held_out = [np.empty((len(rows), len(data.negatives) + 1)) for rows in kinds]
+    for fold in range(folds):
+        trained = [rows.part(part != fold) for rows, part in zip(kinds, parts, strict=True)]
+        members = _members(make, data, trained, rng)
+        for rows, part, into in zip(kinds, parts, held_out, strict=True):
+            own = rows.part(part == fold)
+            into[part == fold] = _columns(members, own)
+    weights, constant = stack_weights(held_out[0], held_out[-1], data.base_rate)
+    sums = [columns @ weights + constant for columns in held_out]
+    used = np.flatnonzero(weights > 0)
+    members = _members(make, data, kinds, rng)
+    stack = Stack((name,) * len(used), tuple(members[i] for i in used), tuple(weights[used].tolist()), float(constant))
+    return stack, HeldOut(sums[0], dict(zip(data.negatives, sums[1:-1], strict=True)), sums[-1])
+
+
+def stack_weights(positives: Floats, candidates: Floats, base_rate: float) -> tuple[Floats, float]:
+    """Return weights (m,) of at least 0, and a constant, that minimise the risk R of the weighted sum.
+
+    positives   (n, m) log-odds of the members for the positives
+    candidates  (u, m) log-odds of the members for the candidates
+    base_rate   alpha, in (0, 1)
+
+    Raises FitError if the fit does not converge.
+    """
+    scale = np.maximum(np.abs(candidates).mean(axis=0), 1e-9)
+    mean, u = positives.mean(axis=0), len(candidates)
+
+    def risk(parameters: Floats) -> tuple[float, Floats]:
+        w, b = parameters[:-1] / scale, parameters[-1]
+        z = candidates @ w + b
+        q = expit(z)
+        value = np.logaddexp(0, z).mean() - base_rate * (mean @ w + b)
+        slope = np.append((candidates.T @ q / u - base_rate * mean) / scale, q.mean() - base_rate)
+        ridge = RIDGE * np.append(parameters[:-1], 0.0)
+        return float(value + 0.5 * ridge @ parameters), slope + ridge
+
+    m = positives.shape[1]
+    start = np.append(scale / m, logit(base_rate))
+    found = minimize(risk, start, jac=True, method="L-BFGS-B", bounds=[*[(0.0, None)] * m, (None, None)])
+    if not found.success:
+        raise FitError(f"the weights of the combiners did not converge: {found.message}")
+    weights: Floats = found.x[:-1] / scale
+    return weights, float(found.x[-1])
+
+
+def unlabelled_brier(positives: Probabilities, candidates: Probabilities, base_rate: float) -> float:
+    """Return the Brier score of probabilities for the candidates, without labels: see above.
+
+    positives   (n,) probabilities of the positives, at the base rate of the candidates
+    candidates  (u,) probabilities of the candidates
+    base_rate   alpha, in (0, 1)
+
+    Its expected value is that of the Brier score with labels, if the positives are like the true candidates.
+    """
+    return float((candidates**2).mean() - 2 * base_rate * positives.mean() + base_rate)
+
+
+def _members(
+    make: Callable[[], Combiner], data: Unlabelled, kinds: list[Rows], rng: np.random.Generator
+) -> list[Combiner]:
+    """Fit one combiner for each strategy and one for the candidates. Their log-odds are at the base rate 1/2."""
+    positives, *negatives, candidates = kinds
+    members = [make().fit(_sample(data, positives, _some(own, rng)), rng) for own in negatives]
+    first = make().fit(_sample(data, positives, candidates), rng)
+    ratio = np.exp(first.log_odds(candidates.values, candidates.predicates))
+    q = (data.base_rate * ratio).clip(MOST, 1 - MOST)
+    return [*members, make().fit(_soft(data, positives, candidates, q), rng)]
+
+
+def _some(rows: Rows, rng: np.random.Generator) -> Rows:
+    """Return at most MOST_CORRUPTIONS of the rows, drawn at random."""
+    if len(rows) <= MOST_CORRUPTIONS:
+        return rows
+    return rows.part(rng.permutation(np.arange(len(rows)) < MOST_CORRUPTIONS))
+
+
+def _columns(members: list[Combiner], rows: Rows) -> Floats:
+    return np.stack([member.log_odds(rows.values, rows.predicates) for member in members], axis=1)
+
+
+def _sample(data: Unlabelled, positives: Rows, others: Rows) -> EvidenceSample:
+    """Return positives and others with equal total weights."""
+    n, m = len(positives), len(others)
+    return _joined(
+        data, [positives, others], np.r_[np.ones(n), np.zeros(m)], np.r_[np.full(n, 0.5 / n), np.full(m, 0.5 / m)]
+    )
+
+
+def _soft(data: Unlabelled, positives: Rows, candidates: Rows, q: Probabilities) -> EvidenceSample:
+    """Return positives and candidates, each of these as true with the weight q and as false with 1 - q.
+
+    True and false triples have equal total weights.
+    """
+    n, u = len(positives), len(candidates)
+    labels = np.r_[np.ones(n + u), np.zeros(u)]
+    weights = np.r_[np.ones(n), q, 1 - q]
+    weights = np.where(labels == 1, weights / weights[labels == 1].sum(), weights / weights[labels == 0].sum())
+    return _joined(data, [positives, candidates, candidates], labels, weights)
+
+
+def _joined(data: Unlabelled, parts: list[Rows], labels: Floats, weights: Floats) -> EvidenceSample:
+    values = np.concatenate([rows.values for rows in parts])
+    predicates = np.concatenate([rows.predicates for rows in parts])
+    return EvidenceSample(data.features, values, labels, weights / weights.mean(), predicates)

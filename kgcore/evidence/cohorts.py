@@ -1,0 +1,117 @@
+"""The score of a triple among the scores of a cohort: levels, margins and relative ranks, on both sides."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.evidence.base import Feature, Source
+from kgcore.models.base import LARGEST_BLOCK
+from kgcore.models.blocks import block_rows, fixed_blocks
+from kgcore.models.trained import TrainedModel
+from kgcore.registries import EVIDENCE
+
+MEMBERS = 64  # of a cohort; a multiple of kgcore.models.blocks.MULTIPLE
+QUERIES_AT_ONCE = 256
+
+
+@EVIDENCE.register("cohorts")
+@dataclass(frozen=True)
+class Cohorts(Feature):
+    """The score f(s, p, o) of the model among the scores of other objects for (s, p), and of other subjects for (p, o).
+
+    The cohort of a predicate and a side is MEMBERS entities that it has there in training, evenly spaced among all of
+    them (all entities, if it has none); in a short cohort, each member occurs several times. Over the cohort's objects
+    c other than o:
+
+        object_level   log-mean-exp of f(s, p, c)
+        object_margin  f(s, p, o) - mean of f(s, p, c)
+        object_z       object_margin / standard deviation of f(s, p, c)
+        object_rank    share of the c with f(s, p, c) > f(s, p, o), equal scores counted half
+        subject_...    the same over the cohort's subjects for (p, o)
+
+    A high score means little for a subject that scores high with every object: Rosenberg et al., ICSLP 1992; see
+    kgcore/models/cohort.py. Cost: MEMBERS scores for each distinct (s, p) and (p, o) of a block of triples. NaN: the
+    cohort has no member but the entity itself.
+
+    Misleading where cohorts hold many facts that train lacks, and for training facts: their own scores were trained.
+
+    trained  the model
+    members  (2, R, MEMBERS) cohorts of subjects, and of objects
+    """
+
+    trained: TrainedModel
+    members: Ints
+
+    group = "model"
+    names = (
+        *("object_level", "object_margin", "object_z", "object_rank"),
+        *("subject_level", "subject_margin", "subject_z", "subject_rank"),
+    )
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        facts = source.triples
+        return cls(source.trained, np.stack([_cohorts(facts[:, [1, column]], *source.sizes) for column in (0, 2)]))
+
+    @torch.inference_mode()
+    def values(self, triples: Triples) -> Floats:
+        scores = self.trained.raw_score(triples)
+        return np.concatenate([self._side(triples, scores, as_objects=side) for side in (True, False)], axis=1)
+
+    def _side(self, triples: Triples, own: Floats, *, as_objects: bool) -> Floats:
+        """Return the features (n, 4) of one side, from the scores f (n,) of the triples."""
+        given, wanted = (triples[:, 0], triples[:, 2]) if as_objects else (triples[:, 2], triples[:, 0])
+        entities = len(self.trained.embeddings.entities)
+        pairs, place = np.unique(triples[:, 1] * entities + given, return_inverse=True)
+        found = self._scores(*np.divmod(pairs, entities), as_objects=as_objects)
+        result = np.empty((len(triples), 4))
+        for start in range(0, len(triples), 2**14):
+            rows = slice(start, start + 2**14)
+            members = self.members[int(as_objects)][triples[rows, 1]]
+            result[rows] = _among(found[place[rows]].astype(np.float64), own[rows], members != wanted[rows, None])
+        return result
+
+    def _scores(self, predicates: Ints, entities: Ints, *, as_objects: bool) -> npt.NDArray[np.float32]:
+        """Score queries (q,), ascending by predicate, with their cohorts: (q, MEMBERS)."""
+        model, tables = self.trained.model, self.trained.embeddings
+        device = tables.entities.device
+        rows = block_rows(QUERIES_AT_ONCE, LARGEST_BLOCK // (MEMBERS * model.pair_width))
+        found = np.empty((len(predicates), MEMBERS), dtype=np.float32)
+        first = np.searchsorted(predicates, np.arange(len(tables.predicates) + 1))
+        for predicate in np.unique(predicates).tolist():
+            cohort = tables.entities[torch.from_numpy(self.members[int(as_objects), predicate]).to(device)]
+            p, start = tables.predicates[predicate].expand(rows, -1), int(first[predicate])
+            ids = torch.from_numpy(entities[start : first[predicate + 1]]).to(device)
+            for block, count in fixed_blocks(ids, rows):
+                e = tables.entities[block]
+                scores = model.score_objects(e, p, cohort) if as_objects else model.score_subjects(p, e, cohort)
+                found[start : start + count] = scores[:count].float().cpu().numpy()
+                start += count
+        return found
+
+
+def _cohorts(seen: Ints, entities: int, predicates: int) -> Ints:
+    """Return the cohort (R, MEMBERS) of each predicate, from its (predicate, entity) in training (m, 2)."""
+    keys = np.unique(seen[:, 0] * entities + seen[:, 1])
+    places = np.searchsorted(keys, np.arange(predicates + 1) * entities)
+    pools = (keys[a:b] % entities if b > a else np.arange(entities) for a, b in pairwise(places.tolist()))
+    return np.stack([pool[np.arange(MEMBERS) * max(len(pool), MEMBERS) // MEMBERS % len(pool)] for pool in pools])
+
+
+def _among(scores: Floats, own: Floats, others: Bools) -> Floats:
+    """Compare the score of each triple with those of its cohort: (n, MEMBERS), (n,), (n, MEMBERS) -> (n, 4)."""
+    count = others.sum(1).astype(np.float64)
+    count[count == 0] = np.nan
+    highest = np.where(others, scores, -np.inf).max(1)
+    highest[~np.isfinite(highest)] = 0
+    level = highest + np.log(np.where(others, np.exp(scores - highest[:, None]), 0).sum(1) / count)
+    mean = np.where(others, scores, 0).sum(1) / count
+    spread = np.sqrt(np.where(others, (scores - mean[:, None]) ** 2, 0).sum(1) / count)
+    higher = np.where(others, (scores > own[:, None]) + (scores == own[:, None]) / 2, 0).sum(1) / count
+    margin = own - mean
+    return np.stack([level, margin, margin / np.maximum(spread, 1e-6), higher], axis=1)

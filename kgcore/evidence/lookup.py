@@ -1,0 +1,98 @@
+"""Tables of integer keys, and sums over the entries of rows. Every look-up is vectorised; nothing depends on blocks."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from kgcore.arrays import Bools, Floats, Ints
+
+_MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4
+
+
+@dataclass(frozen=True)
+class KeyTable:
+    """Distinct integer keys in ascending order. `find` returns the place of a key.
+
+    keys    (N,) ascending
+    marks   (2^bits,) whether some key has this hash. A look-up searches only for keys whose hash is marked, because a
+            binary search costs twenty times as much as a hash
+    """
+
+    keys: Ints
+    marks: Bools
+
+    @classmethod
+    def of(cls, keys: Ints) -> Self:
+        """Build the table of ascending distinct keys. Memory: 8 bytes and 8 to 16 marks a key."""
+        bits = max(4, len(keys).bit_length() + 3)
+        marks = np.zeros(2**bits, dtype=bool)
+        marks[_hashes(keys, bits)] = True
+        return cls(keys, marks)
+
+    def find(self, keys: Ints) -> tuple[Ints, Ints]:
+        """Find keys (n,). Return the rows of those that the table has, ascending, and their places in the table."""
+        bits = len(self.marks).bit_length() - 1
+        rows = np.flatnonzero(self.marks[_hashes(keys, bits)])
+        wanted = keys[rows]
+        places = np.searchsorted(self.keys, wanted)
+        places[places == len(self.keys)] = 0
+        held = self.keys[places] == wanted if len(self.keys) else np.zeros(0, dtype=bool)
+        return rows[held], places[held]
+
+
+def _hashes(keys: Ints, bits: int) -> Ints:
+    mixed = keys.view(np.uint64) * _MIXER
+    return (mixed >> np.uint64(64 - bits)).view(np.int64)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each key occurs.
+
+    table   the keys
+    counts  (N,) how often each of them occurs
+    """
+
+    table: KeyTable
+    counts: Ints
+
+    @classmethod
+    def of(cls, keys: Ints) -> Self:
+        """Count keys (n,), in any order."""
+        found, counts = np.unique(keys, return_counts=True)
+        return cls(KeyTable.of(found), counts)
+
+    def __call__(self, keys: Ints) -> Ints:
+        """Return how often each of the keys (n,) occurs: 0 for an unknown key."""
+        result = np.zeros(len(keys), dtype=np.int64)
+        rows, places = self.table.find(keys)
+        result[rows] = self.counts[places]
+        return result
+
+
+def expanded(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """List the positions start_i, ..., start_i + length_i - 1 for every i. Return i, ascending, and the position."""
+    rows = np.repeat(np.arange(len(starts)), lengths)
+    offsets = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return rows, starts[rows] + offsets
+
+
+def row_sums(rows: Ints, values: Floats, count: int) -> Floats:
+    """Return the sum (count,) of the values of each row, added one after the other; 0 without values."""
+    sums = np.bincount(rows, weights=values, minlength=count)
+    return sums.astype(np.float64)  # without rows, NumPy counts in integers
+
+
+def row_maxima(rows: Ints, values: Floats, count: int) -> Floats:
+    """Return the maximum (count,) of the values of each row; 0 without values. The rows ascend."""
+    result: Floats = np.zeros(count)
+    if len(rows):
+        first = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
+        result[rows[first]] = np.maximum.reduceat(values, first)
+    return result
+
+
+def best_and_any(rows: Ints, confidences: Floats, count: int) -> tuple[Floats, Floats]:
+    """Combine confidences in [0, 1) by row: the maximum, and the noisy-or 1 - prod (1 - c). Both 0 without entries."""
+    return row_maxima(rows, confidences, count), -np.expm1(row_sums(rows, np.log1p(-confidences), count))

@@ -1,0 +1,71 @@
+"""evidence: compute what the model and the training facts know of each held-out triple, beside its score."""
+
+import logging
+
+import numpy as np
+
+from kgcore.config import CalibrateConfig, EvidenceConfig
+from kgcore.evidence.base import Source
+from kgcore.evidence.table import Features, TableEvidence
+from kgcore.registries import EVIDENCE as GROUPS
+from kgcore.score_table import LABELLED
+from tasks.stages.base import Stage
+from tasks.stages.match import MATCH
+from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRun
+from tasks.stages.score import SCORE
+from tasks.stages.task import as_task
+from tasks.stages.train import TRAIN
+from tasks.tracking.artifacts import CANDIDATE_EVIDENCE, COUNTS, EMBEDDINGS, EVIDENCE, GRAPH, MIXTURE_TRIPLES, SCORES
+from tasks.tracking.record import RunTags
+from tasks.tracking.store import open_store
+from tasks.workspace.resources import find_device, gpu_slot
+
+log = logging.getLogger("kgcal")
+FEWEST_LABELS = 200  # labelled validation triples of each kind, from which a combiner is fitted without being asked for
+
+
+def _body(run: StageRun, config: EvidenceConfig) -> None:
+    table = run.load(SCORES)
+    rows = table.rows("valid", LABELLED) | table.measured("test")
+    with gpu_slot(find_device(run.context.device)) as device:
+        trained = run.load_model(EMBEDDINGS).to(device)
+        features = Features.of(Source(run.load(GRAPH), trained), config.evidence)
+        evidence = features.evidence(table.triples[rows])
+        matched = run.load(MIXTURE_TRIPLES) if MATCH.name in run.inputs else table.triples[:0]
+        candidates = features.evidence(matched)
+    run.save(EVIDENCE, TableEvidence(rows.nonzero()[0], evidence, config.evidence))
+    if len(candidates):
+        run.save(CANDIDATE_EVIDENCE, TableEvidence(np.arange(len(candidates)), candidates, config.evidence))
+    run.log_metrics({"rows": float(len(evidence) + len(candidates)), "features": float(len(evidence.names))})
+
+
+EVIDENCE_STAGE = Stage(
+    name="evidence",
+    summary="Compute the evidence of the labelled validation triples and of the test triples.",
+    title="evidence of {scores}",
+    config=EvidenceConfig,
+    body=_body,
+    code=lambda config: ("kgcore.evidence.table", *map(GROUPS.module, config.evidence)),
+    inputs={"model": TRAIN, "scores": SCORE, "candidates": MATCH},
+    optional=("candidates",),
+    on_device=True,
+)
+
+
+def evidence_of(scores: StageRef, candidates: StageRef | None) -> StageRef | None:
+    """Return the newest finished evidence run of a score run and a match run; None if there is none."""
+    matched = candidates.run_id if candidates else None
+    for run in open_store().find(RunTags(stage=EVIDENCE_STAGE.name, inputs={"score": scores.run_id})):
+        if run.tags.inputs.get(MATCH.name) == matched:
+            return StageRef(EVIDENCE_STAGE.name, run.run_id)
+    return None
+
+
+@as_task("wants_evidence")
+def wants_evidence(data: StageRef, config: CalibrateConfig, candidates: bool) -> bool:
+    """Return whether a combiner can be fitted: the settings name one, and there are candidates or enough labels."""
+    if not config.combiners or candidates:
+        return bool(config.combiners)
+    counts = open_store().load(data.run_id, COUNTS)
+    return min(counts["valid_positives"], counts["valid_negatives"]) >= FEWEST_LABELS
