@@ -12,7 +12,6 @@ fitted on the validation rows with such entities.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
@@ -33,59 +32,25 @@ from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.datasets.read import read_files
 from kgcore.datasets.unseen import Unseen, unseen_rows
-from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.trained import TrainedModel
 from tasks.workspace.settings import ensure_home, mirror
 
 NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")
+GRAPH = ("degrees", "types", "neighbours", "paths", "rules")
 SETS = {
     "score": ("score",),
-    "score, degrees": ("score", "degrees"),
     **{f"score, {name}": ("score", name) for name in NAMES},
     "score, names": ("score", *NAMES),
-    "score, degrees, names": ("score", "degrees", *NAMES),
-    "degrees, names": ("degrees", *NAMES),
+    "score, graph": ("score", "cohorts", *GRAPH),
+    "score, graph, names": ("score", "cohorts", *GRAPH, *NAMES),
     "names": NAMES,
+    "graph, names": (*GRAPH, *NAMES),
 }
 STRATEGIES = ("typed", "uniform")
 ETA = 5
-
-
-@dataclass(frozen=True)
-class SimpleDegrees(Feature):
-    """Facts of each entity in each place, in all and with the predicate; the triple itself is left out."""
-
-    graph: KnowledgeGraph
-
-    group = "graph"
-    sees_unseen = True
-    names = tuple(f"{side}_{place}{kind}" for side in "so" for place in "so" for kind in ("", "_with_p"))
-
-    @classmethod
-    def of(cls, source: Source) -> Self:
-        return cls(source.graph)
-
-    def needs(self, side: int) -> tuple[str, ...]:
-        return tuple(name for name in self.names if name.startswith("so"[side]))
-
-    def values(self, triples: Triples) -> Floats:
-        facts, size, predicates = self.graph.train.positives, len(self.graph.entities), len(self.graph.predicates)
-        known = (triples[:, [0, 2]] < size).all(axis=1)
-        own = np.zeros(len(triples))
-        own[known] = self.graph.index(facts).contains(triples[known])
-        columns = []
-        for side in (0, 2):
-            entity = np.minimum(triples[:, side], size)
-            for place in (0, 2):
-                less = own * (side == place)
-                columns.append(np.bincount(facts[:, place], minlength=size + 1)[entity] - less)
-                keys = np.bincount(facts[:, place] * predicates + facts[:, 1], minlength=(size + 1) * predicates)
-                columns.append(keys[entity * predicates + triples[:, 1]] - less)
-                for column in columns[-2:]:
-                    column[triples[:, side] >= size] = np.nan
-        return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -130,9 +95,7 @@ def measured(q: Probabilities, labels: Labels) -> str:
 
 def features_of(source: Source, unseen: Unseen) -> Features:
     """Prepare all evidence that the tables use."""
-    ready = Features.of(source, ["score", *NAMES])
-    groups = {**ready.groups, "degrees": SimpleDegrees.of(source)}
-    return Features(groups, ready.entities).extended(unseen.names)
+    return Features.of(source, ["score", "cohorts", *GRAPH, *NAMES]).extended(unseen.names)
 
 
 def sampled(graph: KnowledgeGraph, model: TrainedModel, features: Features, strategy: str) -> tuple[Rows, Floats]:
