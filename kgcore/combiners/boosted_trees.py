@@ -12,6 +12,8 @@ from kgcore.combiners.trees import LEAF, Trees
 from kgcore.registries import COMBINERS
 
 SCORE = "score"  # the feature in which the log-odds are non-decreasing
+ROWS_OF_A_TREE = 15
+FEWEST_TREES = 20
 SMOOTHING = 10.0  # rows with the share of all rows that are added to those of a predicate
 
 
@@ -22,7 +24,7 @@ class BoostedTrees(Combiner):
     The log-odds are non-decreasing in the feature `score`. The predicate is one more numeric feature: the log-odds of
     its share of positives by weight in the sample, smoothed towards that of all rows.
 
-    iterations     trees
+    iterations     most trees. A sample has one tree for each ROWS_OF_A_TREE rows, if it has fewer
     leaves         most leaves of a tree
     learning_rate  factor of the value of each leaf
     ridge          L2 penalty of the values of the leaves
@@ -46,7 +48,7 @@ class BoostedTrees(Combiner):
         self.rates_, self.rate_ = _rates(sample)
         boosting = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
-            max_iter=self.iterations,
+            max_iter=min(self.iterations, max(FEWEST_TREES, len(sample) // ROWS_OF_A_TREE)),
             max_leaf_nodes=self.leaves,
             l2_regularization=self.ridge,
             min_samples_leaf=self.fewest,

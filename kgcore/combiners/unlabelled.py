@@ -27,7 +27,6 @@ from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.stack import Stack
 from kgcore.errors import FitError
 
-CANDIDATES = "candidates"  # the member that separates positives from candidates
 MOST_CORRUPTIONS = 20_000  # of a strategy that a combiner is fitted to
 RIDGE = 1e-3  # of the weights, towards equal shares of 1
 MOST = 1e-4  # probabilities of candidates are at least this, and at most 1 - this
