@@ -5,25 +5,20 @@
 
 Each combination of evidence is given to gradient boosting, which is fitted on the validation labels, or on validation
 positives and their corruptions. It is measured on the labelled test split. The rows with entities that training lacks
-have boosting of their own, fitted on validation triples of which one entity is hidden; Platt scaling of its log-odds is
-fitted on the validation rows with such entities.
+are answered by kgcore/unseen_answers.py; `width` is the mean width of their 95 % intervals.
 """
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
 from matched import trained_model
-from scipy.special import logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Labels, Probabilities, Triples
-from kgcore.calibration.band import Band
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import ground_truth_sample
+from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CorruptConfig
 from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.mixture import Mixture
@@ -33,59 +28,26 @@ from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.datasets.read import read_files
 from kgcore.datasets.unseen import Unseen, unseen_rows
-from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.trained import TrainedModel
+from kgcore.unseen_answers import Answers, UnseenAnswers
 from tasks.workspace.settings import ensure_home, mirror
 
 NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")
+GRAPH = ("degrees", "types", "neighbours", "paths", "rules")
 SETS = {
     "score": ("score",),
-    "score, degrees": ("score", "degrees"),
     **{f"score, {name}": ("score", name) for name in NAMES},
     "score, names": ("score", *NAMES),
-    "score, degrees, names": ("score", "degrees", *NAMES),
-    "degrees, names": ("degrees", *NAMES),
+    "score, graph": ("score", "cohorts", *GRAPH),
+    "score, graph, names": ("score", "cohorts", *GRAPH, *NAMES),
     "names": NAMES,
+    "graph, names": (*GRAPH, *NAMES),
 }
-STRATEGIES = ("typed", "uniform")
+STRATEGIES = ("typed", "uniform")  # typed: the side that the cardinality suggests; uniform: the object
 ETA = 5
-
-
-@dataclass(frozen=True)
-class SimpleDegrees(Feature):
-    """Facts of each entity in each place, in all and with the predicate; the triple itself is left out."""
-
-    graph: KnowledgeGraph
-
-    group = "graph"
-    sees_unseen = True
-    names = tuple(f"{side}_{place}{kind}" for side in "so" for place in "so" for kind in ("", "_with_p"))
-
-    @classmethod
-    def of(cls, source: Source) -> Self:
-        return cls(source.graph)
-
-    def needs(self, side: int) -> tuple[str, ...]:
-        return tuple(name for name in self.names if name.startswith("so"[side]))
-
-    def values(self, triples: Triples) -> Floats:
-        facts, size, predicates = self.graph.train.positives, len(self.graph.entities), len(self.graph.predicates)
-        known = (triples[:, [0, 2]] < size).all(axis=1)
-        own = np.zeros(len(triples))
-        own[known] = self.graph.index(facts).contains(triples[known])
-        columns = []
-        for side in (0, 2):
-            entity = np.minimum(triples[:, side], size)
-            for place in (0, 2):
-                less = own * (side == place)
-                columns.append(np.bincount(facts[:, place], minlength=size + 1)[entity] - less)
-                keys = np.bincount(facts[:, place] * predicates + facts[:, 1], minlength=(size + 1) * predicates)
-                columns.append(keys[entity * predicates + triples[:, 1]] - less)
-                for column in columns[-2:]:
-                    column[triples[:, side] >= size] = np.nan
-        return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -130,9 +92,7 @@ def measured(q: Probabilities, labels: Labels) -> str:
 
 def features_of(source: Source, unseen: Unseen) -> Features:
     """Prepare all evidence that the tables use."""
-    ready = Features.of(source, ["score", *NAMES])
-    groups = {**ready.groups, "degrees": SimpleDegrees.of(source)}
-    return Features(groups, ready.entities).extended(unseen.names)
+    return Features.of(source, ["score", "cohorts", *GRAPH, *NAMES]).extended(unseen.names)
 
 
 def sampled(graph: KnowledgeGraph, model: TrainedModel, features: Features, strategy: str) -> tuple[Rows, Floats]:
@@ -140,6 +100,8 @@ def sampled(graph: KnowledgeGraph, model: TrainedModel, features: Features, stra
     drawing = Mixture(graph, {strategy: 1.0})
     drawing.see(model)
     positives, shares = graph.valid.positives, subject_shares(graph, CorruptConfig().calibration_sides)
+    if strategy == "uniform":
+        shares = np.zeros(len(graph.predicates))
     made = corrupt(positives, ETA, drawing, np.random.default_rng(0), shares, graph.known).triples
     triples = np.concatenate([positives, made])
     labels = np.r_[np.ones(len(positives)), np.zeros(len(made))]
@@ -147,27 +109,12 @@ def sampled(graph: KnowledgeGraph, model: TrainedModel, features: Features, stra
     return Rows(triples, labels, features.evidence(triples)), weights
 
 
-def unseen_probabilities(
-    features: Features, valid: Rows, real: Rows, test: Rows, names: Sequence[str], entities: int
-) -> tuple[Probabilities, float]:
-    """Return the probabilities of test rows with unseen entities, and the mean width of their 95 % intervals.
-
-    valid  labelled triples of known entities; real: validation rows with unseen entities
-    """
-    hidden = [Rows(valid.triples, valid.labels, features.hidden(valid.evidence, side)) for side in (0, 1)]
-    table = np.concatenate([rows.table(names) for rows in hidden])
-    boosted = boost(table, np.concatenate([rows.labels for rows in hidden]))
-    scores, asked = (logit(probabilities(boosted, rows.table(names)).clip(1e-6, 1 - 1e-6)) for rows in (real, test))
-    q, width = np.empty(len(asked)), np.empty(len(asked))
-    for is_object in (False, True):  # the labels of WN11 depend on which side is unseen
-        fit, use = ((rows.triples[:, 2] >= entities) == is_object for rows in (real, test))
-        sample = ground_truth_sample(scores[fit], real.labels[fit], np.zeros(int(fit.sum()), dtype=np.int64))
-        rate = real.labels[fit].mean()
-        flat = not np.ptp(scores[fit])  # no feature is known for an unseen entity
-        q[use] = rate if flat else Platt().fit(sample.scores, sample.labels).calibrate(asked[use])
-        low, high = Band.fit(sample).limits(asked[use])
-        width[use] = np.maximum(high, q[use]) - np.minimum(low, q[use])
-    return q, float(width.mean())
+def answers_of(features: Features, groups: Sequence[str], known: Split, unseen: Unseen) -> Answers:
+    """Return the answers about the test rows with unseen entities, from some groups of evidence."""
+    chosen = Features({name: features.groups[name] for name in groups}, features.entities)
+    fitted = UnseenAnswers.fit(BoostedTrees(), chosen, known, unseen.splits["valid"], np.random.default_rng(0))
+    asked = unseen.splits["test"].triples
+    return fitted.answers(asked, chosen.evidence(asked))
 
 
 def tables(name: str, seed: int) -> None:
@@ -179,7 +126,6 @@ def tables(name: str, seed: int) -> None:
     model = trained_model(graph, name, seed)
     features = features_of(Source(graph, model), unseen)
     valid, test = (rows_of(part, features) for part in (graph.valid, graph.test))
-    real = {key: rows_of(part, features) for key, part in unseen.splits.items()}
     drawn = [sampled(graph, model, features, strategy) for strategy in STRATEGIES]
     for title, groups in SETS.items():
         names = [feature for group in groups for feature in features.groups[group].names]
@@ -188,16 +134,16 @@ def tables(name: str, seed: int) -> None:
         cells = [measured(q, test.labels)]
         fits = [boost(rows.table(names), rows.labels, weights) for rows, weights in drawn]
         cells += [measured(probabilities(boosted, asked), test.labels) for boosted in fits]
-        if len(real["test"].labels) and len(real["valid"].labels):
-            own, width = unseen_probabilities(features, valid, real["valid"], real["test"], names, len(graph.entities))
-            every = np.r_[test.labels, real["test"].labels]
-            cells += [measured(own, real["test"].labels), f"{width:.2f}", measured(np.r_[q, own], every)]
+        if len(labels := unseen.splits["test"].labels):
+            own = answers_of(features, groups, graph.valid, unseen)
+            cells += [measured(own.probabilities, labels), f"{np.mean(own.high - own.low):.2f}"]
+            cells += [measured(np.r_[q, own.probabilities], np.r_[test.labels, labels])]
         print(f"| {name}:{seed} | {title} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print("| data, seed | evidence | labelled | typed | uniform | unseen | width | all rows |")
+    print("| data, seed | evidence | labels | typed | uniform, objects | unseen | width | all rows |")
     print("|---|---|---|---|---|---|---|---|")
     for argument in sys.argv[1:]:
         data, _, chosen = argument.partition(":")

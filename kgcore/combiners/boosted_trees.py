@@ -56,7 +56,9 @@ class BoostedTrees(Combiner):
             monotonic_cst=[*(int(name == SCORE) for name in sample.names), 0],
             random_state=int(rng.integers(2**31)),
         )
-        boosting.fit(self._columns(sample.values, sample.predicates), sample.labels, sample.weights)
+        columns = self._columns(sample.values, sample.predicates)
+        columns[:, np.isnan(columns).all(axis=0)] = 0  # boosting refuses a feature that no row has; no tree uses it
+        boosting.fit(columns, sample.labels, sample.weights)
         self.trees_ = _trees(boosting)
         self.constant_ = float(np.ravel(boosting._baseline_prediction)[0])
         return self

@@ -50,6 +50,7 @@ class Degrees(Feature):
     totals: Ints
 
     group = "graph"
+    sees_unseen = True
     names = (
         *("subject_out", "subject_in", "object_out", "object_in", "subject_objects", "object_subjects"),
         *("subject_as_object", "object_as_subject", "subject_kinds", "object_kinds"),
@@ -73,9 +74,25 @@ class Degrees(Feature):
             np.stack([np.bincount(p, minlength=predicates), *sides]),
         )
 
+    def needs(self, side: int) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name.startswith(("subject_", "object_")[side]))
+
     def values(self, triples: Triples) -> Floats:
-        s, p, o = triples.T
-        own, loop, predicates = self.facts.contains(triples), s == o, self.facts.num_predicates
+        unseen = triples[:, [0, 2]] >= self.facts.num_entities
+        if not unseen.any():
+            return self._values(triples, self.facts.contains(triples))
+        known = triples.copy()
+        known[:, [0, 2]] = np.where(unseen, 0, known[:, [0, 2]])
+        values = self._values(known, self.facts.contains(known) & ~unseen.any(axis=1))
+        for side in (0, 1):
+            needing = np.array([name in self.needs(side) for name in self.names])
+            values[unseen[:, side, None] & needing] = np.nan
+        return values
+
+    def _values(self, triples: Triples, own: Bools) -> Floats:
+        """Return the features of triples of known entities. own: (n,) whether the triple is a training fact."""
+        (s, p, o), predicates = triples.T, self.facts.num_predicates
+        loop = s == o
         objects = self.with_subject(s * predicates + p) - own
         subjects = self.with_object(o * predicates + p) - own
         back, ahead = self.with_object(s * predicates + p), self.with_subject(o * predicates + p)

@@ -96,3 +96,15 @@ def row_maxima(rows: Ints, values: Floats, count: int) -> Floats:
 def best_and_any(rows: Ints, confidences: Floats, count: int) -> tuple[Floats, Floats]:
     """Combine confidences in [0, 1) by row: the maximum, and the noisy-or 1 - prod (1 - c). Both 0 without entries."""
     return row_maxima(rows, confidences, count), -np.expm1(row_sums(rows, np.log1p(-confidences), count))
+
+
+def mean_and_highest(rows: Ints, values: Floats, count: int) -> Floats:
+    """Return the mean and the highest value of each row (count, 2); NaN without values. The rows ascend."""
+    numbers = np.bincount(rows, minlength=count)
+    result = np.full((count, 2), np.nan)
+    held = numbers > 0
+    if len(rows):
+        first = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
+        result[held, 0] = row_sums(rows, values, count)[held] / numbers[held]
+        result[held, 1] = np.maximum.reduceat(values, first)
+    return result

@@ -8,7 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.counts import Counts, mean_and_highest
+from kgcore.evidence.lookup import Counts, mean_and_highest
 from kgcore.evidence.words import Tokens, parts_of, words_of
 from kgcore.registries import EVIDENCE
 
@@ -46,15 +46,15 @@ class PairCounts:
 
     def both(self, predicates: Ints, first: Ints, second: Ints) -> Ints:
         """Return in how many facts of each predicate (m,) the two tokens (m,) occur."""
-        return self.pairs.at((predicates * self.sizes[0] + first) * self.sizes[1] + second)
+        return self.pairs((predicates * self.sizes[0] + first) * self.sizes[1] + second)
 
     def left(self, predicates: Ints, first: Ints) -> Ints:
         """Return in how many facts of each predicate (m,) the subject has the token (m,)."""
-        return self.lefts.at(predicates * self.sizes[0] + first)
+        return self.lefts(predicates * self.sizes[0] + first)
 
     def right(self, predicates: Ints, second: Ints) -> Ints:
         """Return in how many facts of each predicate (m,) the object has the token (m,)."""
-        return self.rights.at(predicates * self.sizes[1] + second)
+        return self.rights(predicates * self.sizes[1] + second)
 
 
 def pairs_of(left: Tokens, right: Tokens, triples: Triples) -> tuple[Ints, Ints, Ints]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples, sorted_distinct
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.counts import Counts, mean_and_highest
+from kgcore.evidence.lookup import Counts, KeyTable, mean_and_highest
 from kgcore.evidence.words import Tokens, parts_of
 from kgcore.registries import EVIDENCE
 
@@ -20,12 +20,13 @@ SMOOTHING = 1.0  # entities with the average share of the role that each part of
 class NameRoles(Feature):
     """role_subject_mean, role_subject_highest: log lift of the parts of the subject's name for the role (p, subject).
 
-    A role is a predicate and a side. Of the E entities, the share q = n(role) / E has the role in a training fact.
-    n(v) entities have the part v in their name (kgcore/evidence/words.py: parts_of); n(v, role) of them have the role.
+    A role is a predicate and a side. Of the E entities, n(role) have the role in a training fact: the share q is
+    (n(role) + 1/2) / (E + 1). n(v) entities have the part v in their name (kgcore/evidence/words.py: parts_of);
+    n(v, role) of them have the role.
 
         log lift of v = log((n(v, role) + a q) / (n(v) + a)) - log q, a = SMOOTHING
 
-    The entity itself is left out of n(v) and n(v, role), with all of its facts. So a training fact is never evidence
+    The entity itself is left out of all counts, with all of its facts. So a training fact is never evidence
     for itself, and an entity that training lacks is treated as any other. `mean` and `highest` are over the parts that
     at least two entities have. role_object_*: the same for the object and the role (p, object).
 
@@ -35,7 +36,7 @@ class NameRoles(Feature):
 
     parts: Tokens
     entities: int
-    members: Ints
+    members: KeyTable
     roles: Ints
     counts: Counts
     totals: Ints
@@ -56,7 +57,7 @@ class NameRoles(Feature):
         return cls(
             parts,
             entities,
-            members,
+            KeyTable.of(members),
             np.bincount(members % slots, minlength=slots),
             Counts.of(part * slots + members[row] % slots),
             np.bincount(parts.numbers, minlength=max(parts.size, 1)),
@@ -75,11 +76,10 @@ class NameRoles(Feature):
     def _lift(self, entities: Ints, roles: Ints) -> Floats:
         row, part = self.parts.expand(entities)
         slots = len(self.roles)
-        keys = entities * slots + roles
-        has = self.members[np.searchsorted(self.members, keys).clip(max=len(self.members) - 1)] == keys
-        role = roles[row]
-        share = self.roles[role] / self.entities
-        with_role = self.counts.at(part * slots + role) - has[row]
-        total = self.totals[part] - (entities < self.entities)[row]
+        has, known, role = np.zeros(len(entities), dtype=np.int64), entities < self.entities, roles[row]
+        has[self.members.find(entities * slots + roles)[0]] = 1
+        share = ((self.roles[roles] - has + 0.5) / (self.entities - known + 1))[row]
+        with_role = self.counts(part * slots + role) - has[row]
+        total = self.totals[part] - known[row]
         lift = np.log((with_role + SMOOTHING * share) / (total + SMOOTHING) / share)
         return mean_and_highest(row, lift, len(entities))

@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Ints
+from kgcore.evidence.lookup import expanded
 
 RUN = re.compile(r"[^\W_]+")
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # the boundary in `spiritualBouquet`
@@ -103,9 +104,8 @@ class Tokens:
         known = entities < len(self)
         places = np.where(known, entities, 0)
         counts = np.where(known, self.starts[places + 1] - self.starts[places], 0)
-        rows = np.repeat(np.arange(len(entities)), counts)
-        offsets = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return rows, self.numbers[np.repeat(self.starts[places], counts) + offsets]
+        rows, positions = expanded(self.starts[places], counts)
+        return rows, self.numbers[positions]
 
 
 def _rows(vocabulary: Mapping[str, int], lists: Sequence[Sequence[str]]) -> tuple[Ints, Ints]:

@@ -17,11 +17,16 @@ GROUPS = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")
 
 def source_of(facts: Triples = FACTS) -> Source:
     """Return a graph with these training facts, and a model with random numbers."""
-    rng = np.random.default_rng(0)
     train = Split(facts, np.ones(len(facts)))
-    tables = (torch.from_numpy(rng.normal(size=(rows, 8)).astype(np.float32)) for rows in (len(NAMES), 2))
     graph = KnowledgeGraph("deer", list(NAMES), ["p0", "p1"], train, train, train)
-    return Source(graph, TrainedModel("transe", 8, Embeddings(*tables)))
+    return Source(graph, model_of(len(NAMES)))
+
+
+def model_of(entities: int) -> TrainedModel:
+    """Return a model with random numbers, for two predicates."""
+    rng = np.random.default_rng(0)
+    tables = (torch.from_numpy(rng.normal(size=(rows, 8)).astype(np.float32)) for rows in (entities, 2))
+    return TrainedModel("transe", 8, Embeddings(*tables))
 
 
 def features_of(*groups: str) -> Features:

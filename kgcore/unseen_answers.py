@@ -1,0 +1,99 @@
+"""Probabilities of triples with entities that training has not seen: from names, the predicate and the known side.
+
+A calibrated model has no score for such a triple. Its evidence is that of groups with `sees_unseen`
+(kgcore/evidence/base.py). Few labelled triples have such entities: WN11 has 331 in valid, 1,329 in test. So the answer
+has two parts. A combiner learns from all labelled triples of known entities, once with the subject and once with the
+object hidden (`Features.hidden`). A calibrator and its band of confidence are fitted to the few rows with entities that
+are really unseen, because their labels may depend on which side is unseen: intervals are as wide as so few rows ask.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
+from kgcore.calibration.band import Band
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.platt import Platt
+from kgcore.calibration.sample import ground_truth_sample
+from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.errors import InputError
+from kgcore.evidence.table import Evidence, Features
+from kgcore.graph import Split
+
+FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Probabilities (n,) and their 95 % confidence intervals, in [0, 1]."""
+
+    probabilities: Probabilities
+    low: Probabilities
+    high: Probabilities
+
+
+@dataclass(frozen=True)
+class UnseenAnswers:
+    """Answers about triples with entities that training has not seen.
+
+    combiner  evidence -> log-odds
+    entities  number E of the entities that training has
+    maps      calibrator of the log-odds, and its band: of triples with a known object, and with an unseen object
+    """
+
+    combiner: Combiner
+    entities: int
+    maps: tuple[tuple[Calibrator, Band], tuple[Calibrator, Band]]
+
+    @classmethod
+    def fit(cls, combiner: Combiner, features: Features, known: Split, unseen: Split, rng: np.random.Generator) -> Self:
+        """Fit to labelled triples. The combiner is fitted, too.
+
+        features  groups of evidence, extended by the names of the unseen entities
+        known     labelled triples of known entities
+        unseen    labelled triples with an entity that training lacks: kgcore/datasets/unseen.py
+
+        Raises InputError if `unseen` has fewer than FEWEST true or false triples. If only those with an unseen object,
+        or only the others, are so few, both kinds share one calibrator.
+        """
+        counts = len(unseen.positives), len(unseen.negatives)
+        if min(counts) < FEWEST:
+            raise InputError(
+                f"{counts[0]:,} true and {counts[1]:,} false labelled triples have an entity that training lacks: "
+                f"a calibrator for them needs at least {FEWEST} of both"
+            )
+        evidence = features.evidence(known.triples)
+        parts = [features.hidden(evidence, side).values for side in (0, 1)]
+        predicates, labels = np.tile(known.triples[:, 1], 2), np.tile(known.labels, 2)
+        sample = EvidenceSample(evidence.names, np.concatenate(parts), labels, np.ones(len(labels)), predicates)
+        combiner = combiner.fit(sample, rng)
+        scores = combiner.log_odds(features.evidence(unseen.triples).values, unseen.triples[:, 1])
+        of_object = unseen.triples[:, 2] >= features.entities
+        enough = all(_enough(unseen.labels[rows]) for rows in (~of_object, of_object))
+        kinds = (~of_object, of_object) if enough else (np.ones(len(unseen), dtype=bool),) * 2
+        first, second = (_map(scores[rows], unseen.labels[rows], unseen.triples[rows, 1]) for rows in kinds)
+        return cls(combiner, features.entities, (first, second))
+
+    def answers(self, triples: Triples, evidence: Evidence) -> Answers:
+        """Return the answers about triples (n, 3) with an entity that training lacks, from their evidence."""
+        scores = self.combiner.log_odds(evidence.values, triples[:, 1])
+        q, low, high = np.empty((3, len(triples)))
+        for (calibrator, band), rows in zip(self.maps, self._kinds(triples), strict=True):
+            q[rows] = calibrator.calibrate(scores[rows])
+            low[rows], high[rows] = band.limits(scores[rows])
+        return Answers(q, np.minimum(low, q), np.maximum(high, q))
+
+    def _kinds(self, triples: Triples) -> tuple[Bools, Bools]:
+        unseen_object: Bools = triples[:, 2] >= self.entities
+        return ~unseen_object, unseen_object
+
+
+def _enough(labels: Labels) -> bool:
+    return bool(min((labels == 1).sum(), (labels == 0).sum()) >= FEWEST)
+
+
+def _map(scores: Probabilities, labels: Labels, predicates: Ints) -> tuple[Calibrator, Band]:
+    sample = ground_truth_sample(scores, labels, predicates)
+    return Platt().fit_sample(sample), Band.fit(sample)
