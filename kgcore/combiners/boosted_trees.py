@@ -1,0 +1,159 @@
+"""Boosted trees: a sum of small decision trees on the evidence."""
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from kgcore.arrays import Floats, Ints
+from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.combiners.folds import sample_folds
+from kgcore.combiners.shapley import Shapley
+from kgcore.combiners.trees import MOST_LEAVES, Split, Trees
+from kgcore.registries import COMBINERS
+
+MOST_CATEGORIES = 250  # predicates with a category of their own: scikit-learn has at most 255
+FEWEST_ROWS = 10  # of a predicate with a category of its own
+FOLDS = ((3_000, 5), (100_000, 3))  # up to this number of rows, this number of folds; one held-out fifth above
+
+
+@COMBINERS.register("boosted_trees")
+class BoostedTrees(Combiner):
+    """Gradient boosting of decision trees (Friedman 2001), non-decreasing in the score.
+
+    scikit-learn's HistGradientBoostingClassifier fits the trees; then they are arrays (kgcore/combiners/trees.py). The
+    predicate is a category; predicates beyond the 250 most frequent ones share one. The fit gives positives and
+    negatives the same sum of weights, and then adds the log-odds of the sample's base rate: weights of 1 to 1,000
+    would leave the rare label without a say in where the trees split. The number of trees is the mean of the best ones
+    on held-out folds of the sample.
+
+    rate        learning rate, above 0
+    most_trees  largest number of trees
+    trees       number of trees; None: chosen on held-out folds
+    leaves      largest number of leaves of a tree, 2 to 32
+    fewest      smallest number of rows of a leaf; at most a fiftieth of the sample
+    ridge       penalty of squared leaf values
+    """
+
+    trees_: Trees
+    shift_: float
+    categories_: Ints
+
+    def __init__(
+        self,
+        rate: float = 0.08,
+        most_trees: int = 400,
+        leaves: int = 16,
+        fewest: int = 20,
+        ridge: float = 2.0,
+        trees: int | None = None,
+    ) -> None:
+        self.rate, self.most_trees, self.trees = rate, most_trees, trees
+        self.leaves, self.fewest, self.ridge = leaves, fewest, ridge
+
+    def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
+        balanced = sample.balanced()
+        found, counts = np.unique(sample.predicates, return_counts=True)
+        frequent = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
+        self.categories_ = np.sort(found[frequent][counts[frequent] >= FEWEST_ROWS]).astype(np.int64)
+        self.shift_ = sample.prior
+        trees = self._number_of_trees(balanced, rng) if self.trees is None else self.trees
+        model = self._model(balanced, trees, rng)
+        model.fit(self._columns(balanced), balanced.labels, sample_weight=balanced.weights)
+        fitted = _arrays(model, len(sample.names), len(self.categories_))
+        self._set(fitted.with_covers(sample.values, self._category(sample.predicates), balanced.weights))
+        return self
+
+    def tuned(self) -> Self:
+        trees = self.trees_.shape.trees
+        return type(self)(self.rate, self.most_trees, self.leaves, self.fewest, self.ridge, trees)
+
+    def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
+        return self.trees_.sums(values, self._category(predicates)) + self.shift_
+
+    def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
+        constant, found = self.shapley_.contributions(values, self._category(predicates))
+        return constant + self.shift_, found
+
+    def parameters(self) -> dict[str, Any]:
+        return {"shift": self.shift_, "categories": self.categories_.tolist(), "trees": self.trees_.to_json()}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> Self:
+        built = cls()
+        built.shift_ = parameters["shift"]
+        built.categories_ = np.array(parameters["categories"], dtype=np.int64)
+        built._set(Trees.from_json(parameters["trees"]))
+        return built
+
+    def _set(self, trees: Trees) -> None:
+        self.trees_, self.shapley_ = trees, Shapley(trees)
+
+    def _category(self, predicates: Ints) -> Ints:
+        """Return the category of each predicate (n,); -1: it has no category of its own."""
+        if not len(self.categories_):
+            return np.full(len(predicates), -1, dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.categories_, predicates), len(self.categories_) - 1)
+        return np.where(self.categories_[place] == predicates, place, -1)
+
+    def _columns(self, sample: EvidenceSample) -> Floats:
+        """Return the category and the features (n, 1 + d). scikit-learn would move a later category to the front."""
+        category = self._category(sample.predicates)
+        return np.column_stack([np.where(category < 0, np.nan, category), sample.values.astype(np.float64)])
+
+    def _model(self, sample: EvidenceSample, trees: int, rng: np.random.Generator) -> HistGradientBoostingClassifier:
+        return HistGradientBoostingClassifier(
+            learning_rate=self.rate,
+            max_iter=trees,
+            max_leaf_nodes=min(self.leaves, MOST_LEAVES),
+            min_samples_leaf=max(1, min(self.fewest, len(sample) // 50)),
+            l2_regularization=self.ridge,
+            categorical_features=[0] if len(self.categories_) else None,
+            monotonic_cst=[0, *(int(name == "score") for name in sample.names)],
+            early_stopping=False,
+            random_state=int(rng.integers(2**31)),
+        )
+
+    def _number_of_trees(self, sample: EvidenceSample, rng: np.random.Generator) -> int:
+        """Return the number of trees with the lowest log loss on held-out folds: the mean over the folds."""
+        number = next((folds for rows, folds in FOLDS if len(sample) <= rows), 1)
+        fold = sample_folds(sample, max(number, 5), rng)
+        columns, best = self._columns(sample), []
+        for own in range(number):
+            held, kept = fold == own, fold != own
+            if min(len(np.unique(sample.labels[rows])) for rows in (held, kept)) < 2:
+                continue
+            model = self._model(sample, self.most_trees, rng)
+            model.set_params(early_stopping=True, n_iter_no_change=30, scoring="loss", tol=0.0)
+            weights = {"sample_weight": sample.weights[kept], "sample_weight_val": sample.weights[held]}
+            model.fit(columns[kept], sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
+            best.append(int(np.argmax(model.validation_score_)))
+        return max(1, round(float(np.mean(best)))) if best else min(self.most_trees, 20)
+
+
+def _arrays(model: HistGradientBoostingClassifier, num_features: int, num_categories: int) -> Trees:
+    """Return the trees of a fitted model, whose column 0 is the category. Covers are numbers of rows."""
+    splits: list[Split | None] = []
+    values: list[float] = []
+    covers: list[float] = []
+    for (predictor,) in model._predictors:
+        nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
+        left = [0]
+        while left:  # preorder: a node, what is below its first child, what is below its second child
+            node = nodes[left.pop()]
+            covers.append(float(node["count"]))
+            values.append(float(node["value"]) if node["is_leaf"] else 0.0)
+            if node["is_leaf"]:
+                splits.append(None)
+                continue
+            left += [int(node["right"]), int(node["left"])]
+            missing_left, column = bool(node["missing_go_to_left"]), int(node["feature_idx"])
+            if node["is_categorical"]:
+                words = sets[int(node["bitset_idx"])]
+                categories = sum(int(word) << 32 * place for place, word in enumerate(words))
+                splits.append(Split(num_features, 0.0, missing_left, categories))
+            else:
+                splits.append(Split(column - 1, float(node["num_threshold"]), missing_left))
+    start = float(np.ravel(model._baseline_prediction)[0])
+    return Trees(num_features, num_categories, tuple(splits), np.array(values), np.array(covers), start)
