@@ -7,7 +7,6 @@ import numpy as np
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.cross_fit import folds_of
 from kgcore.combiners.unlabelled import unlabelled_brier
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
@@ -24,7 +23,9 @@ def labelled_figures(
             not seen the triple
     folds   parts of the rows: a calibrator that is fitted to the others predicts each
     """
-    parts = folds_of(fitted[0][1].labels, folds, rng)
+    labels = fitted[0][1].labels
+    parts = np.empty(len(labels), dtype=np.int64)
+    parts[np.lexsort((rng.random(len(labels)), labels))] = np.arange(len(labels)) % folds
     return {FIGURE + bound.label.partition(".")[2]: _brier(bound, sample, parts) for bound, sample in fitted}
 
 

@@ -45,9 +45,9 @@ def fit_combiners(
     fitted = []
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
-        combiner, log_odds = cross_fit(COMBINERS.get(name), seen, config.combine_folds, rng)
-        combined = Combined(name, evidence.groups, known.names, table.model, combiner, name)
-        held_out = replace(sample, scores=log_odds)
+        found = cross_fit(COMBINERS.get(name)(), seen, rng, config.combine_folds)
+        combined = Combined(name, evidence.groups, known.names, table.model, found.combiner, name)
+        held_out = replace(sample, scores=found.log_odds)
         bound = BoundCalibrator(
             name=RECALIBRATOR,
             negatives=GROUND_TRUTH,

@@ -1,13 +1,15 @@
 """The abstract class of combiners, which turn the evidence of a triple into log-odds."""
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints, Labels, Weights
+from kgcore.errors import FitError
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class EvidenceSample:
     labels      (n,) 1 = true, 0 = false
     weights     (n,) positive, with mean 1
     predicates  (n,) position of each predicate in the graph's vocabulary
+    groups      (n,) rows of one group stay together when a sample is divided, such as a positive and its corruptions;
+                None: each row is a group
     """
 
     names: tuple[str, ...]
@@ -26,16 +30,35 @@ class EvidenceSample:
     labels: Labels
     weights: Weights
     predicates: Ints
+    groups: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def part(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "EvidenceSample":
         """Return the rows that a mask or positions choose, with weights of mean 1."""
-        weights = self.weights[rows]
-        return EvidenceSample(
-            self.names, self.values[rows], self.labels[rows], weights / weights.mean(), self.predicates[rows]
-        )
+        weights = self.weights[rows] / self.weights[rows].mean()
+        groups = None if self.groups is None else self.groups[rows]
+        return EvidenceSample(self.names, self.values[rows], self.labels[rows], weights, self.predicates[rows], groups)
+
+    @property
+    def prior(self) -> float:
+        """Return the log-odds of the share of positives, by weight."""
+        positives = float(self.weights[self.labels == 1].sum())
+        return math.log(positives / (float(self.weights.sum()) - positives))
+
+    def balanced(self) -> "EvidenceSample":
+        """Return the sample in which positives and negatives have the same sum of weights.
+
+        Raises FitError if all labels are equal.
+        """
+        positive = self.labels == 1
+        sums = float(self.weights[positive].sum()), float(self.weights[~positive].sum())
+        if min(sums) <= 0:
+            found = "positives" if sums[0] > 0 else "negatives"
+            raise FitError(f"the sample has {found} only: a combiner needs positives and negatives")
+        half = len(self) / 2
+        return replace(self, weights=self.weights * np.where(positive, half / sums[0], half / sums[1]))
 
 
 class Combiner(ABC):
@@ -48,6 +71,10 @@ class Combiner(ABC):
     @abstractmethod
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
         """Fit the combiner, and return it. Raises FitError if the fit does not converge."""
+
+    @abstractmethod
+    def tuned(self) -> Self:
+        """Return an unfitted combiner with the settings that this fit chose: its fit does not choose them again."""
 
     @abstractmethod
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:

@@ -1,124 +1,159 @@
-"""Gradient-boosted trees: the log-odds are a sum of the values of the leaves that the evidence reaches."""
+"""Boosted trees: a sum of small decision trees on the evidence."""
 
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logit
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.combiners.trees import LEAF, Trees
+from kgcore.combiners.folds import sample_folds
+from kgcore.combiners.shapley import Shapley
+from kgcore.combiners.trees import MOST_LEAVES, Split, Trees
 from kgcore.registries import COMBINERS
 
-SCORE = "score"  # the feature in which the log-odds are non-decreasing
-ROWS_OF_A_TREE = 15
-FEWEST_TREES = 20
-SMOOTHING = 10.0  # rows with the share of all rows that are added to those of a predicate
+MOST_CATEGORIES = 250  # predicates with a category of their own: scikit-learn has at most 255
+FEWEST_ROWS = 10  # of a predicate with a category of its own
+FOLDS = ((3_000, 5), (100_000, 3))  # up to this number of rows, this number of folds; one held-out fifth above
 
 
 @COMBINERS.register("boosted_trees")
 class BoostedTrees(Combiner):
-    """Boosting of the weighted log loss (Friedman 2001), fitted by scikit-learn's histogram-based gradient boosting.
+    """Gradient boosting of decision trees (Friedman 2001), non-decreasing in the score.
 
-    The log-odds are non-decreasing in the feature `score`. The predicate is one more numeric feature: the log-odds of
-    its share of positives by weight in the sample, smoothed towards that of all rows.
+    scikit-learn's HistGradientBoostingClassifier fits the trees; then they are arrays (kgcore/combiners/trees.py). The
+    predicate is a category; predicates beyond the 250 most frequent ones share one. The fit gives positives and
+    negatives the same sum of weights, and then adds the log-odds of the sample's base rate: weights of 1 to 1,000
+    would leave the rare label without a say in where the trees split. The number of trees is the mean of the best ones
+    on held-out folds of the sample.
 
-    iterations     most trees. A sample has one tree for each ROWS_OF_A_TREE rows, if it has fewer
-    leaves         most leaves of a tree
-    learning_rate  factor of the value of each leaf
-    ridge          L2 penalty of the values of the leaves
-    fewest         fewest rows of a leaf
+    rate        learning rate, above 0
+    most_trees  largest number of trees
+    trees       number of trees; None: chosen on held-out folds
+    leaves      largest number of leaves of a tree, 2 to 32
+    fewest      smallest number of rows of a leaf; at most a fiftieth of the sample
+    ridge       penalty of squared leaf values
     """
+
+    trees_: Trees
+    shift_: float
+    categories_: Ints
 
     def __init__(
         self,
-        iterations: int = 200,
-        leaves: int = 15,
-        learning_rate: float = 0.05,
-        ridge: float = 1.0,
+        rate: float = 0.08,
+        most_trees: int = 400,
+        leaves: int = 16,
         fewest: int = 20,
+        ridge: float = 2.0,
+        trees: int | None = None,
     ) -> None:
-        self.iterations, self.leaves, self.learning_rate = iterations, leaves, learning_rate
-        self.ridge, self.fewest = ridge, fewest
+        self.rate, self.most_trees, self.trees = rate, most_trees, trees
+        self.leaves, self.fewest, self.ridge = leaves, fewest, ridge
 
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
-        from sklearn.ensemble import HistGradientBoostingClassifier  # takes long to load
-
-        self.rates_, self.rate_ = _rates(sample)
-        boosting = HistGradientBoostingClassifier(
-            learning_rate=self.learning_rate,
-            max_iter=min(self.iterations, max(FEWEST_TREES, len(sample) // ROWS_OF_A_TREE)),
-            max_leaf_nodes=self.leaves,
-            l2_regularization=self.ridge,
-            min_samples_leaf=self.fewest,
-            early_stopping=False,
-            monotonic_cst=[*(int(name == SCORE) for name in sample.names), 0],
-            random_state=int(rng.integers(2**31)),
-        )
-        columns = self._columns(sample.values, sample.predicates)
-        columns[:, np.isnan(columns).all(axis=0)] = 0  # boosting refuses a feature that no row has; no tree uses it
-        boosting.fit(columns, sample.labels, sample.weights)
-        self.trees_ = _trees(boosting)
-        self.constant_ = float(np.ravel(boosting._baseline_prediction)[0])
+        balanced = sample.balanced()
+        found, counts = np.unique(sample.predicates, return_counts=True)
+        frequent = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
+        self.categories_ = np.sort(found[frequent][counts[frequent] >= FEWEST_ROWS]).astype(np.int64)
+        self.shift_ = sample.prior
+        trees = self._number_of_trees(balanced, rng) if self.trees is None else self.trees
+        model = self._model(balanced, trees, rng)
+        model.fit(self._columns(balanced), balanced.labels, sample_weight=balanced.weights)
+        fitted = _arrays(model, len(sample.names), len(self.categories_))
+        self._set(fitted.with_covers(sample.values, self._category(sample.predicates), balanced.weights))
         return self
 
+    def tuned(self) -> Self:
+        trees = self.trees_.shape.trees
+        return type(self)(self.rate, self.most_trees, self.leaves, self.fewest, self.ridge, trees)
+
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
-        total: Floats = self.constant_ + self.trees_.sum(self._columns(values, predicates))
-        return total
+        return self.trees_.sums(values, self._category(predicates)) + self.shift_
 
     def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
-        constant, parts = self.trees_.contributions(self._columns(values, predicates))
-        return self.constant_ + constant, parts
-
-    def _columns(self, values: npt.NDArray[np.float32], predicates: Ints) -> npt.NDArray[np.float32]:
-        """Return the features (n, d + 1): the evidence, then the predicate's."""
-        known = np.append(self.rates_, self.rate_)
-        own = known[np.minimum(predicates, len(self.rates_))]
-        return np.column_stack([values, own.astype(np.float32)])
+        constant, found = self.shapley_.contributions(values, self._category(predicates))
+        return constant + self.shift_, found
 
     def parameters(self) -> dict[str, Any]:
-        return {
-            "constant": self.constant_,
-            "rate": self.rate_,
-            "rates": self.rates_.tolist(),
-            "trees": self.trees_.to_json(),
-        }
+        return {"shift": self.shift_, "categories": self.categories_.tolist(), "trees": self.trees_.to_json()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
-        made = cls()
-        made.constant_, made.rate_ = parameters["constant"], parameters["rate"]
-        made.rates_, made.trees_ = np.array(parameters["rates"], np.float64), Trees.from_json(parameters["trees"])
-        return made
+        built = cls()
+        built.shift_ = parameters["shift"]
+        built.categories_ = np.array(parameters["categories"], dtype=np.int64)
+        built._set(Trees.from_json(parameters["trees"]))
+        return built
+
+    def _set(self, trees: Trees) -> None:
+        self.trees_, self.shapley_ = trees, Shapley(trees)
+
+    def _category(self, predicates: Ints) -> Ints:
+        """Return the category of each predicate (n,); -1: it has no category of its own."""
+        if not len(self.categories_):
+            return np.full(len(predicates), -1, dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.categories_, predicates), len(self.categories_) - 1)
+        return np.where(self.categories_[place] == predicates, place, -1)
+
+    def _columns(self, sample: EvidenceSample) -> Floats:
+        """Return the category and the features (n, 1 + d). scikit-learn would move a later category to the front."""
+        category = self._category(sample.predicates)
+        return np.column_stack([np.where(category < 0, np.nan, category), sample.values.astype(np.float64)])
+
+    def _model(self, sample: EvidenceSample, trees: int, rng: np.random.Generator) -> HistGradientBoostingClassifier:
+        return HistGradientBoostingClassifier(
+            learning_rate=self.rate,
+            max_iter=trees,
+            max_leaf_nodes=min(self.leaves, MOST_LEAVES),
+            min_samples_leaf=max(1, min(self.fewest, len(sample) // 50)),
+            l2_regularization=self.ridge,
+            categorical_features=[0] if len(self.categories_) else None,
+            monotonic_cst=[0, *(int(name == "score") for name in sample.names)],
+            early_stopping=False,
+            random_state=int(rng.integers(2**31)),
+        )
+
+    def _number_of_trees(self, sample: EvidenceSample, rng: np.random.Generator) -> int:
+        """Return the number of trees with the lowest log loss on held-out folds: the mean over the folds."""
+        number = next((folds for rows, folds in FOLDS if len(sample) <= rows), 1)
+        fold = sample_folds(sample, max(number, 5), rng)
+        columns, best = self._columns(sample), []
+        for own in range(number):
+            held, kept = fold == own, fold != own
+            if min(len(np.unique(sample.labels[rows])) for rows in (held, kept)) < 2:
+                continue
+            model = self._model(sample, self.most_trees, rng)
+            model.set_params(early_stopping=True, n_iter_no_change=30, scoring="loss", tol=0.0)
+            weights = {"sample_weight": sample.weights[kept], "sample_weight_val": sample.weights[held]}
+            model.fit(columns[kept], sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
+            best.append(int(np.argmax(model.validation_score_)))
+        return max(1, round(float(np.mean(best)))) if best else min(self.most_trees, 20)
 
 
-def _rates(sample: EvidenceSample) -> tuple[Floats, float]:
-    """Return the smoothed log-odds of the positives' share of each predicate (R,), and that of all rows."""
-    share = float(np.average(sample.labels, weights=sample.weights))
-    every = np.bincount(sample.predicates, sample.weights)
-    positive = np.bincount(sample.predicates, sample.weights * sample.labels)
-    rates: Floats = logit((positive + SMOOTHING * share) / (every + SMOOTHING))
-    return rates, float(logit(share))
-
-
-def _trees(boosting: Any) -> Trees:
-    """Return the trees of a fitted HistGradientBoostingClassifier.
-
-    scikit-learn has no public access to the nodes of these trees. A test compares the sums with its decision function.
-    """
-    tables = [tree.nodes for [tree] in boosting._predictors]
-    roots = np.cumsum([0, *map(len, tables)])[:-1]
-    shift = np.repeat(roots, [len(table) for table in tables])
-    nodes = np.concatenate(tables)
-    leaf, place = nodes["is_leaf"].astype(bool), np.arange(len(nodes))
-    return Trees(
-        roots=roots.astype(np.int64),
-        features=np.where(leaf, LEAF, nodes["feature_idx"]).astype(np.int64),
-        thresholds=np.where(leaf, 0.0, nodes["num_threshold"]),
-        missing=nodes["missing_go_to_left"].astype(bool),
-        left=np.where(leaf, place, nodes["left"] + shift).astype(np.int64),
-        right=np.where(leaf, place, nodes["right"] + shift).astype(np.int64),
-        values=np.where(leaf, nodes["value"], 0.0),
-        cover=nodes["count"].astype(np.float64),
-    )
+def _arrays(model: HistGradientBoostingClassifier, num_features: int, num_categories: int) -> Trees:
+    """Return the trees of a fitted model, whose column 0 is the category. Covers are numbers of rows."""
+    splits: list[Split | None] = []
+    values: list[float] = []
+    covers: list[float] = []
+    for (predictor,) in model._predictors:
+        nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
+        left = [0]
+        while left:  # preorder: a node, what is below its first child, what is below its second child
+            node = nodes[left.pop()]
+            covers.append(float(node["count"]))
+            values.append(float(node["value"]) if node["is_leaf"] else 0.0)
+            if node["is_leaf"]:
+                splits.append(None)
+                continue
+            left += [int(node["right"]), int(node["left"])]
+            missing_left, column = bool(node["missing_go_to_left"]), int(node["feature_idx"])
+            if node["is_categorical"]:
+                words = sets[int(node["bitset_idx"])]
+                categories = sum(int(word) << 32 * place for place, word in enumerate(words))
+                splits.append(Split(num_features, 0.0, missing_left, categories))
+            else:
+                splits.append(Split(column - 1, float(node["num_threshold"]), missing_left))
+    start = float(np.ravel(model._baseline_prediction)[0])
+    return Trees(num_features, num_categories, tuple(splits), np.array(values), np.array(covers), start)

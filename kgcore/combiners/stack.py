@@ -31,6 +31,9 @@ class Stack(Combiner):
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
         raise NotImplementedError("a stack is made of fitted members: see kgcore/combiners/unlabelled.py")
 
+    def tuned(self) -> Self:
+        raise NotImplementedError("a stack is made of fitted members: see kgcore/combiners/unlabelled.py")
+
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
         total = np.full(len(values), self.constant)
         for weight, member in zip(self.weights, self.members, strict=True):

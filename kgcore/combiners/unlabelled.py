@@ -14,7 +14,7 @@ look like. The weights of the sum of their log-odds minimise R, which is convex 
 corruptions do not resemble the mistakes gets no weight.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,17 +100,17 @@ def fit_unlabelled(
     of_group = rng.permutation(np.arange(len(every)) % folds)
     parts = [of_group[np.searchsorted(every, rows.groups)] for rows in kinds]
     held_out = [np.empty((len(rows), len(data.negatives) + 1)) for rows in kinds]
+    full = _members([make] * (len(data.negatives) + 2), data, kinds, rng)
     for fold in range(folds):
         trained = [rows.part(part != fold) for rows, part in zip(kinds, parts, strict=True)]
-        members = _members(make, data, trained, rng)
+        members = _members([member.tuned for member in full], data, trained, rng)[:-1]
         for rows, part, into in zip(kinds, parts, held_out, strict=True):
             own = rows.part(part == fold)
             into[part == fold] = _columns(members, own)
     weights, constant = stack_weights(held_out[0], held_out[-1], data.base_rate)
     sums = [columns @ weights + constant for columns in held_out]
     used = np.flatnonzero(weights > 0)
-    members = _members(make, data, kinds, rng)
-    stack = Stack((name,) * len(used), tuple(members[i] for i in used), tuple(weights[used].tolist()), float(constant))
+    stack = Stack((name,) * len(used), tuple(full[i] for i in used), tuple(weights[used].tolist()), float(constant))
     return stack, HeldOut(sums[0], dict(zip(data.negatives, sums[1:-1], strict=True)), sums[-1])
 
 
@@ -157,17 +157,22 @@ def unlabelled_brier(positives: Probabilities, candidates: Probabilities, base_r
 
 
 def _members(
-    make: Callable[[], Combiner], data: Unlabelled, kinds: list[Rows], rng: np.random.Generator
+    makers: Sequence[Callable[[], Combiner]], data: Unlabelled, kinds: list[Rows], rng: np.random.Generator
 ) -> list[Combiner]:
-    """Fit one combiner for each strategy and one for the candidates. Their log-odds are at the base rate 1/2."""
+    """Fit one combiner for each strategy, one for the candidates, and the one that it started from.
+
+    makers  functions that return unfitted combiners, in this order
+
+    The log-odds are at the base rate 1/2.
+    """
     positives, *negatives, candidates = kinds
-    members = [
-        make().fit(_sample(data, positives, _some(own, CORRUPTIONS * len(positives), rng)), rng) for own in negatives
-    ]
-    first = make().fit(_sample(data, positives, candidates), rng)
-    ratio = np.exp(first.log_odds(candidates.values, candidates.predicates))
+    *strategies, second, first = makers
+    few = [_some(own, CORRUPTIONS * len(positives), rng) for own in negatives]
+    members = [make().fit(_sample(data, positives, own), rng) for make, own in zip(strategies, few, strict=True)]
+    start = first().fit(_sample(data, positives, candidates), rng)
+    ratio = np.exp(start.log_odds(candidates.values, candidates.predicates))
     q = (data.base_rate * ratio).clip(MOST, 1 - MOST)
-    return [*members, make().fit(_soft(data, positives, candidates, q), rng)]
+    return [*members, second().fit(_soft(data, positives, candidates, q), rng), start]
 
 
 def _some(rows: Rows, most: int, rng: np.random.Generator) -> Rows:

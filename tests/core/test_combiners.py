@@ -1,171 +1,194 @@
-"""Combiners: trees as arrays against scikit-learn, exact contributions against brute force, and the contract."""
+"""Combiners: properties of every registered one, and log-odds and contributions against second formulas."""
 
+import itertools
 import json
-from itertools import chain, combinations
-from math import factorial
+import math
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
+from kgcore.arrays import Floats
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
-from kgcore.combiners.cross_fit import cross_fit, folds_of
-from kgcore.combiners.stack import Stack
-from kgcore.combiners.trees import Trees
-from kgcore.errors import MismatchError
-from kgcore.evidence.table import Evidence, TableEvidence
+from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.folds import sample_folds
+from kgcore.combiners.shapley import Shapley
+from kgcore.combiners.trees import Split, Trees
+from kgcore.errors import FitError
 from kgcore.registries import COMBINERS
 
-NAMES = ("score", "degree", "paths")
-FITTED = tuple(name for name in COMBINERS.names() if name != "stack")
+NAMES = ("score", "degree", "overlap", "constant")
 
 
-def sample(n: int = 600, seed: int = 0) -> EvidenceSample:
-    """Triples whose log-odds are known: the score counts, one feature counts where the other is high, some are NaN."""
+def sample_of(seed: int, n: int = 600) -> EvidenceSample:
+    """A sample in which score, degree and predicate matter, with ties, missing values and a rare predicate."""
     rng = np.random.default_rng(seed)
-    values = rng.normal(size=(n, 3)).astype(np.float32)
-    predicates = rng.integers(0, 4, n)
-    z = 1.5 * values[:, 0] + values[:, 1] * (values[:, 2] > 0) + 0.5 * (predicates - 1.5)
-    labels = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.float64)
+    values = rng.normal(size=(n, 4)).astype(np.float32)
+    values[:, 1] = np.round(2 * values[:, 1])
     values[rng.random(n) < 0.1, 2] = np.nan
+    values[:, 3] = 3.0
+    predicates = rng.choice([0, 2, 7, 9], n, p=[0.5, 0.3, 0.195, 0.005])
+    log_odds = 1.5 * values[:, 0] - 0.5 * values[:, 1] + (predicates == 2)
+    labels = (rng.random(n) < expit(log_odds)).astype(float)
     return EvidenceSample(NAMES, values, labels, np.ones(n), predicates)
+
+
+def quick(name: str) -> Combiner:
+    return BoostedTrees(trees=12) if name == "boosted_trees" else COMBINERS.get(name)()
 
 
 @pytest.fixture(scope="module")
 def fitted() -> dict[str, Combiner]:
-    found = {name: COMBINERS.get(name)().fit(sample(), np.random.default_rng(0)) for name in FITTED}
-    pair = tuple(found.values())[:1] * 2
-    return found | {"stack": Stack((FITTED[0],) * 2, pair, (0.5, 0.25), 0.1)}
+    return {name: quick(name).fit(sample_of(0), np.random.default_rng(1)) for name in COMBINERS.names()}
 
 
-def test_trees_give_the_sums_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    models: list[HistGradientBoostingClassifier] = []
-    fit = HistGradientBoostingClassifier.fit
-
-    def spy(self: HistGradientBoostingClassifier, *given: object) -> object:
-        models.append(self)
-        return fit(self, *given)
-
-    monkeypatch.setattr(HistGradientBoostingClassifier, "fit", spy)
-    data = sample()
-    made = BoostedTrees(iterations=30).fit(data, np.random.default_rng(0))
-    theirs = models[0].decision_function(made._columns(data.values, data.predicates))
-    np.testing.assert_allclose(made.log_odds(data.values, data.predicates), theirs, atol=1e-12)
+every = pytest.mark.parametrize("name", COMBINERS.names())
 
 
-def test_contributions_are_the_shapley_values_of_the_expected_sums() -> None:
-    """Each of four features, by the definition: the mean gain over all orders in which features become known."""
-    data = sample(200)
-    made = BoostedTrees(iterations=5, leaves=7).fit(data, np.random.default_rng(0))
-    trees, columns = made.trees_, made._columns(data.values[:8], data.predicates[:8])
-    constant, found = trees.contributions(columns)
-    d = columns.shape[1]
-    for row, own in zip(columns, found, strict=True):
-        assert constant == pytest.approx(_expected(trees, row, frozenset()))
-        for j in range(d):
-            others = [i for i in range(d) if i != j]
-            sets = chain.from_iterable(combinations(others, size) for size in range(d))
-            value = sum(
-                factorial(len(known))
-                * factorial(d - len(known) - 1)
-                / factorial(d)
-                * (_expected(trees, row, frozenset(known) | {j}) - _expected(trees, row, frozenset(known)))
-                for known in sets
+@every
+def test_log_odds_do_not_fall_in_the_score(name: str, fitted: dict[str, Combiner]) -> None:
+    sample = sample_of(2, 50)
+    grid = np.sort(np.r_[np.linspace(-4, 4, 41), sample_of(0).values[:40, 0]])
+    rows = np.repeat(sample.values, len(grid), axis=0)
+    rows[:, 0] = np.tile(grid, len(sample))
+    found = fitted[name].log_odds(rows, np.repeat(sample.predicates, len(grid))).reshape(len(sample), -1)
+    assert (np.diff(found, axis=1) >= 0).all()
+    assert (found[:, -1] > found[:, 0] + 1).all()
+
+
+@every
+def test_a_row_has_the_same_log_odds_in_any_block(name: str, fitted: dict[str, Combiner]) -> None:
+    sample = sample_of(3)
+    whole = fitted[name].log_odds(sample.values, sample.predicates)
+    for rows in (np.arange(1), np.arange(7), np.arange(100, 593), np.arange(600)[::-1], np.arange(0)):
+        assert np.array_equal(fitted[name].log_odds(sample.values[rows], sample.predicates[rows]), whole[rows])
+
+
+@every
+def test_parameters_are_json_and_give_the_same_log_odds(name: str, fitted: dict[str, Combiner]) -> None:
+    sample = sample_of(4)
+    read = COMBINERS.get(name).from_parameters(json.loads(json.dumps(fitted[name].parameters())))
+    assert np.array_equal(
+        read.log_odds(sample.values, sample.predicates), fitted[name].log_odds(sample.values, sample.predicates)
+    )
+    expected, found = (own.contributions(sample.values, sample.predicates) for own in (fitted[name], read))
+    assert found[0] == expected[0]
+    assert np.array_equal(found[1], expected[1])
+
+
+@every
+def test_contributions_add_up_to_the_log_odds(name: str, fitted: dict[str, Combiner]) -> None:
+    """Also for predicates and missing values that the fit has not seen."""
+    sample = sample_of(5, 100)
+    sample.values[:20] = np.nan
+    sample.predicates[::3] = 11
+    constant, found = fitted[name].contributions(sample.values, sample.predicates)
+    assert found.shape == (100, 5)
+    np.testing.assert_allclose(constant + found.sum(axis=1), fitted[name].log_odds(sample.values, sample.predicates))
+    assert (found[20:, 3] == 0).all()  # a constant feature
+    assert np.abs(found[:, 0]).mean() > np.abs(found[:, 2]).mean()
+
+
+@every
+def test_weights_move_the_log_odds_to_the_base_rate(name: str, fitted: dict[str, Combiner]) -> None:
+    """Negatives that stand for 1,000 each: the fit is the same, and the log-odds are ln 1,000 lower."""
+    sample = sample_of(0)
+    weights = np.where(sample.labels == 1, 1.0, 1000.0)
+    rare = EvidenceSample(NAMES, sample.values, sample.labels, weights / weights.mean(), sample.predicates)
+    found = quick(name).fit(rare, np.random.default_rng(1)).log_odds(sample.values, sample.predicates)
+    expected = fitted[name].log_odds(sample.values, sample.predicates) - math.log(1000)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@every
+def test_one_label_is_an_error(name: str) -> None:
+    sample = sample_of(0)
+    with pytest.raises(FitError, match="positives only"):
+        quick(name).fit(sample.part(sample.labels == 1), np.random.default_rng(0))
+
+
+@every
+def test_weights_count_rows(name: str) -> None:
+    """Rows of weight 2 have about the effect of rows that are there twice."""
+    sample = sample_of(6)
+    twice = np.r_[np.arange(600), np.flatnonzero(sample.values[:, 0] > 0)]
+    weights = np.where(sample.values[:, 0] > 0, 2.0, 1.0)
+    weighted = EvidenceSample(NAMES, sample.values, sample.labels, weights / weights.mean(), sample.predicates)
+    found = [
+        quick(name).fit(own, np.random.default_rng(1)).log_odds(sample.values, sample.predicates)
+        for own in (weighted, sample.part(twice), sample)
+    ]
+    assert np.corrcoef(found[0], found[1])[0, 1] > 0.97
+    assert np.abs(found[0] - found[1]).mean() < 0.3
+
+
+def test_sums_of_trees_equal_those_of_scikit_learn_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, models, build = sample_of(7), [], BoostedTrees._model
+    monkeypatch.setattr(BoostedTrees, "_model", lambda *given: models.append(build(*given)) or models[-1])
+    fitted = BoostedTrees(trees=30).fit(sample, np.random.default_rng(0))
+    other = sample_of(8)
+    other.values[0], other.values[1], other.predicates[2] = np.inf, -np.inf, 5
+    expected = models[-1].decision_function(fitted._columns(other)) + fitted.shift_
+    assert np.array_equal(fitted.log_odds(other.values, other.predicates), expected)
+
+
+def expectation(trees: Trees, node: int, row: Floats, known: set[int]) -> float:
+    """The expected value below a node if the features `known` are known: Lundberg et al. 2018, algorithm 1."""
+    split = trees.splits[node]
+    if split is None:
+        return float(trees.values[node])
+    children = node + 1, int(trees.shape.right[node])
+    if split.feature in known:
+        return expectation(trees, children[0 if row[split.feature] <= split.threshold else 1], row, known)
+    shares = (trees.covers[child] / trees.covers[node] for child in children)
+    return sum(share * expectation(trees, child, row, known) for share, child in zip(shares, children, strict=True))
+
+
+def test_contributions_equal_shapley_values_over_all_subsets() -> None:
+    """A tree that tests feature 0 twice on one path, and a second tree."""
+    splits = (Split(0, 0.5, True), Split(1, 0.0, True), Split(0, -1.0, True), None, None, None, Split(2, 0.0, True))
+    splits = (*splits, None, None, Split(1, 1.0, True), None, Split(2, 1.0, False), None, None)
+    values = np.array([0, 0, 0, 1.0, -2.0, 3.0, 0, 0.5, -1.0, 0, 2.0, 0, -1.0, 4.0])
+    covers = np.array([10, 6, 4, 1, 3, 2, 4, 3, 1, 10, 7, 3, 1, 2.0])
+    trees = Trees(3, 0, splits, values, covers, 0.25)
+    rows = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    constant, found = Shapley(trees).contributions(rows, np.full(20, -1))
+    roots = (0, 9)
+
+    def worth(row: Floats, known: tuple[int, ...]) -> float:
+        return 0.25 + sum(expectation(trees, root, row, set(known)) for root in roots)
+
+    assert constant == pytest.approx(worth(rows[0], ()))
+    for row, own in zip(rows, found, strict=True):
+        for feature in range(3):
+            others = [other for other in range(3) if other != feature]
+            sets = [known for size in range(3) for known in itertools.combinations(others, size)]
+            expected = sum(
+                (worth(row, (*known, feature)) - worth(row, known)) / (3 * math.comb(2, len(known))) for known in sets
             )
-            assert own[j] == pytest.approx(value, abs=1e-12)
+            assert own[feature] == pytest.approx(expected, abs=1e-12)
 
 
-def _expected(trees: Trees, row: np.ndarray, known: frozenset[int]) -> float:
-    def below(node: int) -> float:
-        feature = trees.features[node]
-        if feature < 0:
-            return float(trees.values[node])
-        left, right = int(trees.left[node]), int(trees.right[node])
-        if feature in known:
-            value = float(row[feature])
-            goes_left = trees.missing[node] if np.isnan(value) else value <= trees.thresholds[node]
-            return below(left if goes_left else right)
-        share = trees.cover[left] / trees.cover[node]
-        return float(share * below(left) + (1 - share) * below(right))
-
-    return sum(below(root) for root in trees.roots.tolist())
-
-
-@pytest.mark.parametrize("name", [*FITTED, "stack"])
-def test_a_combiner_keeps_its_contract(name: str, fitted: dict[str, Combiner]) -> None:
-    combiner, data = fitted[name], sample(300, seed=1)
-    z = combiner.log_odds(data.values, data.predicates)
-    again = COMBINERS.get(name).from_parameters(json.loads(json.dumps(combiner.parameters())))
-    assert (again.log_odds(data.values, data.predicates) == z).all()
-    alone = [combiner.log_odds(data.values[i : i + 1], data.predicates[i : i + 1])[0] for i in range(20)]
-    assert (np.array(alone) == z[:20]).all()
-    assert len(combiner.log_odds(data.values[:0], data.predicates[:0])) == 0
-    unseen = combiner.log_odds(data.values[:1], np.array([99]))
-    assert np.isfinite(unseen).all()
-    constant, parts = combiner.contributions(data.values[:20], data.predicates[:20])
-    np.testing.assert_allclose(constant + parts.sum(axis=1), z[:20], atol=1e-9)
-    higher = data.values.copy()
-    higher[:, 0] += 0.7
-    assert (combiner.log_odds(higher, data.predicates) >= z).all()
-
-
-@pytest.mark.parametrize("name", FITTED)
-def test_a_combiner_learns_what_the_score_does_not_know(name: str) -> None:
-    fitted = COMBINERS.get(name)().fit(sample(3000), np.random.default_rng(0))
-    data = sample(4000, seed=2)
-
-    def brier(z: np.ndarray) -> float:
-        return float(np.mean((1 / (1 + np.exp(-z)) - data.labels) ** 2))
-
-    alone = 1.5 * data.values[:, 0].astype(np.float64)
-    assert brier(fitted.log_odds(data.values, data.predicates)) < brier(alone) - 0.005
-
-
-@pytest.mark.parametrize("name", FITTED)
-def test_weights_state_the_base_rate(name: str) -> None:
-    data = sample(2000, seed=3)
-    weights = np.where(data.labels == 1, 0.02, 1.0)
-    rare = EvidenceSample(data.names, data.values, data.labels, weights / weights.mean(), data.predicates)
-    q = 1 / (
-        1 + np.exp(-COMBINERS.get(name)().fit(rare, np.random.default_rng(0)).log_odds(data.values, data.predicates))
+def test_folds_keep_groups_together_and_share_the_labels() -> None:
+    labels = np.tile([1.0, 0, 0, 0], 50)
+    groups = np.repeat(np.arange(50), 4)
+    sample = EvidenceSample(
+        ("score",), np.zeros((200, 1), np.float32), labels, np.ones(200), np.zeros(200, int), groups
     )
-    share = float(np.average(data.labels, weights=weights))
-    assert float(np.average(q, weights=weights)) == pytest.approx(share, rel=0.15)
+    fold = sample_folds(sample, 5, np.random.default_rng(0))
+    assert all(len(np.unique(fold[groups == group])) == 1 for group in range(50))
+    assert np.bincount(fold, labels).tolist() == [10] * 5
+    assert np.array_equal(fold, sample_folds(sample, 5, np.random.default_rng(0)))
 
 
-def test_held_out_log_odds_are_of_a_combiner_that_has_not_seen_the_row() -> None:
-    data = sample(400)
-    shuffled = np.random.default_rng(1).permutation(data.labels)  # nothing can be learned
-    noise = EvidenceSample(data.names, data.values, shuffled, data.weights, data.predicates)
-    combiner, z = cross_fit(BoostedTrees, noise, 4, np.random.default_rng(2))
-    of_true, of_false = z[shuffled == 1], z[shuffled == 0]
-    assert (of_true[:, None] > of_false[None]).mean() < 0.6  # AUROC
-    seen = combiner.log_odds(data.values, data.predicates)
-    assert (seen[shuffled == 1][:, None] > seen[shuffled == 0][None]).mean() > 0.7
-
-
-def test_folds_have_the_same_shares_of_labels() -> None:
-    labels = np.r_[np.ones(10), np.zeros(30)]
-    part = folds_of(labels, 5, np.random.default_rng(0))
-    assert np.bincount(part[labels == 1]).tolist() == [2] * 5
-    assert np.bincount(part[labels == 0]).tolist() == [6] * 5
-
-
-def test_other_evidence_is_refused(fitted: dict[str, Combiner]) -> None:
-    combined = Combined(FITTED[0], ("score",), NAMES, "model", fitted[FITTED[0]], FITTED[0])
-    assert Combined.from_json(json.loads(json.dumps(combined.to_json()))).fingerprint() == combined.fingerprint()
-    other = Evidence(("score", "paths", "degree"), sample(5).values)
-    with pytest.raises(MismatchError, match="the evidence score, degree, paths, but it is given score, paths"):
-        combined.scores(other, np.zeros(5, dtype=np.int64))
-
-
-def test_evidence_of_a_table_is_found_by_row() -> None:
-    known = TableEvidence(
-        np.array([1, 3, 4]), Evidence(("score",), np.array([[10], [30], [40]], np.float32)), ("score",)
-    )
-    assert known.at(np.array([False, True, False, False, True])).values.ravel().tolist() == [10, 40]
-    with pytest.raises(MismatchError, match="1 rows of the score table have no evidence"):
-        known.at(np.array([False, True, True, False, False]))
+def test_cross_fitted_log_odds_know_nothing_of_their_row() -> None:
+    """Each positive has a copy of itself as negative in another row: a leak would tell them apart."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(400, 4)).astype(np.float32)
+    labels = (np.arange(400) % 2).astype(float)
+    sample = EvidenceSample(NAMES, values, labels, np.ones(400), np.zeros(400, dtype=np.int64))
+    found = cross_fit(BoostedTrees(trees=30), sample, rng)
+    inside = found.combiner.log_odds(values, sample.predicates)
+    assert inside[labels == 1].mean() - inside[labels == 0].mean() > 0.5
+    assert abs(found.log_odds[labels == 1].mean() - found.log_odds[labels == 0].mean()) < 0.25

@@ -37,7 +37,7 @@ def _of(positives: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trees() -> BoostedTrees:
-    return BoostedTrees(iterations=40, leaves=8)
+    return BoostedTrees(trees=40, leaves=8)
 
 
 def test_the_brier_score_without_labels_is_that_with_labels() -> None:
