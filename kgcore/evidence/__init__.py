@@ -3,4 +3,7 @@
 base.py says what a feature is; table.py computes all features of a table of triples. Each other file is one group of
 features, with its definition, its cost, and what could make it misleading. Only training facts are used, and a triple
 that is itself a training fact is left out of its own evidence. kgcore/combiners turns evidence into log-odds.
+
+The groups name_*.py read the words of names (words.py). They, and degrees.py, also see entities that training lacks:
+kgcore/unseen_answers.py answers for these.
 """
