@@ -1,5 +1,6 @@
 """Logistic regression on splines: a sum of one curve for each feature."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -91,7 +92,7 @@ class Splines(Combiner):
         return total
 
     def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
-        return self.constant_, np.column_stack(self._parts(values, predicates))
+        return self.constant_, np.column_stack(list(self._parts(values, predicates)))
 
     def parameters(self) -> dict[str, Any]:
         curves = [
@@ -125,12 +126,15 @@ class Splines(Combiner):
         self.curves_, self.predicates_ = tuple(curves), basis.predicates
         self.levels_, self.other_ = beta[own] - mean, -mean
 
-    def _parts(self, values: npt.NDArray[np.float32], predicates: Ints) -> list[Floats]:
-        parts = [curve.at(values[:, column]) for column, curve in enumerate(self.curves_)]
-        if not len(self.predicates_):
-            return [*parts, np.full(len(predicates), self.other_)]
-        place = np.minimum(np.searchsorted(self.predicates_, predicates), len(self.predicates_) - 1)
-        return [*parts, np.where(self.predicates_[place] == predicates, self.levels_[place], self.other_)]
+    def _parts(self, values: npt.NDArray[np.float32], predicates: Ints) -> Iterator[Floats]:
+        """Yield what each feature, and then the predicate, adds to the log-odds of each row (n,)."""
+        for column, curve in enumerate(self.curves_):
+            yield curve.at(values[:, column])
+        found = np.full(len(predicates), self.other_)
+        if len(self.predicates_):
+            place = np.minimum(np.searchsorted(self.predicates_, predicates), len(self.predicates_) - 1)
+            found = np.where(self.predicates_[place] == predicates, self.levels_[place], found)
+        yield found
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ class _Basis:
     def of(cls, sample: EvidenceSample, most: int) -> Self:
         knots, places, bounded, start = [], [], [False], 1
         for name, column in zip(sample.names, sample.values.T, strict=True):
-            known = column[~np.isnan(column)].astype(np.float64)
+            known = column[np.isfinite(column)].astype(np.float64)
             levels = np.linspace(0, 1, max(2, most))
             own = np.unique(np.quantile(known, levels, method="nearest")) if len(known) else np.empty(0)
             steps = max(len(own) - 1, 0)

@@ -11,7 +11,7 @@ from kgcore.arrays import Bools, Floats, Ints
 
 LEAF = -1  # the feature of a leaf
 MOST_LEAVES = 32  # of a tree: a set of its leaves is one 32-bit number
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 512  # bounds the memory, and keeps it in the processor's cache
 
 Codes = npt.NDArray[np.int64]
 Masks = npt.NDArray[np.uint32]
@@ -129,9 +129,9 @@ class Trees:
         table[self.shape.leaf_trees, self.shape.leaf_numbers] = self.values[self.shape.leaf_nodes]
         flat, offsets = table.ravel(), np.arange(self.shape.trees) * MOST_LEAVES
         found = np.empty(len(values))
-        codes = self.codes(values, categories)
         for first in range(0, len(values), ROWS_AT_ONCE):
-            leaves = self.leaves(codes[:, first : first + ROWS_AT_ONCE])
+            block = slice(first, first + ROWS_AT_ONCE)
+            leaves = self.leaves(self.codes(values[block], categories[block]))
             terms = np.full((len(leaves), self.shape.trees + 1), self.start)
             np.take(flat, leaves + offsets, out=terms[:, 1:])
             # `accumulate` adds from left to right, in blocks of any size; `sum` does not promise an order
@@ -140,12 +140,12 @@ class Trees:
 
     def with_covers(self, values: npt.NDArray[np.float32], categories: Ints, weights: Floats) -> "Trees":
         """Return the trees whose covers are the weights (n,) of rows that reach each node."""
-        shape, codes = self.shape, self.codes(values, categories)
+        shape = self.shape
         sums = np.zeros(shape.trees * MOST_LEAVES)
         offsets = np.arange(shape.trees) * MOST_LEAVES
         for first in range(0, len(values), ROWS_AT_ONCE):
             block = slice(first, first + ROWS_AT_ONCE)
-            leaves = self.leaves(codes[:, block]) + offsets
+            leaves = self.leaves(self.codes(values[block], categories[block])) + offsets
             sums += np.bincount(leaves.ravel(), np.repeat(weights[block], shape.trees), len(sums))
         covers = np.zeros(len(self.splits))
         covers[shape.leaf_nodes] = sums.reshape(-1, MOST_LEAVES)[shape.leaf_trees, shape.leaf_numbers]

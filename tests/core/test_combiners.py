@@ -81,7 +81,7 @@ def test_parameters_are_json_and_give_the_same_log_odds(name: str, fitted: dict[
 def test_contributions_add_up_to_the_log_odds(name: str, fitted: dict[str, Combiner]) -> None:
     """Also for predicates and missing values that the fit has not seen."""
     sample = sample_of(5, 100)
-    sample.values[:20] = np.nan
+    sample.values[:20], sample.values[20, 0], sample.values[21, 1] = np.nan, np.inf, -np.inf
     sample.predicates[::3] = 11
     constant, found = fitted[name].contributions(sample.values, sample.predicates)
     assert found.shape == (100, 5)
