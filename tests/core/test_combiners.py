@@ -86,7 +86,8 @@ def test_contributions_add_up_to_the_log_odds(name: str, fitted: dict[str, Combi
     sample.predicates[::3] = 11
     constant, found = fitted[name].contributions(sample.values, sample.predicates)
     assert found.shape == (100, 5)
-    np.testing.assert_allclose(constant + found.sum(axis=1), fitted[name].log_odds(sample.values, sample.predicates))
+    log_odds = fitted[name].log_odds(sample.values, sample.predicates)
+    np.testing.assert_allclose(constant + found.sum(axis=1), log_odds, rtol=0, atol=1e-9)
     assert (found[20:, 3] == 0).all()  # a constant feature
     assert np.abs(found[:, 0]).mean() > np.abs(found[:, 2]).mean()
 
