@@ -17,6 +17,7 @@ from kgcore.combiners.shapley import Shapley
 from kgcore.combiners.trees import Split, Trees
 from kgcore.errors import FitError
 from kgcore.registries import COMBINERS
+from tests.docs.scripts import script
 
 NAMES = ("score", "degree", "overlap", "constant")
 
@@ -88,7 +89,8 @@ def test_contributions_add_up_to_the_log_odds(name: str, fitted: dict[str, Combi
     sample.predicates[::3] = 11
     constant, found = fitted[name].contributions(sample.values, sample.predicates)
     assert found.shape == (100, 5)
-    np.testing.assert_allclose(constant + found.sum(axis=1), fitted[name].log_odds(sample.values, sample.predicates))
+    log_odds = fitted[name].log_odds(sample.values, sample.predicates)
+    np.testing.assert_allclose(constant + found.sum(axis=1), log_odds, rtol=0, atol=1e-9)
     assert (found[20:, 3] == 0).all()  # a constant feature
     assert np.abs(found[:, 0]).mean() > np.abs(found[:, 2]).mean()
 
@@ -195,3 +197,16 @@ def test_cross_fitted_log_odds_know_nothing_of_their_row() -> None:
     inside = found.combiner.log_odds(values, sample.predicates)
     assert inside[labels == 1].mean() - inside[labels == 0].mean() > 0.5
     assert abs(found.log_odds[labels == 1].mean() - found.log_odds[labels == 0].mean()) < 0.25
+
+
+def test_intervals_cover_with_cross_fitted_log_odds_only() -> None:
+    """True probabilities are known: a calibrator that is fitted to the combiner's own rows is too sure."""
+    simulation = script("cross_fitted")
+    sample, _ = simulation.draw(800, np.random.default_rng(0))
+    new, q = simulation.draw(4000, np.random.default_rng(1))
+    both = cross_fit(BoostedTrees(trees=30), sample, np.random.default_rng(2))
+    inside, found = (both.combiner.log_odds(own.values, own.predicates) for own in (sample, new))
+    _, own_error, own_cover, _ = simulation.measure(sample, inside, new, found, q)
+    _, error, cover, _ = simulation.measure(sample, both.log_odds, new, found, q)
+    assert cover > 0.95 > 0.9 > own_cover
+    assert error < 0.05 < own_error
