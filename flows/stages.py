@@ -99,7 +99,7 @@ def _docstring(stage: Stage[Any]) -> str:
             lines.append(f"    {name}: run id of the choose run whose race the report shows; if empty, it shows none")
         elif source is EVIDENCE_STAGE:
             lines.append(
-                f"    {name}: run id of an {source.name} run; if empty, the newest one of these scores. Without one, "
+                f"    {name}: run id of the {source.name} run; if empty, the newest one of these scores. Without one, "
                 "calibrators that see evidence are not fitted"
             )
         elif stage is EVIDENCE_STAGE and name in stage.optional:

@@ -91,7 +91,7 @@ def main(repetitions: int, rare: int) -> None:
         "| calibrator | base rate | positives | samples | mean / base rate | log loss / that of the truth | top right |"
     )
     print("|---|---|---|---|---|---|---|")
-    for name in CalibrateConfig().calibrators:
+    for name in CalibrateConfig().score_calibrators:
         for alpha in BASE_RATES:
             everyone = population(alpha)
             for positives in POSITIVES:

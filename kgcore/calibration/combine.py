@@ -23,7 +23,7 @@ from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS, COMBINERS
 from kgcore.score_table import LABELLED, ScoreTable
 
-RECALIBRATOR = "smoothed_isotonic"  # the calibrator of a combiner's log-odds
+RECALIBRATOR = "beta"  # the calibrator of a combiner's log-odds
 
 
 def fit_combiners(

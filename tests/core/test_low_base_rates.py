@@ -9,7 +9,7 @@ from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 
 
-@pytest.mark.parametrize("name", CalibrateConfig().calibrators)
+@pytest.mark.parametrize("name", CalibrateConfig().score_calibrators)
 @pytest.mark.parametrize(("alpha", "positives"), [(0.5, 100), (1e-2, 100), (1e-2, 500), (1e-3, 500), (1e-4, 100)])
 def test_default_calibrators_are_right_at_low_base_rates(name: str, alpha: float, positives: int) -> None:
     found = np.array([measured(population(alpha), positives, name, seed) for seed in range(4)])
@@ -19,7 +19,7 @@ def test_default_calibrators_are_right_at_low_base_rates(name: str, alpha: float
     assert right.all()
 
 
-@pytest.mark.parametrize("name", CalibrateConfig().calibrators)
+@pytest.mark.parametrize("name", CalibrateConfig().score_calibrators)
 def test_default_calibrators_never_say_0_or_1(name: str) -> None:
     rng = np.random.default_rng(0)
     for alpha in (0.5, 1e-4):

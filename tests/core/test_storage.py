@@ -23,7 +23,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.registries import STRATEGIES
 from kgcore.score_table import ScoreTable, score_table
 
-DEFAULTS = CalibrateConfig().calibrators
+DEFAULTS = CalibrateConfig().score_calibrators
 
 
 @pytest.fixture

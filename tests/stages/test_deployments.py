@@ -13,6 +13,7 @@ from flows.deployment.deployments import DEPLOYMENTS, prefect_yaml
 from flows.deployment.parameters import Device, RunId
 from flows.stages import STAGE_FLOWS
 from tasks.stages.base import Stage
+from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.table import STAGES
 
@@ -52,7 +53,8 @@ def test_the_form_of_a_stage_describes_every_parameter(stage: Stage) -> None:
     assert set(shown) == set(inspect.signature(flow.fn).parameters)
     described = {name: entry.get("description", "") for name, entry in shown.items()}
     for name, source in stage.inputs.items():
-        start = "file of the triples" if source is MATCH else f"run id of the {source.name} run"
+        is_file = source is MATCH and stage is not EVIDENCE_STAGE
+        start = "file of the triples" if is_file else f"run id of the {source.name} run"
         assert described[name].startswith(start)
     assert all(described.values())
 

@@ -56,7 +56,12 @@ def test_the_key_has_the_content_of_the_file_and_not_its_path(
     assert MATCH(*trained, config=MatchConfig(candidates=str(moved), **QUICK)) == first
     run = store.get(first.run_id)
     assert (run.tags.candidates, (run.tags.config or {})["candidates"]) == ("mine.tsv", "mine.tsv")
-    assert set(run.tags.artifacts or {}) == {"scores.parquet", "mixture.json", "figures/candidates.png"}
+    assert set(run.tags.artifacts or {}) == {
+        "scores.parquet",
+        "triples.parquet",
+        "mixture.json",
+        "figures/candidates.png",
+    }
     write(moved, graph, labels=30)
     other = MATCH(*trained, config=MatchConfig(candidates=str(moved), match_exam_share=0, **QUICK))
     assert other != first

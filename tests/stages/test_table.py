@@ -9,6 +9,7 @@ from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
+from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
@@ -21,7 +22,7 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 NAMES = [
-    *("prepare", "choose", "train", "match", "corrupt", "score"),
+    *("prepare", "choose", "train", "match", "corrupt", "score", "evidence"),
     *("calibrate", "classify", "rank", "evaluate", "report"),
 ]
 LINE = [name for name in NAMES if name != "choose"]
@@ -51,10 +52,11 @@ def test_a_stage_describes_itself(stage: Stage) -> None:
         (CORRUPT, ["prepare", "train", "corrupt"]),
         (SCORE, ["prepare", "train", "corrupt", "score"]),
         (MATCH, LINE[:3]),
-        (CALIBRATE, LINE[:6]),
-        (CLASSIFY, LINE[:7]),
+        (EVIDENCE_STAGE, LINE[:6]),
+        (CALIBRATE, LINE[:7]),
+        (CLASSIFY, LINE[:8]),
         (RANK, ["prepare", "train", "rank"]),
-        (EVALUATE, LINE[:9]),
+        (EVALUATE, LINE[:10]),
         (REPORT, NAMES),
     ],
     ids=lambda value: value.name if isinstance(value, Stage) else "",
