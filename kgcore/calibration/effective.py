@@ -14,8 +14,14 @@ def effective_weights(sample: CalibrationSample) -> Weights:
     dropped corruptions. A calibrator with a prior needs such counts, because a prior also counts observations. The
     scaled weights do not depend on the base rate. So a calibrator that is fitted with them moves its probabilities to
     the base rate of the sample with `shift`.
+
+    In a thinned sample, the rows that stand only for themselves give the scale. So each of these counts as about one
+    observation, as in the sample of all rows. The other rows count as many, which matters little: a prior row is
+    nothing beside them.
     """
-    negative, positive = effective_scales(sample.labels, sample.weights)
+    every = effective_scales(sample.labels, sample.weights)
+    rows = slice(None) if sample.thinned is None else ~sample.thinned
+    negative, positive = effective_scales(sample.labels[rows], sample.weights[rows], every)
     weights: Weights = sample.weights * np.where(sample.labels == 1, positive, negative)
     return weights
 

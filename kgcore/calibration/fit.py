@@ -32,7 +32,7 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     `synthetic` a positive counts with its confidence.
     """
     soft = table.soft("valid")
-    positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
+    positives, corruptions = table.rows("valid", LABELLED, 1), table.corruptions()
     if soft:
         positives &= table.truth > 0
     predicates = table.triples[:, 1]
@@ -40,7 +40,8 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     both_predicates = (predicates[positives], predicates[corruptions])
     counts = None if table.weights is None else table.weights[corruptions]
     confidences = table.truth[positives] if soft else None
-    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences)
+    thinned = table.origin[corruptions] == CORRUPTION if table.searched else None
+    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences, thinned)
     samples = {"synthetic": synthetic}
     if soft:
         stored = table.rows("valid", LABELLED)

@@ -31,6 +31,8 @@ class CalibrationSample:
     predicates  (n,) position of each predicate in the graph's vocabulary; None: not known
     counts      (n,) the number of rows of an equal draw that each row stands for, above 0. `weights` contain them
                 already. Methods that count rows without weights use them. None: 1 for each row
+    thinned     (n,) whether a row stands for further rows that were left out, because they were too many: see
+                kgcore/score_search.py. It is one observation of a large weight. None: no row does
 
     Raises InputError for arrays of different lengths or with values out of range, FitError if all labels are equal.
     """
@@ -40,6 +42,7 @@ class CalibrationSample:
     weights: Weights
     predicates: Ints | None = None
     counts: Weights | None = None
+    thinned: Bools | None = None
 
     def __post_init__(self) -> None:
         n = same_length(scores=self.scores, labels=self.labels, weights=self.weights)
@@ -51,6 +54,8 @@ class CalibrationSample:
             same_length(scores=self.scores, predicates=self.predicates)
         if self.counts is not None:
             object.__setattr__(self, "counts", as_weights(self.counts, n))
+        if self.thinned is not None:
+            same_length(scores=self.scores, thinned=self.thinned)
         if len(np.unique(self.labels)) < 2:
             found = "positives" if self.labels[0] == 1 else "negatives"
             raise FitError(f"the sample has {found} only: a calibrator needs positives and negatives")
@@ -64,7 +69,8 @@ class CalibrationSample:
         """Return a sample of the rows where the mask `rows` (n,) is True. Its weights are scaled to mean 1 again."""
         predicates = None if self.predicates is None else self.predicates[rows]
         counts = None if self.counts is None else self.counts[rows]
-        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates, counts)
+        thinned = None if self.thinned is None else self.thinned[rows]
+        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates, counts, thinned)
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -114,6 +120,7 @@ def synthetic_sample(
     predicates: tuple[Ints, Ints] | None = None,
     counts: Weights | None = None,
     confidences: Probabilities | None = None,
+    thinned: Bools | None = None,
 ) -> CalibrationSample:
     """Build a sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
 
@@ -131,6 +138,7 @@ def synthetic_sample(
                  their sum. None: 1
     confidences  (P,) confidences of the positives, above 0. The weight of a positive is multiplied by its confidence
                  over the mean confidence of its relation, so base rates stay as they are. None: all are 1
+    thinned      (N,) whether a corruption stands for others that were left out; None: no corruption does
 
     Raises InputError for a base rate outside (0, 1), FitError if positives or corruptions are missing.
     """
@@ -138,15 +146,17 @@ def synthetic_sample(
     known = None if predicates is None else np.concatenate(predicates)
     times = None if counts is None else np.r_[np.ones(len(positives)), counts]
     truth = np.ones(len(labels)) if confidences is None else np.r_[confidences, np.ones(len(corruptions))]
+    stands = None if thinned is None else np.r_[np.zeros(len(positives), dtype=bool), thinned]
     if not weighted:
-        return CalibrationSample(scores, labels, truth if times is None else times * truth, known, times)
+        return CalibrationSample(scores, labels, truth if times is None else times * truth, known, times, stands)
     if known is not None and not (used := both_labels(labels, known)).all():
         scores, labels, known, truth = scores[used], labels[used], known[used], truth[used]
         times = None if times is None else times[used]
+        stands = None if stands is None else stands[used]
     weights = base_rate_weights(labels, base_rate, known, times)
     if confidences is not None:
         weights = weights * _relative(truth, labels, known)
-    return CalibrationSample(scores, labels, weights, known, times)
+    return CalibrationSample(scores, labels, weights, known, times, stands)
 
 
 def _relative(truth: Probabilities, labels: Labels, predicates: Ints | None) -> Weights:

@@ -42,6 +42,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     samples = _samples(table, config, candidates)
     soft = table.soft("valid")
     audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
+    audits["synthetic"] |= table.search_figures()
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
