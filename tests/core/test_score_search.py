@@ -213,7 +213,7 @@ def test_the_top_of_a_stream_by_brute_force(most: int, block: int, seed: int, ti
     for start in range(0, 500, block):
         part = slice(start, start + block)
         top.add(triples[part], scores[part], np.ones(len(scores[part])))
-    found, found_scores, weights = top.kept()
+    found, _, weights = top.kept()
     every = np.sort(scores)[::-1][most // 2]
     own = (most - most // 2) * by_relation // 6
     each = np.array([np.sort(scores[relations == r])[::-1][own[r]] for r in range(3)])
