@@ -27,14 +27,14 @@ def searched_table(
     table: ScoreTable,
     further: Further,
     trained: "TrainedModel",
-    most: int = MOST,
+    most: int | None = None,
     on_block: Callable[[int], None] = lambda rows: None,
 ) -> ScoreTable:
     """Return the score table with the highest scores among the corruptions of valid, as rows of the origin `searched`.
 
     table     its corruptions of valid are `further.eta` draws for each positive, without weights
     further   where the corruptions come from: all of them, or draws in addition to those of the table
-    most      largest number of rows that are kept
+    most      largest number of rows that are kept; None: MOST
     on_block  called after each block with the number of corruptions so far
 
     A corruption is kept if its score is above the limit t_r of its relation r (`Top`). If all corruptions are looked
@@ -46,13 +46,15 @@ def searched_table(
 
     where N_r is the weight of all corruptions of the relation, and T_r that of its kept ones. So each relation has its
     exact weight, above and below its limit, and all weights sum to the number of corruptions that were looked at.
-    Draws above t_r get the weight 0: the kept rows replace them.
+    Draws above t_r get the weight 0: the kept rows replace them. The concentration of the others is S_r n_r / (N_r -
+    T_r)^2, where S_r is the sum of the squared weights that were left out. So the calibrators that count rows count
+    those of all corruptions.
 
     Memory: the table, 3 `most` rows, and a block.
     """
     drawn = table.rows("valid", CORRUPTION)
     triples, scores = table.triples[drawn], table.scores[drawn]
-    top = Top(most, np.bincount(further.positives[:, 1], minlength=len(further.shares)))
+    top = Top(most or MOST, np.bincount(further.positives[:, 1], minlength=len(further.shares)))
     if every := further.every:
         blocks: Iterable[Looked] = further.all()
     else:
@@ -73,9 +75,12 @@ def searched_table(
     total = used if every else top.seen  # the weights of a positive sum to 1, up to rounding
     left = np.where(np.isfinite(top.limits), np.maximum(total - kept, 0.0), 0.0)
     own: Weights = np.where(below, (left / np.maximum(sizes, 1))[triples[:, 1]], 0.0)
+    squares = np.maximum(top.squares - np.bincount(relations, weights**2, len(used)), 0.0)
+    shares = np.where(left > 0, squares * sizes / np.where(left > 0, left, 1.0) ** 2, 1.0).clip(min=1e-12)
     weights = weights * _missing(total, kept, (left > 0) & (sizes == 0))[relations]
     unit = top.rows / total.sum()
-    return _appended(table, found, found_scores, weights * unit, own * unit, trained)
+    again = replace(table, weights=_of_draws(table, own * unit), concentrations=_of_draws(table, shares[triples[:, 1]]))
+    return _appended(again, found, found_scores, weights * unit, trained)
 
 
 def _missing(total: Floats, kept: Floats, empty: Bools) -> Floats:
@@ -84,17 +89,20 @@ def _missing(total: Floats, kept: Floats, empty: Bools) -> Floats:
     return factors
 
 
+def _of_draws(table: ScoreTable, values: Floats) -> Floats:
+    """Return `values` for the draws of valid, and 1 for all other rows: (n,)."""
+    every = np.ones(len(table))
+    every[table.rows("valid", CORRUPTION)] = values
+    return every
+
+
 def _appended(
-    table: ScoreTable,
-    triples: Triples,
-    scores: Scores,
-    weights: Weights,
-    own: Weights,
-    trained: "TrainedModel",
+    table: ScoreTable, triples: Triples, scores: Scores, weights: Weights, trained: "TrainedModel"
 ) -> ScoreTable:
-    """Return the table with further rows: triples (m, 3), scores (m,), weights (m,). `own` are those of its draws."""
-    size, every = len(scores), np.ones(len(table))
-    every[table.rows("valid", CORRUPTION)] = own
+    """Return the table, which has weights, with searched rows: triples (m, 3), scores (m,), weights (m,)."""
+    assert table.weights is not None
+    assert table.concentrations is not None
+    size = len(scores)
     return replace(
         table,
         triples=np.concatenate([table.triples, triples]),
@@ -104,5 +112,6 @@ def _appended(
         origin=np.r_[table.origin, np.repeat(SEARCHED, size)],
         raw=None if table.raw is None else np.r_[table.raw, trained.raw_score(triples)],
         confidences=None if table.confidences is None else np.r_[table.confidences, np.zeros(size)],
-        weights=np.r_[every, weights],
+        weights=np.r_[table.weights, weights],
+        concentrations=np.r_[table.concentrations, np.ones(size)],
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Bools, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.arrays import Bools, Floats, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph, Split
@@ -31,6 +31,10 @@ class ScoreTable:
             None: all their weights are 1
     weights (n,) the number of drawn corruptions that each corruption stands for, above 0: see `every_corruption`. It is
             1 for labelled rows, and 0 for a draw that searched rows replace. None: 1 for all rows
+    concentrations
+            (n,) for a row that stands for corruptions that were left out: the sum of their squared weights, divided by
+            the square of the sum of their weights. It is 1 / k for k equal ones, and 1 for a row that stands only for
+            itself. None: 1 for all rows
     raw     (n,) raw scores f, if `scores` are normalised by a cohort; None: `scores` are the raw scores
     confidences
             (n,) in [0, 1]: the confidences of the triples, or their labels in a split without confidences; 0 for a
@@ -48,6 +52,7 @@ class ScoreTable:
     raw: Scores | None = None
     confidences: Probabilities | None = None
     weights: Weights | None = None
+    concentrations: Floats | None = None
 
     @property
     def truth(self) -> Probabilities:
@@ -129,6 +134,7 @@ class ScoreTable:
             raw=None if self.raw is None else self.raw[rows],
             confidences=None if self.confidences is None else self.confidences[rows],
             weights=None,
+            concentrations=None,
         )
 
     def left_out(self, split: str) -> int:

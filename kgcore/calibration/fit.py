@@ -14,7 +14,7 @@ from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import BASELINES, CALIBRATORS
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.score_table import LABELLED, ScoreTable
 
 GROUND_TRUTH, SYNTHETIC = "ground_truth", "synthetic"
 CONSTANTS = ("constant", "constant_by_relation")  # baselines of triples with confidences
@@ -40,8 +40,8 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     both_predicates = (predicates[positives], predicates[corruptions])
     counts = None if table.weights is None else table.weights[corruptions]
     confidences = table.truth[positives] if soft else None
-    thinned = table.origin[corruptions] == CORRUPTION if table.searched else None
-    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences, thinned)
+    shares = None if table.concentrations is None else table.concentrations[corruptions]
+    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences, shares)
     samples = {"synthetic": synthetic}
     if soft:
         stored = table.rows("valid", LABELLED)

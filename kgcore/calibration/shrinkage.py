@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Weights
+from kgcore.arrays import Floats, Ints, Labels, Weights
 from kgcore.calibration.effective import effective_scales
 from kgcore.errors import FitError
 
@@ -36,18 +36,18 @@ class RelationCounts:
     offset: Floats
 
     @classmethod
-    def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights, thinned: Bools | None = None) -> Self:
-        """Count n rows: relation, log-odds, labels 0/1, weights, and perhaps whether a row is thinned (n,).
+    def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights, shares: Weights | None = None) -> Self:
+        """Count n rows: relation, log-odds, labels 0/1, weights, and perhaps concentrations (n,).
 
         The effective weights of a relation and a label are its weights times e = sum w / sum w^2, so they sum to their
         effective count, (sum w)^2 / sum w^2 (Kish 1965). d_r = log(e+ / e-) corrects for the number of negatives that
-        were drawn. A label without rows in the relation has the e of all relations. If rows are thinned, the others
-        give e, as in `effective_weights`.
+        were drawn. A label without rows in the relation has the e of all relations. Concentrations
+        count as in `effective_weights`.
         """
         size, group = int(relation.max()) + 1, 2 * relation + labels.astype(np.int64)
-        single = slice(None) if thinned is None else ~thinned
-        sums, squares = (np.bincount(group[single], w, 2 * size) for w in (weights[single], weights[single] ** 2))
-        every = effective_scales(labels[single], weights[single], (1.0, 1.0))
+        squared = weights**2 if shares is None else shares * weights**2
+        sums, squares = (np.bincount(group, own, 2 * size) for own in (weights, squared))
+        every = effective_scales(labels, weights, (1.0, 1.0), shares)
         scales = np.where(squares > 0, sums / np.where(squares > 0, squares, 1.0), np.tile(every, size))
         effective, offset = weights * scales[group], np.log(scales[1::2] / scales[::2])
         order = np.lexsort((z, relation))

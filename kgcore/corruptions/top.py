@@ -18,6 +18,7 @@ class Top:
 
     limits    (R,) a row with a higher score is kept; -inf: all rows of the relation are kept
     seen      (R,) total weight of all rows that were added
+    squares   (R,) sum of the squares of their weights
     rows      number of rows that were added
     held      largest number of rows in memory so far
     """
@@ -26,7 +27,8 @@ class Top:
         self._most, self._half = most, most // 2
         self._own = (most - self._half) * by_relation // max(1, int(by_relation.sum()))
         self._all, self._each = -np.inf, np.full(len(by_relation), -np.inf)
-        self.seen, self.rows, self.held = np.zeros(len(by_relation)), 0, 0
+        self.seen, self.squares = np.zeros(len(by_relation)), np.zeros(len(by_relation))
+        self.rows, self.held = 0, 0
         self._parts: list[tuple[Triples, Scores, Weights]] = []
         self._size = 0
 
@@ -39,6 +41,7 @@ class Top:
     def add(self, triples: Triples, scores: Scores, weights: Weights) -> None:
         """Add rows: triples (m, 3), scores (m,), and weights (m,) above 0."""
         self.seen += np.bincount(triples[:, 1], weights, len(self.seen))
+        self.squares += np.bincount(triples[:, 1], weights**2, len(self.seen))
         self.rows += len(scores)
         high = scores > self.limits[triples[:, 1]]
         self._parts.append((triples[high], scores[high], weights[high]))

@@ -159,8 +159,8 @@ def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
         return _Cells(cell_centres(number)[used % number], used // number, total[used], positives[used])
 
     return (
-        # a thinned row is one observation here
-        count(sample.scores, sample.labels, effective_weights(replace(sample, thinned=None)), groups[0]),
+        # a row that stands for many is one observation here
+        count(sample.scores, sample.labels, effective_weights(replace(sample, concentrations=None)), groups[0]),
         count(new.scores, new.labels, np.ones(len(new.labels)), groups[1]),
     )
 

@@ -53,12 +53,13 @@ def _further(run: StageRun, graph: KnowledgeGraph, drawn: Corruptions) -> Furthe
 
 def _search(run: StageRun, table: ScoreTable, further: Further, trained: TrainedModel) -> ScoreTable:
     """Add the highest scores among further corruptions to the table, and log their number."""
+    of = "all" if further.every else "drawn"
+    log.info("score     valid: the base rate needs about %s corruptions (%s)", f"{further.most:,}", of)
     with progress_bar("search", further.most) as bar:
         found = searched_table(table, further, trained, on_block=lambda rows: bar(min(rows, further.most)))
     figures = found.search_figures()
     looked, kept = (f"{figures.get(name, 0):,.0f}" for name in ("looked_at", SEARCHED))
-    of = "all" if further.every else "drawn"
-    log.info("score     valid: looked at %s corruptions (%s), kept the %s with the highest scores", looked, of, kept)
+    log.info("score     valid: looked at %s corruptions, kept the %s with the highest scores", looked, kept)
     run.log_metrics(figures)
     return found
 

@@ -11,6 +11,7 @@ from kgcore.arrays import Floats
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.even import drawn_sample
 from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.shrinkage import RelationCounts
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.config import stages as bounds
@@ -145,29 +146,43 @@ def test_calibrators_are_those_of_all_corruptions(small_graph: KnowledgeGraph, n
     assert error < min(0.01, of_draws / 2)
 
 
-def test_kept_rows_are_observations_and_thinned_rows_are_one_each(small_graph: KnowledgeGraph) -> None:
-    case = Case(small_graph, shares={"uniform": 1.0})
-    sample = calibration_samples(case.searched(), CalibrateConfig(base_rate=RATE))["synthetic"]
-    single = (sample.labels == 0) & ~sample.thinned
-    effective = effective_weights(sample)
-    assert effective[single].sum() == pytest.approx(single.sum(), rel=0.2)
-    assert effective[sample.thinned].min() > 2
-    negatives, _ = sample.sizes
-    assert negatives < len(sample.labels)
-    # the top of the interval: as if all rows were in the sample, not as if only the draws were
+@pytest.mark.parametrize("shares", [{"uniform": 1.0}, {"typed": 0.5, "similar": 0.5}])
+def test_effective_weights_are_those_of_all_corruptions(small_graph: KnowledgeGraph, shares: dict[str, float]) -> None:
+    case, config = Case(small_graph, shares=shares), CalibrateConfig(base_rate=RATE)
     everything = score_table(small_graph, {"valid": case.all()}, case.model)
-    tables = (everything, case.searched(), case.table)
-    top = np.array([np.sort(case.table.scores[case.table.rows("valid", "labelled", 1)])[-2]])
-    supports = [
-        Support.fit(calibration_samples(t, CalibrateConfig(base_rate=RATE))["synthetic"], False) for t in tables
+    every, mine = (calibration_samples(t, config)["synthetic"] for t in (everything, case.searched()))
+    own = [effective_weights(sample)[sample.labels == 0] for sample in (every, mine)]
+    assert own[1].sum() == pytest.approx(own[0].sum(), rel=1e-9)
+    size = len(np.unique(every.predicates))
+    counted = [
+        RelationCounts.of(s.predicates, np.zeros(len(s.scores)), s.labels, s.weights, s.concentrations)
+        for s in (every, mine)
     ]
-    widths = [float(np.diff(np.concatenate(own.limits(top, None)))[0]) for own in supports]
-    assert widths[1] <= widths[2]
+    assert len(counted[0].rows) == size
+    np.testing.assert_allclose(counted[1].rows, counted[0].rows, rtol=1e-9)
+    np.testing.assert_allclose(counted[1].offset, counted[0].offset, rtol=1e-9)
+
+
+def test_a_row_that_stands_for_many_is_one_observation(small_graph: KnowledgeGraph) -> None:
+    case, config = Case(small_graph, shares={"uniform": 1.0}), CalibrateConfig(base_rate=RATE)
+    everything = score_table(small_graph, {"valid": case.all()}, case.model)
+    every, sample, drawn = (
+        calibration_samples(t, config)["synthetic"] for t in (everything, case.searched(), case.table)
+    )
+    many = (sample.labels == 0) & (sample.concentrations != 1)
+    np.testing.assert_allclose(sample.counts[many] * sample.concentrations[many], 1, rtol=0.1)  # k equal ones: 1 / k
+    assert sample.sizes[0] < (sample.labels == 0).sum() < every.sizes[0]
+    supports = [Support.fit(one, False) for one in (every, sample, drawn)]
+    top = np.sort(sample.scores[sample.labels == 1])[-10:]
+    widths = [np.subtract(*own.limits(top, None)[::-1]).mean() for own in supports]
+    assert widths[0] * 0.9 < widths[1] < widths[2]
+
     even = drawn_sample(sample, np.random.default_rng(0))
-    scores, times = np.unique(even.scores[even.labels == 0], return_counts=True)
-    thin = np.isin(scores, sample.scores[sample.thinned])
-    assert times[thin].max() <= np.unique(sample.scores[sample.thinned], return_counts=True)[1].max()
-    assert even.weights @ even.labels / even.weights.sum() == pytest.approx(RATE, rel=1e-6)
+    scores, there = np.unique(sample.scores[many], return_counts=True)  # draws can repeat a corruption
+    for score, rows in zip(scores.tolist(), there.tolist(), strict=True):
+        assert (even.scores == score).sum() <= rows + (sample.scores[~many] == score).sum()
+    assert even.base_rate == pytest.approx(RATE, rel=1e-6)
+    assert (even.labels == 0).sum() <= (drawn.labels == 0).sum()
 
 
 def test_more_draws_where_all_corruptions_are_too_many(small_graph: KnowledgeGraph) -> None:
