@@ -25,6 +25,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS
 from kgcore.score_search import searched_table
 from kgcore.score_table import CORRUPTION, SEARCHED, ScoreTable, score_table
+from tests.docs.scripts import script
 
 ETA, MOST, RATE, SEPARATED = 12, 400, 0.01, 2.5
 SHARES = {"typed": 0.5, "uniform": 0.5}
@@ -246,3 +247,21 @@ def test_a_search_needs_more_than_the_draws_in_memory(monkeypatch: pytest.Monkey
     assert CorruptConfig().looks_at(10) is None
     monkeypatch.setattr(bounds, "MOST_CORRUPTIONS", 1000)
     assert CorruptConfig(for_base_rate=1e-2).looks_at(10) == 10_000
+
+
+def test_a_search_is_nearer_to_a_known_truth_than_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 draws fit in memory, and 1,000,000 are needed at 1e-4."""
+    monkeypatch.setattr(bounds, "MOST_CORRUPTIONS", 20_000)
+    monkeypatch.setattr("kgcore.score_search.MOST", 4_000)
+    module = script("all_corruptions")
+    drawn, searched = (
+        [module.rare(1e-4, search, seed)["smoothed_isotonic"] for seed in range(5)] for search in (False, True)
+    )
+    (mean, loss, _, held, low), (mean_found, loss_found, _, held_found, low_found) = (
+        np.array(runs)[:, :5].mean(axis=0) for runs in (drawn, searched)
+    )
+    assert abs(mean_found - 1) < 0.06 < abs(mean - 1)
+    assert loss_found < 1.02 < loss
+    assert held_found == held == 1
+    assert low_found > low + 1
+    assert searched[0][5:] == (1_000_000, pytest.approx(21_000 + 2_000, abs=200))

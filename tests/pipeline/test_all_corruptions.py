@@ -69,6 +69,8 @@ def test_a_search_reaches_the_calibrators_and_the_report(home: Path, monkeypatch
     looked = store.get(runs["score"]).metrics["looked_at"]
     assert looked > 6_000
     assert table.weights[table.corruptions()].sum() == pytest.approx(looked)
+    assert table.concentrations is not None
+    assert (table.concentrations[table.rows("valid", "corruption")] < 1).any()
     assert 250 <= store.get(runs["score"]).metrics["searched"] <= 500
     assert len(table) <= 3_000 + 500 + 2 * 150 + 20 * 150
 
