@@ -1,12 +1,12 @@
 """The score table: triples, labels, scores, and the origin of each row. It is the input of every later stage."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Bools, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.arrays import Bools, Floats, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph, Split
@@ -14,7 +14,7 @@ from kgcore.graph import KnowledgeGraph, Split
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
-LABELLED, CORRUPTION = "labelled", "corruption"
+LABELLED, CORRUPTION, SEARCHED = "labelled", "corruption", "searched"
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,18 @@ class ScoreTable:
 
     triples (n, 3), labels (n,) 0/1, scores (n,)
     split   (n,) valid or test
-    origin  (n,) labelled = the label comes from the data set; corruption = generated, and assumed to be false
+    origin  (n,) labelled = the label comes from the data set; corruption = generated, and assumed to be false; searched
+            = a corruption that was found by its high score (kgcore/score_search.py). Only calibrators use these
     model, dataset  fingerprints of the model and of the data set
     labelled_base_rate
             share of true triples, in (0, 1), that the labelled validation rows are weighted to: see `KnowledgeGraph`.
             None: all their weights are 1
     weights (n,) the number of drawn corruptions that each corruption stands for, above 0: see `every_corruption`. It is
-            1 for labelled rows. None: 1 for all rows
+            1 for labelled rows, and 0 for a draw that searched rows replace. None: 1 for all rows
+    concentrations
+            (n,) for a row that stands for corruptions that were left out: the sum of their squared weights, divided by
+            the square of the sum of their weights. It is 1 / k for k equal ones, and 1 for a row that stands only for
+            itself. None: 1 for all rows
     raw     (n,) raw scores f, if `scores` are normalised by a cohort; None: `scores` are the raw scores
     confidences
             (n,) in [0, 1]: the confidences of the triples, or their labels in a split without confidences; 0 for a
@@ -47,6 +52,7 @@ class ScoreTable:
     raw: Scores | None = None
     confidences: Probabilities | None = None
     weights: Weights | None = None
+    concentrations: Floats | None = None
 
     @property
     def truth(self) -> Probabilities:
@@ -85,18 +91,55 @@ class ScoreTable:
 
         These are the labelled rows if negatives are labelled, or if the rows have confidences; else all rows. If the
         negatives are corruptions, positives of a relation without corruptions are left out: they have no
-        counterpart.
+        counterpart. Searched rows are left out, because here the draws count the same.
         """
         if self.judged_alone(split):
             return self.rows(split, LABELLED)
-        rows = self.rows(split)
+        rows = self.rows(split) & (self.origin != SEARCHED)
         corrupted = self.triples[rows & (self.labels == 0), 1]
         counterpart: Bools = rows & np.isin(self.triples[:, 1], corrupted)
         return counterpart
 
+    @property
+    def searched(self) -> bool:
+        """Whether there are searched rows. Then each draw stands for many corruptions."""
+        return bool((self.origin == SEARCHED).any())
+
+    def corruptions(self) -> Bools:
+        """Return the mask (n,) of the corruptions of valid that calibrators are fitted to."""
+        used = self.rows("valid", CORRUPTION) | self.rows("valid", SEARCHED)
+        if self.weights is not None:
+            used = used & (self.weights > 0)
+        return used
+
+    def search_figures(self) -> dict[str, float]:
+        """Return the number of corruptions that were looked at, and of those that were kept; empty without a search."""
+        if self.weights is None or not self.searched:
+            return {}
+        weight = self.weights[self.corruptions()].sum()
+        return {"looked_at": float(round(weight)), SEARCHED: float((self.origin == SEARCHED).sum())}
+
+    def without_search(self) -> Self:
+        """Return the table as it was before the search: all draws, which are the same for every model."""
+        if not self.searched:
+            return self
+        rows = self.origin != SEARCHED
+        return replace(
+            self,
+            triples=self.triples[rows],
+            labels=self.labels[rows],
+            scores=self.scores[rows],
+            split=self.split[rows],
+            origin=self.origin[rows],
+            raw=None if self.raw is None else self.raw[rows],
+            confidences=None if self.confidences is None else self.confidences[rows],
+            weights=None,
+            concentrations=None,
+        )
+
     def left_out(self, split: str) -> int:
         """Return the number of positives that `measured` leaves out because their relation has no corruptions."""
-        return 0 if self.judged_alone(split) else int((self.rows(split) & ~self.measured(split)).sum())
+        return 0 if self.judged_alone(split) else int((self.rows(split, LABELLED) & ~self.measured(split)).sum())
 
 
 def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:

@@ -36,7 +36,8 @@ def drawn_sample(sample: CalibrationSample, rng: np.random.Generator) -> Calibra
 
     This is for a sample of all corruptions, whose weights are the probabilities of the corruptions. The result is
     distributed like a sample of drawn corruptions. The draw is systematic, in the order of
-    scores: a negative that is expected n times is drawn floor(n) or ceil(n) times.
+    scores: a negative that is expected n times is drawn floor(n) or ceil(n) times. If rows stand for others
+    that were left out, fewer are drawn, so that no such row is expected more than once: it is one observation.
 
     Return the sample itself if the negatives of each relation have equal weights, as in samples of drawn corruptions.
     """
@@ -48,10 +49,13 @@ def drawn_sample(sample: CalibrationSample, rng: np.random.Generator) -> Calibra
         rows = rows[np.argsort(sample.scores[rows], kind="stable")]
         own = sample.weights[rows]
         if np.ptp(own) > 1e-9 * own.max():
-            expected = np.cumsum(own) * (len(rows) / own.sum())
-            expected[-1] = len(rows)
+            number = len(rows)
+            if sample.concentrations is not None and (many := sample.concentrations[rows] != 1).any():
+                number = max(1, min(number, int(own.sum() / own[many].max())))
+            expected = np.cumsum(own) * (number / own.sum())
+            expected[-1] = number
             times[rows] = np.diff(np.floor(expected + rng.random() * (1 - 1e-9)), prepend=0).astype(np.int64)
-            weights[rows] = own.mean()
+            weights[rows] = own.sum() / number
     if (times == 1).all():
         return sample
     kept = np.repeat(np.arange(len(times)), times)

@@ -14,7 +14,7 @@ from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import BASELINES, CALIBRATORS
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.score_table import LABELLED, ScoreTable
 
 GROUND_TRUTH, SYNTHETIC = "ground_truth", "synthetic"
 CONSTANTS = ("constant", "constant_by_relation")  # baselines of triples with confidences
@@ -32,7 +32,7 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     `synthetic` a positive counts with its confidence.
     """
     soft = table.soft("valid")
-    positives, corruptions = table.rows("valid", LABELLED, 1), table.rows("valid", CORRUPTION)
+    positives, corruptions = table.rows("valid", LABELLED, 1), table.corruptions()
     if soft:
         positives &= table.truth > 0
     predicates = table.triples[:, 1]
@@ -40,7 +40,8 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     both_predicates = (predicates[positives], predicates[corruptions])
     counts = None if table.weights is None else table.weights[corruptions]
     confidences = table.truth[positives] if soft else None
-    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences)
+    shares = None if table.concentrations is None else table.concentrations[corruptions]
+    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences, shares)
     samples = {"synthetic": synthetic}
     if soft:
         stored = table.rows("valid", LABELLED)

@@ -64,7 +64,8 @@ class PerRelation(SmoothedIsotonic):
         usable = np.isin(predicates, predicates[sample.labels == 0])
         present, relation = np.unique(predicates[usable], return_inverse=True)
         labels, weights = sample.labels[usable], sample.weights[usable]
-        counts = RelationCounts.of(relation, logit(pooled.calibrate(sample.scores[usable])), labels, weights)
+        shares = None if sample.concentrations is None else sample.concentrations[usable]
+        counts = RelationCounts.of(relation, logit(pooled.calibrate(sample.scores[usable])), labels, weights, shares)
         theta, _ = fit_relations(counts, self.tau)
         slopes, offsets = theta
         if labels.any():

@@ -31,6 +31,9 @@ class CalibrationSample:
     predicates  (n,) position of each predicate in the graph's vocabulary; None: not known
     counts      (n,) the number of rows of an equal draw that each row stands for, above 0. `weights` contain them
                 already. Methods that count rows without weights use them. None: 1 for each row
+    concentrations
+                (n,) for a row that stands for others that were left out: the sum of their squared counts, divided by
+                the square of the sum of their counts; 1 for other rows. See kgcore/score_search.py. None: 1 for all
 
     Raises InputError for arrays of different lengths or with values out of range, FitError if all labels are equal.
     """
@@ -40,6 +43,7 @@ class CalibrationSample:
     weights: Weights
     predicates: Ints | None = None
     counts: Weights | None = None
+    concentrations: Weights | None = None
 
     def __post_init__(self) -> None:
         n = same_length(scores=self.scores, labels=self.labels, weights=self.weights)
@@ -51,6 +55,8 @@ class CalibrationSample:
             same_length(scores=self.scores, predicates=self.predicates)
         if self.counts is not None:
             object.__setattr__(self, "counts", as_weights(self.counts, n))
+        if self.concentrations is not None:
+            object.__setattr__(self, "concentrations", as_weights(self.concentrations, n))
         if len(np.unique(self.labels)) < 2:
             found = "positives" if self.labels[0] == 1 else "negatives"
             raise FitError(f"the sample has {found} only: a calibrator needs positives and negatives")
@@ -64,7 +70,8 @@ class CalibrationSample:
         """Return a sample of the rows where the mask `rows` (n,) is True. Its weights are scaled to mean 1 again."""
         predicates = None if self.predicates is None else self.predicates[rows]
         counts = None if self.counts is None else self.counts[rows]
-        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates, counts)
+        shares = None if self.concentrations is None else self.concentrations[rows]
+        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates, counts, shares)
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -114,6 +121,7 @@ def synthetic_sample(
     predicates: tuple[Ints, Ints] | None = None,
     counts: Weights | None = None,
     confidences: Probabilities | None = None,
+    concentrations: Weights | None = None,
 ) -> CalibrationSample:
     """Build a sample of positives and corruptions, weighted to the base rate alpha (paper, section 4, equation 5).
 
@@ -131,6 +139,8 @@ def synthetic_sample(
                  their sum. None: 1
     confidences  (P,) confidences of the positives, above 0. The weight of a positive is multiplied by its confidence
                  over the mean confidence of its relation, so base rates stay as they are. None: all are 1
+    concentrations
+                 (N,) as in `CalibrationSample`; None: 1
 
     Raises InputError for a base rate outside (0, 1), FitError if positives or corruptions are missing.
     """
@@ -138,15 +148,17 @@ def synthetic_sample(
     known = None if predicates is None else np.concatenate(predicates)
     times = None if counts is None else np.r_[np.ones(len(positives)), counts]
     truth = np.ones(len(labels)) if confidences is None else np.r_[confidences, np.ones(len(corruptions))]
+    shares = None if concentrations is None else np.r_[np.ones(len(positives)), concentrations]
     if not weighted:
-        return CalibrationSample(scores, labels, truth if times is None else times * truth, known, times)
+        return CalibrationSample(scores, labels, truth if times is None else times * truth, known, times, shares)
     if known is not None and not (used := both_labels(labels, known)).all():
         scores, labels, known, truth = scores[used], labels[used], known[used], truth[used]
         times = None if times is None else times[used]
+        shares = None if shares is None else shares[used]
     weights = base_rate_weights(labels, base_rate, known, times)
     if confidences is not None:
         weights = weights * _relative(truth, labels, known)
-    return CalibrationSample(scores, labels, weights, known, times)
+    return CalibrationSample(scores, labels, weights, known, times, shares)
 
 
 def _relative(truth: Probabilities, labels: Labels, predicates: Ints | None) -> Weights:

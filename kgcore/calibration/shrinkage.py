@@ -36,16 +36,18 @@ class RelationCounts:
     offset: Floats
 
     @classmethod
-    def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights) -> Self:
-        """Count n rows: relation, log-odds, labels 0/1 and weights (n,).
+    def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights, shares: Weights | None = None) -> Self:
+        """Count n rows: relation, log-odds, labels 0/1, weights, and perhaps concentrations (n,).
 
         The effective weights of a relation and a label are its weights times e = sum w / sum w^2, so they sum to their
         effective count, (sum w)^2 / sum w^2 (Kish 1965). d_r = log(e+ / e-) corrects for the number of negatives that
-        were drawn. A label without rows in the relation has the e of all relations.
+        were drawn. A label without rows in the relation has the e of all relations. Concentrations
+        count as in `effective_weights`.
         """
         size, group = int(relation.max()) + 1, 2 * relation + labels.astype(np.int64)
-        sums, squares = (np.bincount(group, own, 2 * size) for own in (weights, weights**2))
-        every = effective_scales(labels, weights, (1.0, 1.0))
+        squared = weights**2 if shares is None else shares * weights**2
+        sums, squares = (np.bincount(group, own, 2 * size) for own in (weights, squared))
+        every = effective_scales(labels, weights, (1.0, 1.0), shares)
         scales = np.where(squares > 0, sums / np.where(squares > 0, squares, 1.0), np.tile(every, size))
         effective, offset = weights * scales[group], np.log(scales[1::2] / scales[::2])
         order = np.lexsort((z, relation))

@@ -148,6 +148,17 @@ class CorruptConfig(Config):
         """
         return self.eta(positives) * positives if self.calibration_eta == AUTO else None
 
+    def looks_at(self, positives: int) -> int | None:
+        """Return the number of corruptions that scoring looks at, if it is more than `eta` draws; None: only at these.
+
+        It is ENOUGH / alpha for `auto`. They do not fit in memory, so only the highest scores are kept: see
+        kgcore/score_search.py.
+        """
+        if self.calibration_eta != AUTO:
+            return None
+        needed = round(ENOUGH / self.settled().for_base_rate)
+        return needed if needed > self.eta(positives) * positives else None
+
     def settled(self) -> "CorruptConfig":
         """Return the settings without the base rate, if it does not matter. So runs of other base rates are re-used.
 

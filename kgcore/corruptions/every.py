@@ -1,5 +1,8 @@
 """All corruptions of each positive, with their probabilities as weights, instead of a sample of them."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
@@ -37,34 +40,77 @@ def every_corruption(
     Raises InputError if every corruption is a known fact.
     """
     if len(positives) > SAMPLE:
-        few = _sides(positives[np.linspace(0, len(positives) - 1, SAMPLE).astype(int)], strategy, shares)
-        if few is None:
+        number = estimated_number(positives, strategy, shares)
+        if number is None or number > 2 * most:
             return None
-        if sum(int((chances > NEGLIGIBLE).sum()) for _, _, chances in few) * (len(positives) / SAMPLE) > 2 * most:
-            return None
-    parts: list[tuple[Triples, Ints, Floats]] = []
+    parts: list[Block] = []
     found, facts = 0, 0
-    size = max(1, CELLS // strategy.num_entities)
-    for start in range(0, len(positives), size):
-        made = _block(positives[start : start + size], strategy, shares)
-        if made is None:
+    for block in blocks_of_all(positives, strategy, shares, known):
+        if block is None:
             return None
-        triples, source, chances = made
-        if known is not None:
-            new = ~known.contains(triples)
-            facts += int((~new).sum())
-            triples, source, chances = triples[new], source[new], chances[new]
-        found += len(triples)
+        found, facts = found + len(block.triples), facts + block.facts
         if found > most:
             return None
-        parts.append((triples, source + start, chances))
+        parts.append(block)
     if not found:
         raise InputError(f"all {facts:,} corruptions are known facts: use another strategy, or do not drop known facts")
-    triples, source, chances = (np.concatenate(column) for column in zip(*parts, strict=True))
+    triples, source, chances = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("triples", "source", "chances")
+    )
     totals = np.bincount(source, chances, len(positives))
     used = int((totals > 0).sum())
     weights = chances / totals[source] * (found / used)
     return Corruptions(triples, source, len(positives) - used, redrawn=facts, weights=weights)
+
+
+@dataclass(frozen=True)
+class Block:
+    """All corruptions of a few positives.
+
+    triples  (m, 3)
+    source   (m,) the row of the positive of each corruption, ascending
+    chances  (m,) the probabilities of side and entity
+    facts    number of corruptions that were left out, because they are known facts
+    """
+
+    triples: Triples
+    source: Ints
+    chances: Floats
+    facts: int
+
+
+def estimated_number(positives: Triples, strategy: Strategy, shares: Floats) -> float | None:
+    """Estimate the number of all corruptions of positives (n, 3) from SAMPLE of them, known facts included.
+
+    None if the strategy does not know its probabilities.
+    """
+    rows = np.unique(np.linspace(0, len(positives) - 1, SAMPLE).astype(int))
+    few = _sides(positives[rows], strategy, shares)
+    if few is None:
+        return None
+    return sum(int((chances > NEGLIGIBLE).sum()) for _, _, chances in few) * (len(positives) / len(rows))
+
+
+def blocks_of_all(
+    positives: Triples, strategy: Strategy, shares: Floats, known: TripleIndex | None
+) -> Iterator[Block | None]:
+    """Make all corruptions of every positive (n, 3), in blocks of positives of at most about CELLS probabilities.
+
+    The arguments are those of `every_corruption`. Yield None if the strategy does not know its probabilities.
+    """
+    size = max(1, CELLS // strategy.num_entities)
+    for start in range(0, len(positives), size):
+        made = _block(positives[start : start + size], strategy, shares)
+        if made is None:
+            yield None
+            return
+        triples, source, chances = made
+        facts = 0
+        if known is not None:
+            new = ~known.contains(triples)
+            facts = int((~new).sum())
+            triples, source, chances = triples[new], source[new], chances[new]
+        yield Block(triples, source + start, chances, facts)
 
 
 def _block(triples: Triples, strategy: Strategy, shares: Floats) -> tuple[Triples, Ints, Floats] | None:

@@ -1,6 +1,6 @@
 """The calibration sample and the new triples as one table of counts, and the models that are fitted to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -159,7 +159,8 @@ def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
         return _Cells(cell_centres(number)[used % number], used // number, total[used], positives[used])
 
     return (
-        count(sample.scores, sample.labels, effective_weights(sample), groups[0]),
+        # a row that stands for many is one observation here
+        count(sample.scores, sample.labels, effective_weights(replace(sample, concentrations=None)), groups[0]),
         count(new.scores, new.labels, np.ones(len(new.labels)), groups[1]),
     )
 

@@ -49,7 +49,9 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
         else [store.get(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
     )
     tables = [store.load(calibrated.tags.inputs["score"], SCORES) for calibrated in made_by]
-    table = pooled_table(scorer, tables) if isinstance(scorer, PooledModel) else tables[0]
+    table = tables[0]
+    if isinstance(scorer, PooledModel):
+        table = pooled_table(scorer, [own.without_search() for own in tables])
     samples = calibration_samples(table, config_of(CalibrateConfig, made_by[0]))
     if model.calibrator.combined is not None:
         log_odds = store.load(run.run_id, HELD_OUT_LOG_ODDS)[model.calibrator.label]

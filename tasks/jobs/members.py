@@ -53,8 +53,11 @@ class Member:
         return {self.store.model(model_id).label: model_id for model_id in self.run.model_ids}
 
     def scores(self) -> ScoreTable:
-        """Load the scores that its calibrators were fitted on, and its test scores."""
-        return self.store.load(self.inputs["score"], SCORES)
+        """Load the scores that its calibrators were fitted on, and its test scores.
+
+        The rows of a search (kgcore/score_search.py) are not the same for two models: without them, all have the draws.
+        """
+        return self.store.load(self.inputs["score"], SCORES).without_search()
 
     def graph(self) -> KnowledgeGraph:
         """Load the graph that it was trained on."""

@@ -63,6 +63,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
     for kind, own in figures.items():
         audits[kind] |= own
+    audits["synthetic"] |= table.search_figures()
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)

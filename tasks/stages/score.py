@@ -1,21 +1,67 @@
 """score: compute f(t) for every held-out triple and corruption."""
 
-from kgcore.config import ScoreConfig
-from kgcore.score_table import score_table
+import logging
+
+import numpy as np
+
+from kgcore.config import CorruptConfig, ScoreConfig
+from kgcore.corruptions.base import Corruptions
+from kgcore.corruptions.further import Further
+from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.sides import subject_shares
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.trained import TrainedModel
+from kgcore.score_search import searched_table
+from kgcore.score_table import SEARCHED, ScoreTable, score_table
 from tasks.stages.base import Stage
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.running import StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTIONS, EMBEDDINGS, GRAPH, SCORES
+from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
+
+log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: ScoreConfig) -> None:
     graph, made, trained = run.load(GRAPH), run.load(CORRUPTIONS), run.load_model(EMBEDDINGS)
+    further = _further(run, graph, made["valid"])
     with gpu_slot(find_device(run.context.device)) as device:
-        table = score_table(graph, made, trained.to(device))
+        trained = trained.to(device)
+        table = score_table(graph, made, trained)
+        if further is not None:
+            table = _search(run, table, further, trained)
     run.save(SCORES, table)
     run.log_metrics({"scored": len(table)})
+
+
+def _further(run: StageRun, graph: KnowledgeGraph, drawn: Corruptions) -> Further | None:
+    """Return the corruptions to look at beyond the draws of the corrupt run; None if these are enough, or all."""
+    config, positives = run.config(CorruptConfig), graph.valid.positives
+    looks = config.looks_at(len(positives))
+    if looks is None or drawn.weights is not None:
+        return None
+    strategy = Mixture(graph, config.calibration_strategy)
+    if strategy.by_model:
+        strategy.see(run.load_model(EMBEDDINGS))
+    shares = subject_shares(graph, config.calibration_sides)
+    known = graph.known if config.calibration_filtered else None
+    rng = np.random.default_rng([config.calibration_seed, 1])  # not the stream of the draws
+    return Further(positives, config.eta(len(positives)), looks, strategy, shares, known, rng)
+
+
+def _search(run: StageRun, table: ScoreTable, further: Further, trained: TrainedModel) -> ScoreTable:
+    """Add the highest scores among further corruptions to the table, and log their number."""
+    of = "all" if further.every else "drawn"
+    log.info("score     valid: the base rate needs about %s corruptions (%s)", f"{further.most:,}", of)
+    with progress_bar("search", further.most) as bar:
+        found = searched_table(table, further, trained, on_block=lambda rows: bar(min(rows, further.most)))
+    figures = found.search_figures()
+    looked, kept = (f"{figures.get(name, 0):,.0f}" for name in ("looked_at", SEARCHED))
+    log.info("score     valid: looked at %s corruptions, kept the %s with the highest scores", looked, kept)
+    run.log_metrics(figures)
+    return found
 
 
 SCORE = Stage(
@@ -24,7 +70,8 @@ SCORE = Stage(
     title="score by {model}",
     config=ScoreConfig,
     body=_body,
-    code=lambda config: ("kgcore.score_table",),  # the key of the train run contains the code of the model
+    # the key of the train run contains the code of the model, that of the corrupt run the code of the strategies
+    code=lambda config: ("kgcore.score_table", "kgcore.score_search"),
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

@@ -1,4 +1,7 @@
-"""A low base rate on a small graph: all corruptions of each positive, from the corrupt run to the report."""
+"""A low base rate on a small graph: all corruptions of each positive, from the corrupt run to the report.
+
+And the search for the highest scores, as if these corruptions did not fit in memory.
+"""
 
 from pathlib import Path
 
@@ -7,6 +10,9 @@ import pytest
 
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven
+from kgcore.config import stages as bounds
+from tasks.jobs.members import Member
+from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, CORRUPTION_AUDIT, CORRUPTIONS, SCORES
 from tasks.tracking.store import open_store
 from tests.folders import write_folder
@@ -43,3 +49,34 @@ def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:
         bound = store.load_model(model_id, CALIBRATOR)
         assert bound.base_rate == 2e-3
     assert "all corruptions of each validation positive" in Path(result.report).read_text()
+
+
+@pytest.mark.long
+def test_a_search_reaches_the_calibrators_and_the_report(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_CORRUPTIONS", 3_000)
+    monkeypatch.setattr("kgcore.score_search.MOST", 500)
+    folder = write_folder(home / "mine")
+    result = pipeline.fn(
+        prepare=PrepareGiven(dataset=str(folder)),
+        train=TrainGiven(k=8, epochs=2, batch_size=128),
+        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}, calibration_sides="both"),
+        calibrate=CalibrateGiven(base_rate=1e-3),
+    )
+    store, runs = open_store(), result.runs
+    made = store.load(runs["corrupt"], CORRUPTIONS)["valid"]
+    assert made.weights is None
+    table = store.load(runs["score"], SCORES)
+    looked = store.get(runs["score"]).metrics["looked_at"]
+    assert looked > 6_000
+    assert table.weights[table.corruptions()].sum() == pytest.approx(looked)
+    assert table.concentrations is not None
+    assert (table.concentrations[table.rows("valid", "corruption")] < 1).any()
+    assert 250 <= store.get(runs["score"]).metrics["searched"] <= 500
+    assert len(table) <= 3_000 + 500 + 2 * 150 + 20 * 150
+
+    audit = store.load(runs["calibrate"], CALIBRATION_AUDIT)["synthetic"]
+    assert audit["looked_at"] == looked
+    assert f"{looked:,.0f}" in Path(result.report).read_text()
+    drawn = Member(store, StageRef("calibrate", runs["calibrate"])).scores()
+    np.testing.assert_array_equal(drawn.triples[drawn.rows("valid", "corruption")], made.triples)
+    assert drawn.weights is None
