@@ -142,3 +142,18 @@ CHOOSE = Stage(
 def chosen_settings(choice: StageRef) -> TrainConfig:
     """Return the training settings that a choose run has chosen."""
     return TrainConfig(**open_store().load(choice.run_id, CHOSEN))
+
+
+@as_task("best_settings")
+def best_settings(choice: StageRef, number: int) -> list[TrainConfig]:
+    """Return the training settings of the best `number` contenders of a choose run, those of the chosen one first.
+
+    Contenders that failed are left out, so there may be fewer. Raises InputError if there are fewer than two.
+    """
+    race = open_store().load(choice.run_id, RACE)
+    if len(race.healthy) < 2:
+        found = f"there was no race: {race.no_race}" if race.no_race else "all other contenders of the race failed"
+        raise InputError(f"{found}, so there is one model: an ensemble has at least two")
+    if len(race.healthy) < number:
+        log.warning("ensemble  %d contenders have not failed: the ensemble has %d models", *2 * [len(race.healthy)])
+    return [TrainConfig(**row.settings) for row in race.healthy[:number]]
