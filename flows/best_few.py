@@ -46,7 +46,7 @@ def ensemble_of_best(
 
     number   number of models, if the race has so many contenders that have not failed. The first one is the model of
              the pipeline
-    configs  the settings of the pipeline
+    configs  the settings of the pipeline. The first of its calibrators calibrates the members, and the ensemble
 
     Raises InputError if the race has only one such contender.
     """
@@ -58,4 +58,6 @@ def ensemble_of_best(
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
         scores = SCORE(model, corruptions, context=context)
         members.append(CALIBRATE(scores, None, config=configs.calibrate, context=context))
-    return ensemble_summary(ensemble_models(members, EnsembleConfig(), context))
+    first = configs.calibrate.calibrators[0]
+    pooling = EnsembleConfig(member_calibrator=first, recalibrator=first)
+    return ensemble_summary(ensemble_models(members, pooling, context))

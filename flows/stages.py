@@ -12,13 +12,14 @@ from flows.deployment.flow import HeartbeatFlow, flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
 from kgcore.config import MatchConfig
-from tasks.jobs.command import log_train_command
+from tasks.jobs.command import log_choice, log_train_command
 from tasks.jobs.manifest import LATEST, is_run, resolve
 from tasks.stages.base import Stage
 from tasks.stages.choose import CHOOSE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES
+from tasks.stages.train import TRAIN
 
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
@@ -45,6 +46,8 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
         publish_stage(ref)
         if stage is CHOOSE:
             log_train_command(ref)
+        if stage is TRAIN and upstream[0]:
+            log_choice(upstream[0], config)
         return ref.run_id
 
     run.__signature__ = signature  # type: ignore[attr-defined]

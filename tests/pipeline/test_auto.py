@@ -24,10 +24,11 @@ from kgcore.config import (
 from kgcore.config import entries as entries_of_race
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
-from tasks.jobs.command import log_train_command
+from tasks.jobs.command import log_choice, log_train_command
 from tasks.stages import train as train_stage
-from tasks.stages.choose import CHOOSE, best_settings, chosen_settings
+from tasks.stages.choose import CHOOSE, best_settings, chosen_settings, race_of
 from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import CHOSEN, RACE, RACE_TABLE
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
@@ -97,6 +98,27 @@ def test_what_was_tried_is_in_mlflow_and_in_the_report(first: PipelineSummary) -
     page = Path(first.report).read_text()
     assert "The choice of the model" in page
     assert "`broken` failed".replace("`", "") in page
+
+
+def test_the_page_of_the_race_in_mlflow_and_the_model_card_have_its_table(first: PipelineSummary) -> None:
+    store = open_store()
+    note = store.get(first.runs["choose"]).tags.note
+    assert note is not None
+    assert "| configuration | epochs | Brier score on validation | seconds | result |" in note
+    assert "| broken | 0 of 9 |" in note
+    assert race_of(store, store.get(first.runs["train"])) == first.race
+
+
+def test_train_without_settings_names_the_command_for_those_of_the_race(
+    first: PipelineSummary, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = StageRef("prepare", first.runs["prepare"])
+    with caplog.at_level(logging.INFO, "kgcal"):
+        log_choice(data, TrainConfig(seed=3))
+        assert caplog.text == ""
+        log_choice(data, TrainConfig())
+    assert f"a race on this graph (run {first.runs['choose']}) chose other settings" in caplog.text
+    assert f"to train with these settings: kgcal train --data {data.run_id} " in caplog.text
 
 
 def test_another_base_rate_re_uses_the_race_and_the_model(first: PipelineSummary, folder: Path) -> None:
