@@ -42,12 +42,12 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
                 upstream.append(_match(given[name], upstream[0], config, context))
             else:
                 upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
+        if stage is TRAIN and upstream[0]:
+            log_choice(upstream[0], config)
         ref = stage(*upstream, config=config, context=context)
         publish_stage(ref)
         if stage is CHOOSE:
             log_train_command(ref)
-        if stage is TRAIN and upstream[0]:
-            log_choice(upstream[0], config)
         return ref.run_id
 
     run.__signature__ = signature  # type: ignore[attr-defined]
