@@ -1,6 +1,7 @@
 """Orchestration: Prefect flows, which fix the order of the stages. Nothing is computed here, and MLflow is not called.
 
 pipeline.py    the whole pipeline: the order of the stages
+best_few.py    the option --ensemble of the pipeline
 stages.py      one flow for each stage, made from the table of stages in tasks/stages/table.py
 recalibrate.py, predict.py, base_rate.py, discover.py, promote.py, watch.py, tune.py, ensemble.py, reproduce.py
                one flow each

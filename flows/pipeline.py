@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from flows.best_few import check_number, ensemble_of_best
 from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, PresetOrNone
-from flows.deployment.publish import publish
+from flows.deployment.parameters import Device, Members, PresetOrNone
+from flows.deployment.publish import publish, publish_ensemble
 from kgcore.config import (
     CalibrateGiven,
     ChooseGiven,
@@ -52,6 +53,7 @@ def pipeline(
     choose: ChooseGiven = ChooseGiven(),
     evidence: EvidenceGiven = EvidenceGiven(),
     preset: PresetOrNone = None,
+    ensemble: Members = 0,
     force: bool = False,
     device: Device = "auto",
 ) -> PipelineSummary:
@@ -71,14 +73,22 @@ def pipeline(
             chooses them for this graph; default: good and fast; best: better proper scores, slower; paper: the protocol
             of the paper; none: no preset. If empty: default for data sets whose settings are known, auto for any other
             graph
+        ensemble: with the preset auto, also train the others of the best N contenders of the race to their end, and
+            pool these N calibrated models; 0 = no ensemble
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
     given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
     resolved = presets.resolve(preset, given)
     context = Context(force=force, device=device)
+    if ensemble:
+        check_number(ensemble, resolved.configs)
     summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
     publish(summary)
+    if ensemble:
+        pooled = ensemble_of_best(ensemble, summary, resolved.configs, context)
+        publish_ensemble(pooled)
+        summary = replace(summary, ensemble=pooled)
     return summary
 
 

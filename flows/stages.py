@@ -12,7 +12,7 @@ from flows.deployment.flow import HeartbeatFlow, flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
 from kgcore.config import MatchConfig
-from tasks.jobs.command import log_train_command
+from tasks.jobs.command import log_choice, log_train_command
 from tasks.jobs.manifest import LATEST, is_run, resolve
 from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
@@ -21,6 +21,7 @@ from tasks.stages.evidence import EVIDENCE_STAGE, evidence_of
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES
+from tasks.stages.train import TRAIN
 
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
@@ -45,6 +46,8 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
                 upstream.append(evidence_of(upstream[0], upstream[1]))
             else:
                 upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
+        if stage is TRAIN and upstream[0]:
+            log_choice(upstream[0], config)
         ref = stage(*upstream, config=config, context=context)
         publish_stage(ref)
         if stage is CHOOSE:

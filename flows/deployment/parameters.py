@@ -21,6 +21,7 @@ Device = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{DEVICES})$"})
 Runner = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUNNERS})$"})]
 RunId = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUN_ID})$"})]
 Preset = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS]})]
+Members = Annotated[int, Field(json_schema_extra={"minimum": 0, "not": {"const": 1}})]
 PresetOrNone = Annotated[str, Field(json_schema_extra={"enum": [*CHOICES]})] | None
 PresetWithoutRace = Annotated[str, Field(json_schema_extra={"enum": [*WITHOUT_RACE]})] | None
 Table = Annotated[str, Field(json_schema_extra={"enum": ["all", *TABLES]})]

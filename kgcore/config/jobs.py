@@ -62,7 +62,7 @@ class WatchConfig(Config):
         lt=1,
     )
     psi: float = setting(
-        0.2, "report score drift only if it is significant and the population stability index is above this value", gt=0
+        0.1, "report score drift only if it is significant and the population stability index is above this value", gt=0
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
     on_drift: str = setting("warn", "what to do if the base rate or the map moved", choices=("warn", "recalibrate"))

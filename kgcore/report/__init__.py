@@ -5,6 +5,8 @@ columns.py                                   the metrics that each table shows
 markdown.py, ensembles.py                    tables in Markdown
 plots.py                                     plots
 page.py                                      the HTML report of a pipeline
+race.py, card.py                             the table of a race; the model card
+graph_*.py                                   the data report: shape, confidences, findings and page
 scores.py                                    the results and the HTML report of a calibration of scores
 explanation.py                               the HTML page that explains a probability
 cells.py, comparison*.py                     the HTML page that compares a reproduction with the paper

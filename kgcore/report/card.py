@@ -10,7 +10,9 @@ from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.race import race_markdown
 from kgcore.report.summary import Summary
+from kgcore.tuning.race_result import Race
 
 LONGEST = 5000  # characters; MLflow stores no longer description of a version
 MOST_NAMES = 5  # predicates that the card lists by name
@@ -43,6 +45,7 @@ class ModelCard:
     calibrator  the calibrator of the model's scores, or of the pooled log-odds
     summary     results of the evaluation that measured it, or of the ensemble's run
     runs        stage -> id of its MLflow run
+    race        the race that chose the settings of the training; None: there was none, or it is an ensemble
     """
 
     uri: str
@@ -56,6 +59,7 @@ class ModelCard:
     calibrator: BoundCalibrator
     summary: Summary | EnsembleSummary
     runs: Mapping[str, str]
+    race: Race | None = None
 
     def markdown(self) -> str:
         """Return the card, with at most LONGEST characters."""
@@ -64,7 +68,7 @@ class ModelCard:
             f"# {self.dataset}: {models}, {self.label.replace('_', ' ')}",
             "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
             *("## Data", self._data()),
-            *("## Model", self._model()),
+            *("## Model", self._model(), *([race_markdown(self.race)] if self.race else [])),
             *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
             *("## Results", *self.summary.notes, self._results()),
             *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),

@@ -1,4 +1,4 @@
-"""The table of a race: a row for each contender."""
+"""The table of a race, with a row for each contender, and its text for MLflow and the model card."""
 
 import math
 from dataclasses import fields
@@ -59,3 +59,10 @@ def race_cells(race: Race) -> list[tuple[str, ...]]:
         )
         for row in race.rows
     ]
+
+
+def race_markdown(race: Race) -> str:
+    """Return in Markdown what was chosen, by how much it is better, and what was tried. The settings are left out."""
+    head, rows = race_head(race)[:-1], [] if race.no_race else [cells[:-1] for cells in race_cells(race)]
+    lines = [f"| {' | '.join(cells)} |" for cells in ([head, ["---"] * len(head), *rows] if rows else [])]
+    return "\n\n".join([*race.sentences(), *(["\n".join(lines)] if lines else [])])

@@ -7,6 +7,7 @@ from typing import Any
 from kgcore.config.calibrate import base_rate_text
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.predictions import RelationDecisions
+from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.results import Results
 from kgcore.tuning.race_result import Race
 
@@ -136,11 +137,12 @@ class PipelineSummary(Summary):
     seconds: dict[str, float]
     reused: tuple[str, ...]
     race: Race | None = None
+    ensemble: EnsembleSummary | None = None
     report: str = ""
     pipeline: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys of `Summary.to_json`, all other fields, and race, report and pipeline if they are known."""
+        """Return the keys of `Summary.to_json`, all other fields, and race, ensemble, report and pipeline if known."""
         places = {"report": self.report, "pipeline": self.pipeline}
         return {
             "dataset": self.dataset,
@@ -152,6 +154,7 @@ class PipelineSummary(Summary):
             "reused": list(self.reused),
             **super().to_json(),
             **({"race": self.race.to_json()} if self.race else {}),
+            **({"ensemble": self.ensemble.to_json()} if self.ensemble else {}),
             **{name: place for name, place in places.items() if place},
         }
 
@@ -161,4 +164,6 @@ class PipelineSummary(Summary):
         own = {name: data[name] for name in ("dataset", "model", "loss", "seed", "runs", "seconds")}
         places = {name: data.get(name, "") for name in ("report", "pipeline")}
         race = Race.from_json(data["race"]) if "race" in data else None
-        return cls(**own, reused=tuple(data["reused"]), race=race, **places, **vars(Summary.from_json(data)))
+        pooled = EnsembleSummary.from_json(data["ensemble"]) if "ensemble" in data else None
+        own |= {"reused": tuple(data["reused"]), "race": race, "ensemble": pooled}
+        return cls(**own, **places, **vars(Summary.from_json(data)))

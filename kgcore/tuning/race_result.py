@@ -80,6 +80,11 @@ class Race:
         return self.rows[0]
 
     @property
+    def healthy(self) -> tuple[Row, ...]:
+        """The contenders that have not failed, the best one first."""
+        return tuple(row for row in self.rows if row.state != FAILED)
+
+    @property
     def usual(self) -> Row | None:
         """The contender with the settings of the preset `default`, unless it was chosen or never measured."""
         return next((row for row in self.rows[1:] if row.usual and row.values), None)

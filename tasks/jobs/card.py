@@ -4,6 +4,7 @@ from kgcore.ensembles.ensemble import Ensemble
 from kgcore.report.card import ModelCard
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import Summary
+from tasks.stages.choose import race_of
 from tasks.tracking.artifacts import COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SUMMARY
 from tasks.tracking.registry import Version, load_bound, sources_of
 from tasks.tracking.store import Store
@@ -36,4 +37,5 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
         calibrator=bound.recalibrated if isinstance(bound, Ensemble) else bound,
         summary=summary,
         runs=runs,
+        race=race_of(store, trained[0]) if len(trained) == 1 else None,
     )

@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import fields
 
-from kgcore.config import Config
+from kgcore.config import Config, TrainConfig
 from kgcore.config.presets import NONE
-from tasks.stages.choose import chosen_settings
+from tasks.stages.choose import choices_for, chosen_settings
 from tasks.stages.reference import StageRef
 from tasks.tracking.store import open_store
 
@@ -30,6 +30,15 @@ def log_train_command(choice: StageRef) -> None:
     data = open_store().get(choice.run_id).tags.inputs["prepare"]
     words = ["kgcal", "train", "--data", data, *_options(chosen_settings(choice))]
     log.info("to train with these settings: %s", shlex.join(words))
+
+
+def log_choice(data: StageRef, used: TrainConfig) -> None:
+    """If no setting was given, but a race on the graph chose other ones, log the command that trains with them."""
+    for choice in choices_for(open_store(), data.run_id)[:1] if used == TrainConfig() else ():
+        ref = StageRef("choose", choice)
+        if chosen_settings(ref) != used:
+            log.info("train     a race on this graph (run %s) chose other settings", choice)
+            log_train_command(ref)
 
 
 def _options(config: Config) -> list[str]:

@@ -16,18 +16,18 @@ from kgcore.config.portfolio import contenders
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
-from kgcore.report.race import race_table
+from kgcore.report.race import race_markdown, race_table
 from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
 from kgcore.tuning.race_result import Race, Row
 from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
-from tasks.stages.running import StageRun
+from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of
 from tasks.stages.task import as_task
 from tasks.stages.train import handed_over, training_key
 from tasks.tracking.artifacts import CHOSEN, GRAPH_WITHOUT_TEST, RACE, RACE_TABLE
-from tasks.tracking.record import RunTags
-from tasks.tracking.store import open_store
+from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
@@ -60,7 +60,7 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
     run.save(RACE, result)
     run.save(RACE_TABLE, race_table(result))
     run.save(CHOSEN, asdict(winner))
-    run.tag(RunTags(note="\n\n".join(result.sentences())))
+    run.tag(RunTags(note=race_markdown(result)))
     for row in result.rows:
         _log_contender(run, row, config.race_metric)
     if result.winner.value is not None:
@@ -142,3 +142,34 @@ CHOOSE = Stage(
 def chosen_settings(choice: StageRef) -> TrainConfig:
     """Return the training settings that a choose run has chosen."""
     return TrainConfig(**open_store().load(choice.run_id, CHOSEN))
+
+
+def race_of(store: Store, train: RunRecord) -> Race | None:
+    """Return the newest race on the graph of a train run that chose its settings; None if there is none."""
+    while train.tags.adopted:
+        train = store.get(train.tags.adopted)
+    for choice in choices_for(store, train.tags.inputs.get("prepare", "")):
+        if loss_of(train) != IMPORTED and config_of(TrainConfig, train) == TrainConfig(**store.load(choice, CHOSEN)):
+            return store.load(choice, RACE)
+    return None
+
+
+def choices_for(store: Store, data: str) -> list[str]:
+    """Return the ids of the finished choose runs of a prepare run, the newest one first."""
+    found = store.find(RunTags(stage="choose", inputs={"prepare": data}), newest=10)
+    return [run.run_id for run in found if store.complete(run)]
+
+
+@as_task("best_settings")
+def best_settings(choice: StageRef, number: int) -> list[TrainConfig]:
+    """Return the training settings of the best `number` contenders of a choose run, those of the chosen one first.
+
+    Contenders that failed are left out, so there may be fewer. Raises InputError if there are fewer than two.
+    """
+    race = open_store().load(choice.run_id, RACE)
+    if len(race.healthy) < 2:
+        found = f"there was no race: {race.no_race}" if race.no_race else "all other contenders of the race failed"
+        raise InputError(f"{found}, so there is one model: an ensemble has at least two")
+    if len(race.healthy) < number:
+        log.warning("ensemble  %d contenders have not failed: the ensemble has %d models", *2 * [len(race.healthy)])
+    return [TrainConfig(**row.settings) for row in race.healthy[:number]]

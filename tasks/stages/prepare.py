@@ -21,6 +21,7 @@ from kgcore.errors import InputError
 from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS, STRATEGIES
 from kgcore.report.data import drawn_notes, label_notes
+from kgcore.report.graph_confidences import confidence_findings, confidences_of
 from kgcore.report.graph_findings import findings
 from kgcore.report.graph_page import graph_page
 from kgcore.report.graph_shape import shape_of
@@ -53,8 +54,9 @@ def _log_report(run: StageRun, prepared: Prepared) -> None:
     """Save the data report, and log what needs attention."""
     graph = prepared.graph
     shape = shape_of(graph)
-    found = findings(graph, shape, prepared.counts)
-    run.save(DATA_REPORT, graph_page(graph, shape, found))
+    confidences = confidences_of(graph)
+    found = [*findings(graph, shape, prepared.counts), *confidence_findings(confidences)]
+    run.save(DATA_REPORT, graph_page(graph, shape, found, confidences))
     for one in found:
         if one.warns:
             log.info("prepare   %s: %s. %s", one.title, one.figure, one.meaning)

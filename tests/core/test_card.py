@@ -15,6 +15,8 @@ from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
 from kgcore.report.results import Results, Row
 from kgcore.report.summary import Summary
+from kgcore.tuning.race_result import Race
+from kgcore.tuning.race_result import Row as RaceRow
 from tests.core.mixtures import normal_mixture
 
 
@@ -61,6 +63,18 @@ def test_the_card_says_what_the_model_was_made_from() -> None:
         "both; without known facts)." in text
     )
     assert "Runs: prepare `p1`, evaluate `e1`" in text
+
+
+def test_the_card_says_which_race_chose_the_model() -> None:
+    rows = [
+        RaceRow(name, state, 9, ((1, first), (9, first - 0.1)), 1.0, {"k": 8}, name == "default")
+        for name, state, first in (("complex", "chosen", 0.2), ("default", "out", 0.25))
+    ]
+    text = replace(card(bound()), race=Race("brier", tuple(rows))).markdown()
+    assert "Of 2 configurations, `complex` was chosen: Brier score 0.1000 on validation after 9 of 9 epochs." in text
+    assert "that of the preset `default` 0.1500: better by 0.0500." in text
+    assert "| default | 9 of 9 | 0.1500 | 1.0 | out |" in text
+    assert "configurations" not in card(bound()).markdown()
 
 
 def test_results_have_their_intervals() -> None:

@@ -5,18 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
 from kgcore.metrics.bootstrap import Estimate
-from kgcore.monitoring.drift import Check, Origin, check, corrected, find_evidence
+from kgcore.monitoring.drift import SCORES_SHARE, Check, Origin, check, corrected, find_evidence
 from kgcore.monitoring.findings import LABEL, NONE, REFIT, SHIFT, Evidence, report
+from kgcore.monitoring.moves import moves
 from kgcore.monitoring.stability import stability
 from kgcore.monitoring.two_samples import NewTriples
 from tests.core.monitoring_samples import drawn, ground_truth, synthetic
+from tests.docs.scripts import script
 
 CONFIG = WatchConfig()
 
@@ -92,6 +94,30 @@ def test_a_shift_of_one_is_found_with_500_labels() -> None:
         evidence = find_evidence(q, NewTriples(scores, labels), origin_of(rng, sample))
         found += report(evidence, CONFIG).answer == SHIFT
     assert found >= 90
+
+
+def test_a_shift_that_the_labels_hardly_show_is_found_in_the_scores() -> None:
+    rng, repetitions, found = np.random.default_rng(5), 100, 0
+    for _ in range(repetitions):  # scores that separate true and false triples well
+        labels = (rng.random(500) < expit(1.0)).astype(float)
+        scores, test = rng.normal(4 * labels - 2), rng.normal(4 * (rng.random(1000) < 0.5) - 2)
+        moved = stability(test, scores)
+        found += corrected(moved.p, SCORES_SHARE, 1) < CONFIG.alpha and moved.index > CONFIG.psi
+    assert found >= 90
+
+
+def test_the_test_of_the_base_rate_is_as_good_as_the_best_one() -> None:
+    best, rng = script("best_drift"), np.random.default_rng(7)
+    ours, theirs = np.empty(60), np.empty(60)
+    for number in range(60):
+        labels, later = ((rng.random(size) < share).astype(float) for size, share in ((400, 0.5), (500, expit(0.7))))
+        sample = ground_truth_sample(rng.normal(2 * labels - 1), labels)
+        new = NewTriples(rng.normal(2 * later - 1), later)
+        ours[number] = moves(sample, sample.base_rate, new).shift_p
+        root = best.signed_root("normal", sample, (new.scores, new.labels), sample.base_rate, 0.0)
+        theirs[number] = 2 * norm.sf(abs(root))
+    assert (theirs < 0.01).mean() > 0.5
+    assert (ours < 0.01).mean() >= (theirs < 0.01).mean() - 0.05
 
 
 def test_the_corrections_of_all_checks_and_tests_sum_to_alpha() -> None:

@@ -1,9 +1,12 @@
 """The data report: figures of small graphs by hand, and the sentences about them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kgcore.graph import KnowledgeGraph, Split
+from kgcore.report.graph_confidences import confidence_findings, confidences_of
 from kgcore.report.graph_findings import findings
 from kgcore.report.graph_page import graph_page
 from kgcore.report.graph_shape import Predicate, shape_of
@@ -79,6 +82,37 @@ def test_findings_warn_of_leaks_and_of_labels_that_contradict_train(graph: Knowl
     assert found["Labelled negatives that are training facts"].warns
     assert not found["Duplicates"].warns
     assert not found["Held-out triples that are training facts"].warns
+
+
+def test_the_confidences_of_a_small_graph_by_hand(graph: KnowledgeGraph) -> None:
+    assert confidences_of(graph) is None
+    assert confidence_findings(None) == []
+    own = np.full(len(TRAIN), 0.5)
+    own[:5] = 0, 1, 1, 1, 0.25  # likes
+    sure = replace(graph, train=replace(graph.train, confidences=own))
+    sure = replace(sure, test=replace(graph.test, confidences=np.array([0.5, 0.75, 0.5])))
+    found = confidences_of(sure)
+    assert found is not None
+    likes = next(one for one in found.predicates if one.name == "likes")
+    assert (likes.facts, likes.mean, likes.zeros, likes.ones) == (5, 0.65, 0.2, 0.6)
+    assert likes.deviation == pytest.approx(np.std([0, 1, 1, 1, 0.25]))
+    assert (found.values, found.zeros, found.ones) == (4, 1 / 18, 3 / 18)
+    assert found.shares[2] == 1 / 18
+    assert found.shares[5] == 13 / 18
+    assert found.quantiles[1] == 0.5
+    assert found.by_relation == pytest.approx(0.25**2 / 3)  # the test triples have other predicates, whose mean is .5
+    assert found.constant == pytest.approx(np.mean((np.array([0.5, 0.75, 0.5]) - own.mean()) ** 2))
+    html = graph_page(sure, shape_of(sure), confidence_findings(found), found)
+    assert "5.6% are 0, and 16.7% are 1" in html
+    assert '<td>likes</td><td class="n">5</td><td class="n">0.650</td>' in html
+    assert "By predicate" not in graph_page(graph, shape_of(graph), [])
+
+
+def test_confidences_that_are_hardly_more_than_labels_are_a_warning(graph: KnowledgeGraph) -> None:
+    labels = np.arange(len(TRAIN)) % 2.0
+    found = confidences_of(replace(graph, train=replace(graph.train, confidences=labels)))
+    warnings = [one.title for one in confidence_findings(found) if one.warns]
+    assert warnings == ["Confidences of 0 and 1"]
 
 
 def test_the_page_has_every_finding_and_escapes_names(graph: KnowledgeGraph) -> None:

@@ -11,7 +11,9 @@ from flows.pipeline import pipeline
 from kgcore.config import (
     CalibrateGiven,
     ChooseConfig,
+    CorruptGiven,
     EvaluateGiven,
+    MatchGiven,
     PipelineGiven,
     PrepareConfig,
     PrepareGiven,
@@ -20,11 +22,13 @@ from kgcore.config import (
     presets,
 )
 from kgcore.config import entries as entries_of_race
+from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
-from tasks.jobs.command import log_train_command
+from tasks.jobs.command import log_choice, log_train_command
 from tasks.stages import train as train_stage
-from tasks.stages.choose import CHOOSE, chosen_settings
+from tasks.stages.choose import CHOOSE, best_settings, chosen_settings, race_of
 from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import CHOSEN, RACE, RACE_TABLE
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
@@ -96,10 +100,76 @@ def test_what_was_tried_is_in_mlflow_and_in_the_report(first: PipelineSummary) -
     assert "`broken` failed".replace("`", "") in page
 
 
+def test_the_page_of_the_race_in_mlflow_and_the_model_card_have_its_table(first: PipelineSummary) -> None:
+    store = open_store()
+    note = store.get(first.runs["choose"]).tags.note
+    assert note is not None
+    assert "| configuration | epochs | Brier score on validation | seconds | result |" in note
+    assert "| broken | 0 of 9 |" in note
+    assert race_of(store, store.get(first.runs["train"])) == first.race
+
+
+def test_train_without_settings_names_the_command_for_those_of_the_race(
+    first: PipelineSummary, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = StageRef("prepare", first.runs["prepare"])
+    with caplog.at_level(logging.INFO, "kgcal"):
+        log_choice(data, TrainConfig(seed=3))
+        assert caplog.text == ""
+        log_choice(data, TrainConfig())
+    assert f"a race on this graph (run {first.runs['choose']}) chose other settings" in caplog.text
+    assert f"to train with these settings: kgcal train --data {data.run_id} " in caplog.text
+
+
 def test_another_base_rate_re_uses_the_race_and_the_model(first: PipelineSummary, folder: Path) -> None:
     again = run(folder, calibrate=CalibrateGiven(base_rate=0.01, calibrators=("platt",)))
     assert {"prepare", "choose", "train"} <= set(again.reused)
     assert again.runs["choose"] == first.runs["choose"]
+
+
+@pytest.mark.long
+def test_the_best_contenders_become_an_ensemble(first: PipelineSummary, folder: Path) -> None:
+    made = run(folder, ensemble=3)
+    assert made.runs["train"] == first.runs["train"]
+    assert made.race is not None
+    assert made.ensemble is not None
+    healthy = [row.settings["model"] for row in made.race.rows if row.state != "failed"]
+    assert sorted(member.model for member in made.ensemble.members) == sorted(healthy) == ["complex", "transe"]
+    assert made.runs["calibrate"] in {member.calibrate for member in made.ensemble.members}
+    assert open_store().get(made.ensemble.run).tags.parent == made.pipeline
+    assert PipelineSummary.from_json(json.loads(json.dumps(made.to_json()))).ensemble == made.ensemble
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"ensemble": 1}, "--ensemble is 1: an ensemble has at least 2 models"),
+        ({"ensemble": 2, "preset": "default"}, "this pipeline has no race: add --preset auto"),
+        (
+            {"ensemble": 2, "match": MatchGiven(candidates="test")},
+            "--ensemble and --candidates cannot",
+        ),
+        (
+            {"ensemble": 2, "corrupt": CorruptGiven(calibration_strategy={"nearest": 1.0})},
+            "--ensemble cannot be used with the strategy nearest",
+        ),
+    ],
+)
+def test_an_ensemble_that_cannot_be_is_refused_before_a_run(
+    folder: Path, settings: dict[str, object], sentence: str
+) -> None:
+    before = len(open_store().find(RunTags(), newest=1000))
+    with pytest.raises(InputError, match=sentence):
+        run(folder, **settings)
+    assert len(open_store().find(RunTags(), newest=1000)) == before
+
+
+def test_one_configuration_makes_no_ensemble(folder: Path) -> None:
+    given = PipelineGiven(train=TrainGiven(model="hole"))
+    data = PREPARE(config=PrepareConfig(dataset=str(folder)))
+    choice = CHOOSE(data, config=presets.resolve("auto", given).configs.choose)
+    with pytest.raises(InputError, match="there was no race: the given settings leave one configuration"):
+        best_settings(choice, 2)
 
 
 def test_a_given_model_that_leaves_one_configuration_has_no_race(folder: Path) -> None:

@@ -24,6 +24,7 @@ JSON = Annotated[Path | None, typer.Option("--json", help="also write the result
 # A parameter that is not listed here becomes an option that takes text.
 PLAIN: Mapping[str, Any] = {
     "preset": Annotated[str | None, typer.Option("--preset")],
+    "ensemble": Annotated[int, typer.Option(metavar="N")],
     "force": FORCE,
     "device": DEVICE,
     "refit": Annotated[bool, typer.Option("--refit")],

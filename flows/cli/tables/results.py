@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from flows.cli.tables.ensemble import show_ensemble
 from flows.cli.tables.race import show_race
 from kgcore.report.columns import first_table, headline, leading, title
 from kgcore.report.results import Results
@@ -13,7 +14,7 @@ from tasks.tracking.ui import ui_command
 
 
 def show_results(console: Console, summary: PipelineSummary) -> None:
-    """Print the table of results, the notes, the ranks, the re-used stages, the report's path and MLflow's command."""
+    """Print the race, the results of each calibrator, the ranks, where the results are, and the ensemble."""
     if summary.race:
         show_race(console, summary.race)
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
@@ -33,7 +34,11 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
     again = [stage for stage in summary.runs if stage not in summary.reused]
     console.print(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(summary.reused) or 'none'}")
     console.print(f"report: {summary.report}", soft_wrap=True)
-    console.print(f"MLflow: {ui_command()}", soft_wrap=True)
+    if summary.ensemble:
+        console.print()
+        show_ensemble(console, summary.ensemble)
+    else:
+        console.print(f"MLflow: {ui_command()}", soft_wrap=True)
 
 
 def results_table(results: Results) -> Table:
