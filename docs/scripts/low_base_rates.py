@@ -96,9 +96,10 @@ def measured(everyone: Population, positives: int, names: Sequence[str], seed: i
     """Draw one sample, fit each of the named calibrators to it, and measure them."""
     rng, alpha = np.random.default_rng(seed), everyone.base_rate
     eta = CorruptConfig(for_base_rate=alpha).eta(positives)
-    scores = rng.normal(APART, 1, positives), rng.normal(0, 1, positives * eta)
     own = rng.integers(0, RELATIONS, positives)
-    sample = synthetic_sample(*scores, alpha, predicates=(own, np.repeat(own, eta)))
+    negatives = np.sort(rng.normal(0, 1, positives * eta))  # sorted, and their relations at random: it saves time later
+    relations = own, rng.permutation(np.repeat(own, eta))
+    sample = synthetic_sample(rng.normal(APART, 1, positives), negatives, alpha, predicates=relations)
     support = Support.fit(sample, True)  # limits over all rows, and over those of each relation
     top, first = np.array([everyone.top]), np.array([0])
     [truth] = true_probability(top, alpha)
@@ -106,7 +107,8 @@ def measured(everyone: Population, positives: int, names: Sequence[str], seed: i
     for name in names:
         fitted = CALIBRATORS.get(name)().fit_sample(sample)
         mean = np.average(fitted.calibrate_of(sample.scores, sample.predicates), weights=sample.weights) / alpha
-        maps = [fitted.calibrate_of(GRID, np.full(len(GRID), relation)) for relation in range(RELATIONS)]
+        numbers = range(RELATIONS if fitted.by_predicate else 1)
+        maps = [fitted.calibrate_of(GRID, np.full(len(GRID), number)) for number in numbers]
         loss = np.mean([everyone.log_loss(q) for q in maps]) / everyone.log_loss(everyone.truth)
         [q], predicates = fitted.calibrate_of(top, first), first if fitted.by_predicate else None
         [low], [high] = support.limits(top, predicates)
