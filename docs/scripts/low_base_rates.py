@@ -23,8 +23,9 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from kgcore.arrays import Floats, Probabilities
+from kgcore.calibration.band import Band
 from kgcore.calibration.sample import synthetic_sample
-from kgcore.calibration.support import Support
+from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 
@@ -100,7 +101,9 @@ def measured(everyone: Population, positives: int, names: Sequence[str], seed: i
     negatives = np.sort(rng.normal(0, 1, positives * eta))  # sorted, and their relations at random: it saves time later
     relations = own, rng.permutation(np.repeat(own, eta))
     sample = synthetic_sample(rng.normal(APART, 1, positives), negatives, alpha, predicates=relations)
-    support = Support.fit(sample, True)  # limits over all rows, and over those of each relation
+    # the limits that `Support` has: over all rows, and over those of the first relation
+    own_rows = sample.part(sample.predicates == 0) if (own == 0).any() else None
+    bands = Band.fit(sample), None if own_rows is None else Band.fit(own_rows, most_points=MOST_POINTS_OF_A_RELATION)
     top, first = np.array([everyone.top]), np.array([0])
     [truth] = true_probability(top, alpha)
     found = []
@@ -110,8 +113,8 @@ def measured(everyone: Population, positives: int, names: Sequence[str], seed: i
         numbers = range(RELATIONS if fitted.by_predicate else 1)
         maps = [fitted.calibrate_of(GRID, np.full(len(GRID), number)) for number in numbers]
         loss = np.mean([everyone.log_loss(q) for q in maps]) / everyone.log_loss(everyone.truth)
-        [q], predicates = fitted.calibrate_of(top, first), first if fitted.by_predicate else None
-        [low], [high] = support.limits(top, predicates)
+        [q], band = fitted.calibrate_of(top, first), bands[fitted.by_predicate]
+        [low], [high] = ([0.0], [1.0]) if band is None else band.limits(top)
         found.append(Found(float(mean), float(loss), float(q / truth), bool(low <= truth <= high)))
     return found
 
