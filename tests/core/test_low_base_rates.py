@@ -1,9 +1,12 @@
 """The default calibrators at low base rates, on simulated scores whose true probability is known."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from docs.scripts.low_base_rates import GRID, measured, population
+from docs.scripts import low_base_rates
+from docs.scripts.low_base_rates import GRID, measured, population, simulate
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
@@ -28,6 +31,18 @@ def test_default_calibrators_never_say_0_or_1(name: str) -> None:
         )  # the scores separate the labels
         q = CALIBRATORS.get(name)().fit_sample(sample).calibrate(GRID)
         assert 0 < q.min() < q.max() < 1
+
+
+def test_an_interrupted_simulation_is_continued(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(low_base_rates, "BASE_RATES", (0.5,))
+    monkeypatch.setattr(low_base_rates, "POSITIVES", (30, 50))
+    whole, parts = (simulate(2, 1, tmp_path / name) for name in ("whole.csv", "parts.csv"))
+    lines = (tmp_path / "parts.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "parts.csv").write_text("".join(lines[:7]))  # two samples, of three calibrators each
+    keys = ["calibrator", "positives", "seed"]
+    again = simulate(2, 1, tmp_path / "parts.csv")
+    for one in (parts, again):
+        assert one.sort_values(keys, ignore_index=True).equals(whole.sort_values(keys, ignore_index=True))
 
 
 def test_auto_draws_what_the_base_rate_needs() -> None:
