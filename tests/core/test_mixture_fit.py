@@ -219,6 +219,13 @@ def test_shrinkage_moves_the_uncertain_to_the_certain() -> None:
     assert shrink([]) == []
 
 
+def test_relations_have_base_rates_down_to_a_millionth() -> None:
+    alphas = np.r_[0.0, np.geomspace(1e-8, 0.5, 400), 1.0]
+    rare, odds = (2e-6, 1e-5, 5e-5), np.log(alphas.clip(1e-12))
+    profiles = [Profile(alphas, np.zeros(402), 2 * norm.sf(np.abs(odds - np.log(one)) / 0.1)) for one in rare]
+    assert shrink(profiles) == pytest.approx(rare, rel=0.1)
+
+
 def test_mistakes() -> None:
     one = ScoreSample(np.zeros(3))
     with pytest.raises(FitError, match="no corruptions: name"):

@@ -29,6 +29,12 @@ class Trained:
     def folder(self) -> Path:
         return self.kgcal.home.parent
 
+    @property
+    def facts(self) -> list[list[str]]:
+        """Return the training facts. They do not count as candidates."""
+        [train] = (self.kgcal.home / "datasets").glob("*/train.txt")
+        return [line.split("\t")[:3] for line in train.read_text().splitlines()]
+
     def write(self, name: str, rows: list[list[str]]) -> str:
         (self.folder / name).write_text("".join("\t".join(row) + "\n" for row in rows))
         return str(self.folder / name)
@@ -105,10 +111,8 @@ def test_labels_and_scores_count_together(trained: Trained) -> None:
 
 
 def test_rows_that_do_not_count_are_said(trained: Trained) -> None:
-    [train] = (trained.kgcal.home / "datasets").glob("*/train.txt")
-    facts = [line.split("\t")[:3] for line in train.read_text().splitlines()[:3]]
     rows = [row[:3] for row in trained.rows]
-    file = trained.write("mixed.tsv", [*rows, *facts, *rows[:2], ["nobody", "likes", "nothing"]])
+    file = trained.write("mixed.tsv", [*rows, *trained.facts[:3], *rows[:2], ["nobody", "likes", "nothing"]])
     made, shown = trained.estimated(file, *QUICK)
     assert made["mixture"]["candidates"] == len(rows)
     for number, reason in ((1, "have a name"), (3, "are training facts"), (2, "repeat another row")):
@@ -147,8 +151,14 @@ def test_mistakes_that_no_strategy_resembles_are_refused_without_labels(trained:
     assert "mistakes that no strategy resembles" in " ".join(shown.split())
     assert "so their scores cannot show the base rate" in " ".join(made["sentences"])[:2_000].replace("So", "so")
     labelled = [[*row, "1" if row in true else "-1"] for row in rows[:: len(rows) // 100]]
-    made, _ = trained.estimated(trained.write("judged.tsv", labelled + [[*row, ""] for row in rows]), *options)
+    file = trained.write("judged.tsv", labelled + [[*row, ""] for row in rows])
+    made, _ = trained.estimated(file, *options[1:])
     assert any(text.startswith("So only the labels count here") for text in made["sentences"])
+    by_relation: dict[str, list[bool]] = {}
+    for _, relation, _, label in (row for row in labelled if row[:3] not in trained.facts):
+        by_relation.setdefault(relation, []).append(label == "1")
+    shares = {relation: sum(own) / len(own) for relation, own in by_relation.items()}
+    assert {one["relation"]: one["base_rate"] for one in made["relations"]} == shares  # scores do not replace labels
 
 
 def test_too_wide_an_interval_asks_for_labels(trained: Trained) -> None:

@@ -12,6 +12,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.exam import first_exam
 from kgcore.prediction.judged import read_judged
 from tasks.jobs.calibrated_model import Ask, locate
+from tasks.jobs.exam import add_field_labels, exam_of
 from tasks.jobs.sitting import Answers
 from tasks.stages.calibrate import CALIBRATE, settle
 from tasks.stages.corrupt import CORRUPT
@@ -103,6 +104,32 @@ def test_a_model_does_not_sit_the_exam_on_labels_that_it_was_fitted_to(
     for model_id in store.get(made.run_id).model_ids:
         _, own = Answers(store, paper).of(load_calibrated(store, model_id), graph.fingerprint())
         np.testing.assert_array_equal(own, ~(seen | held))
+
+
+def test_labels_that_go_to_the_exam_and_to_the_fit_do_not_meet(
+    trained: tuple[StageRef, StageRef], tmp_path: Path
+) -> None:
+    """The same labels for `watch --labels` and, with other candidates, for `--candidates`."""
+    store, graph = open_store(), open_store().load(trained[0].run_id, GRAPH)
+    rng, file = np.random.default_rng(3), tmp_path / "field.tsv"
+    triples = rng.integers(0, [len(graph.entities), len(graph.predicates), len(graph.entities)], (120, 3))
+    split = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples)
+    rows = graph.names_of(np.unique(triples[~split.contains(triples)], axis=0)).to_numpy().tolist()
+    labels = ["\t".join([*row, str(rng.choice([-1, 1]))]) + "\n" for row in rows]
+    file.write_text("".join(labels))
+    add_field_labels(trained[0].run_id, file, 0.5)
+    with write(tmp_path / "asked.tsv", graph).open("a") as asked:
+        asked.writelines(labels)
+    matched = MATCH(*trained, config=MatchConfig(candidates=asked.name, match_base_rate=0.5, **QUICK))
+    scores = SCORE(trained[1], CORRUPT(*trained, config=CorruptConfig(calibration_eta="2")))
+    made = CALIBRATE(scores, matched, config=CalibrateConfig(calibrators=("platt",), base_rate=0.5))
+    paper = exam_of(store, "family", trained[0].run_id).paper(20)
+    assert min(paper.labels.sum(), (1 - paper.labels).sum()) > 10
+    fitted = store.load(matched.run_id, LABELLED)
+    assert len(fitted) + len(paper) == len(rows)
+    assert not graph.index(fitted).contains(graph.number(paper.names)[0]).any()
+    for model_id in store.get(made.run_id).model_ids:  # so every question remains
+        assert Answers(store, paper).of(load_calibrated(store, model_id), graph.fingerprint())[1].all()
 
 
 def test_a_stated_base_rate_adds_the_hard_strategies(trained: tuple[StageRef, StageRef]) -> None:
