@@ -1,7 +1,7 @@
 """Compare the race of `kgcal run` on a folder of triples with a search over the models by the rules of `kgcal tune`.
 
     python docs/scripts/race_against_tune.py OUT FOLDER... > table.md
-    python docs/scripts/race_against_tune.py --trials 30 --most-epochs 33 OUT FOLDER...
+    python docs/scripts/race_against_tune.py --most-epochs 33 OUT fb13-12000   # a graph of portfolio_pool.py
 
 For each FOLDER, OUT/NAME-auto.json has the results of `kgcal run --dataset FOLDER`, OUT/NAME-default.json those with
 `--preset default`, and OUT/NAME-best.json those with the settings of the best trial. OUT/NAME-EPOCHS.db has the trials,
@@ -11,27 +11,39 @@ The search has one study for all MODELS: the model is one more choice. The range
 settings with which a model starts are those of `kgcal tune --model MODEL`. The first trials are the initial settings of
 each model, the next ones the neighbours of the best of these. The race and the search minimise the same figure: the
 cross-fitted Brier score on validation, with the same halves and the same negatives.
+
+A whole data set takes long. For a graph of docs/scripts/portfolio_pool.py, only the search is run: the race is repeated
+on docs/scripts/portfolio_trials.csv, and the best of the 43 recorded trials is a further column.
 """
 
 import argparse
-import json
 import math
-import os
-import resource
 import shlex
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from optuna import Study, Trial
+from portfolio_choice import USUAL, raced, read
+from portfolio_pool import GRAPHS, load
+from timed_runs import Results, Runs
 
-from kgcore.config import PipelineConfigs, PipelineGiven, PrepareGiven, TrainConfig, TrainGiven, TuneConfig, presets
+from kgcore.config import (
+    ASSUMED_BASE_RATE,
+    CorruptConfig,
+    PipelineConfigs,
+    PipelineGiven,
+    PrepareGiven,
+    TrainConfig,
+    TrainGiven,
+    TuneConfig,
+    presets,
+)
+from kgcore.config.portfolio import PORTFOLIO
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, Split
@@ -41,6 +53,7 @@ from kgcore.tuning.search import Plan, search
 from kgcore.tuning.space import Drawn, Space
 from kgcore.tuning.study import begun, best, completed, config_of, open_study
 from tasks.jobs.command import run_command
+from tasks.workspace.settings import mirror
 
 # model -> why it is not searched. An epoch of TransE on UMLS takes .03 s of CPU time
 LEFT_OUT = {
@@ -51,7 +64,6 @@ LEFT_OUT = {
 SEARCHED = (*TuneConfig().search, "cohort_weight")
 NEIGHBOURS = "neighbours"  # the mark of a study whose best model has its neighbours in the queue
 CPU = torch.device("cpu")
-Results = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -71,49 +83,6 @@ class AnyModel(Space):
     def suggest(self, trial: Trial) -> TrainConfig:
         """Draw a model and its settings."""
         return self.of(trial.suggest_categorical("model", [*self.bases])).suggest(trial)
-
-
-class Runs:
-    """The whole runs and the searches in a folder, with their CPU times."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        (out / "homes").mkdir(parents=True, exist_ok=True)
-
-    def path(self, name: str) -> Path:
-        """Return the path of a file of the folder."""
-        return self._out / name
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """The CPU seconds of each run and search, with all their processes."""
-        path = self.path("seconds.json")
-        found: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
-        return found
-
-    def spent(self, name: str, seconds: float) -> None:
-        """Add CPU seconds to a run or a search."""
-        known = self.seconds
-        self.path("seconds.json").write_text(json.dumps(known | {name: round(known.get(name, 0.0) + seconds, 1)}))
-
-    def run(self, name: str, options: list[str]) -> Results:
-        """Return the results of `kgcal run` with these options."""
-        path = self.path(f"{name}.json")
-        if not path.exists():
-            before = _of_children()
-            command = [sys.executable, "-m", "flows.cli", "run", *options, "--json", str(path.absolute())]
-            home = str((self._out / "homes" / name).absolute())
-            with self.path(f"{name}.log").open("w") as log:
-                environment = os.environ | {"KGCAL_HOME": home}
-                subprocess.run(command, check=True, stdout=log, stderr=log, env=environment)  # noqa: S603
-            self.spent(name, _of_children() - before)
-        found: Results = json.loads(path.read_text())
-        return found
-
-
-def _of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def initial(folder: Path, model: str) -> PipelineConfigs:
@@ -142,13 +111,13 @@ def run_trials(study: Study, space: AnyModel, graph: KnowledgeGraph, objective: 
             study.set_user_attr(NEIGHBOURS, model)
 
 
-def searched(runs: Runs, folder: Path, space: AnyModel, trials: int) -> Study:
-    """Return the study of a folder, with all its trials."""
-    name = f"{folder.name}-{space.most_epochs}"
+def searched(runs: Runs, name: str, load_graph: Callable[[], KnowledgeGraph], space: AnyModel, trials: int) -> Study:
+    """Return the study of a graph, with all its trials."""
+    name = f"{name}-{space.most_epochs}"
     study = open_study(runs.path(f"{name}.db"), "brier", space.firsts())
     if len(begun(study)) < trials:
-        configs, graph = initial(folder, space.base.model), without_test(folder)
-        objective = Objective(graph, "brier", configs.corrupt, configs.calibrate.alpha, np.random.default_rng(0))
+        graph = load_graph()
+        objective = Objective(graph, "brier", CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
         started = time.process_time()
         try:
             run_trials(study, space, graph, objective, trials)
@@ -171,56 +140,77 @@ def lowest(results: Results) -> float:
     return float(min(found))
 
 
-def row(runs: Runs, folder: Path, trials: int, most_epochs: int) -> str:
+def row(runs: Runs, folder: Path, models: Sequence[str], trials: int, most_epochs: int) -> str:
     """Return the row of a folder: what the race has, what the search has, and the CPU times."""
     name, dataset = folder.name, ["--dataset", str(folder)]
     auto = runs.run(f"{name}-auto", dataset)
     usual = runs.run(f"{name}-default", [*dataset, "--preset", "default"])
-    models = [model for model in MODELS.names() if model not in LEFT_OUT]
-    study = searched(runs, folder, space_of(folder, models, most_epochs), trials)
-    found = best(study)
-    settings = config_of(found)
+    space = space_of(folder, models, most_epochs)
+    study = searched(runs, name, lambda: without_test(folder), space, trials)
+    settings = config_of(best(study))
     command = run_command(vars(replace(initial(folder, settings.model), train=settings)).values())
     again = runs.run(f"{name}-{most_epochs}-best", shlex.split(command)[2:])
-    winner, value, own = auto["race"]["rows"][0], auto["race"]["rows"][0]["values"][-1][1], found.value or 0.0
-    seconds, search_name = runs.seconds, f"{name}-{most_epochs}"
-    times = seconds[f"{name}-auto"] / seconds[f"{name}-default"]
-    cells = [
-        name,
-        f"{winner['name']}",
-        f"{value:.4f}",
-        f"{settings.model}, trial {found.number}",
-        f"{own:.4f}",
-        f"{100 * (value / own - 1):+.1f} %",
-        f"{lowest(auto):.4f}",
-        f"{lowest(again):.4f}",
-        f"{100 * (lowest(auto) / lowest(again) - 1):+.1f} %",
-        f"{lowest(usual):.4f}",
-        f"{seconds[f'{name}-auto']:.0f} s, {times:.1f}",
-        f"{seconds[search_name]:.0f} s, {len(completed(study))} of {len(begun(study))} to their end",
-    ]
-    return "| " + " | ".join(cells) + " |"
+    winner = auto["race"]["rows"][0]
+    seconds, tests = runs.seconds, [lowest(results) for results in (auto, again, usual)]
+    times = f"{seconds[f'{name}-auto']:.0f} s", f"{seconds[f'{name}-auto'] / seconds[f'{name}-default']:.1f}"
+    cells = [name, winner["name"], *compared(winner["values"][-1][1], study), f"{tests[0]:.4f}", f"{tests[1]:.4f}"]
+    cells += [f"{100 * (tests[0] / tests[1] - 1):+.1f} %", f"{tests[2]:.4f}", *times]
+    return "| " + " | ".join([*cells, *spent(runs, name, study, most_epochs)]) + " |"
+
+
+def part_row(runs: Runs, name: str, models: Sequence[str], trials: int, most_epochs: int) -> str:
+    """Return the row of a graph of docs/scripts/portfolio_pool.py, with the race repeated on the recorded trials."""
+    table = read(Path(__file__).with_name("portfolio_trials.csv"))
+    place, members = table.graphs.index(name), [table.names.index(own) for own in (USUAL, *PORTFOLIO)]
+    value = float(raced(table.values[place], table.models, members))
+    last = table.values[place, :, -1]
+    winner = next(table.names[member] for member in members if last[member] == value)
+    space = space_of(Path(name), models, most_epochs)
+    study = searched(runs, name, lambda: load(name, runs.path("."), runs.path("datasets"), mirror()), space, trials)
+    cells = [name, winner, *compared(value, study), f"{table.names[int(last.argmin())]}", f"{last.min():.4f}"]
+    return "| " + " | ".join([*cells, *spent(runs, name, study, most_epochs)]) + " |"
+
+
+def compared(value: float, study: Study) -> list[str]:
+    """Return the cells of the race's value and the best trial's, and by how much the race is worse."""
+    found = best(study)
+    own = found.value or math.nan
+    return [f"{value:.4f}", f"{config_of(found).model}", f"{own:.4f}", f"{100 * (value / own - 1):+.1f} %"]
+
+
+def spent(runs: Runs, name: str, study: Study, most_epochs: int) -> list[str]:
+    """Return the cells of a search: its CPU time, and how many trials were trained to their end."""
+    return [f"{runs.seconds[f'{name}-{most_epochs}']:.0f} s", f"{len(completed(study))} of {len(begun(study))}"]
 
 
 HEADER = (
     "| graph | race: winner | valid | search: best | valid | race to search | race: test | search: test "
-    "| race to search | default: test | race: CPU time, to default | search: CPU time |"
+    "| race to search | default: test | race: CPU time | to default | search: CPU time | to the end |"
+)
+HEADER_OF_PARTS = (
+    "| graph | race: winner | valid | search: best | valid | race to search | best of the pool | valid "
+    "| search: CPU time | to the end |"
 )
 
 
 def main(arguments: list[str]) -> None:
-    """Print the table of the folders."""
+    """Print the tables of the folders and of the parts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=TuneConfig.trials)
     parser.add_argument("--most-epochs", type=int, default=TuneConfig.most_epochs)
     parser.add_argument("out", type=Path)
-    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("graphs", nargs="+")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     runs = Runs(options.out)
-    print(HEADER + "\n" + "|---" * HEADER.count(" | ") + "|---|")
-    for folder in options.folders:
-        print(row(runs, folder, options.trials, options.most_epochs), flush=True)
+    models = [model for model in MODELS.names() if model not in LEFT_OUT]
+    parts = [name for name in options.graphs if name in GRAPHS]
+    given = models, options.trials, options.most_epochs
+    for header, names in ((HEADER, [n for n in options.graphs if n not in parts]), (HEADER_OF_PARTS, parts)):
+        if names:
+            print("\n" + header + "\n" + "|---" * (header.count("|") - 1) + "|")
+        for name in names:
+            print(part_row(runs, name, *given) if name in parts else row(runs, Path(name), *given), flush=True)
 
 
 if __name__ == "__main__":
