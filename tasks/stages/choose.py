@@ -6,6 +6,7 @@ The stage train goes on from the checkpoint of the chosen contender, so that not
 import logging
 import math
 import shutil
+from contextlib import suppress
 from dataclasses import asdict
 
 import numpy as np
@@ -145,9 +146,13 @@ def chosen_settings(choice: StageRef) -> TrainConfig:
 
 
 def race_of(store: Store, train: RunRecord) -> Race | None:
-    """Return the newest race on the graph of a train run that chose its settings; None if there is none."""
-    while train.tags.adopted:
-        train = store.get(train.tags.adopted)
+    """Return the newest race on the graph of a train run that chose its settings; None if there is none.
+
+    If the train run has adopted its model, the graph is that of the run that trained it, if that run still exists.
+    """
+    with suppress(InputError):  # the run that trained the model was deleted
+        while train.tags.adopted:
+            train = store.get(train.tags.adopted)
     for choice in choices_for(store, train.tags.inputs.get("prepare", "")):
         if loss_of(train) != IMPORTED and config_of(TrainConfig, train) == TrainConfig(**store.load(choice, CHOSEN)):
             return store.load(choice, RACE)
