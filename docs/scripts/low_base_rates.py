@@ -60,16 +60,20 @@ class Found:
 
 @dataclass(frozen=True)
 class Population:
-    """All triples at a base rate: the share of positives (m,) and of negatives (m,) at each score of GRID."""
+    """All triples at a base rate: the share of positives (m,) and of negatives (m,) at each score of GRID.
+
+    apart  the mean score of the positives
+    """
 
     base_rate: float
     positives: Floats
     negatives: Floats
+    apart: float = APART
 
     @property
     def truth(self) -> Probabilities:
         """The true probability (m,) at each score of GRID."""
-        return true_probability(GRID, self.base_rate)
+        return true_probability(GRID, self.base_rate, self.apart)
 
     @property
     def top(self) -> float:
@@ -82,14 +86,15 @@ class Population:
         return float(-(self.positives * np.log(q) + self.negatives * np.log1p(-q)).sum())
 
 
-def population(base_rate: float) -> Population:
+def population(base_rate: float, apart: float = APART) -> Population:
     """Return the population of a base rate."""
-    return Population(base_rate, base_rate * norm.pdf(GRID, APART) * STEP, (1 - base_rate) * norm.pdf(GRID) * STEP)
+    positives, negatives = base_rate * norm.pdf(GRID, apart) * STEP, (1 - base_rate) * norm.pdf(GRID) * STEP
+    return Population(base_rate, positives, negatives, apart)
 
 
-def true_probability(scores: Floats, base_rate: float) -> Probabilities:
+def true_probability(scores: Floats, base_rate: float, apart: float = APART) -> Probabilities:
     """Return the true probability (n,) of scores (n,)."""
-    q: Probabilities = expit(logit(base_rate) + APART * np.asarray(scores) - APART**2 / 2)
+    q: Probabilities = expit(logit(base_rate) + apart * np.asarray(scores) - apart**2 / 2)
     return q
 
 

@@ -36,7 +36,7 @@ def test_names_answer_for_unseen_entities() -> None:
     features, known, unseen = world()
     half = np.arange(52) % 26 < FEWEST
     fitted = UnseenAnswers.fit(
-        BoostedTrees(iterations=20, fewest=5), features, known, unseen.part(half), np.random.default_rng(0)
+        BoostedTrees(trees=20, fewest=5), features, known, unseen.part(half), np.random.default_rng(0)
     )
     asked = unseen.part(~half)
     found = fitted.answers(asked.triples, features.evidence(asked.triples))
