@@ -13,6 +13,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.registries import CALIBRATORS
 
 BENDS = np.linspace(0.1, 0.9, 9)  # quantiles of the sample's log-odds, at which the slope may change
+FAR = 100.0  # log-odds are clipped to it in the fit: with a score that is very far away, no step would be exact
 BINS = 400  # bins of log-odds, on which the place of the bend is chosen
 
 
@@ -91,4 +92,5 @@ def best_bend(log_odds: Floats, targets: Probabilities, weights: Weights) -> flo
 def _fit(log_odds: Floats, targets: Probabilities, weights: Weights) -> Floats:
     """Return a, b and c for log-odds of p, targets and weights (n,)."""
     start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
-    return fit_logistic("beta calibration", features(log_odds), targets, weights, start, bounded)
+    design = features(log_odds.clip(-FAR, FAR))
+    return fit_logistic("beta calibration", design, targets, weights, start, bounded)

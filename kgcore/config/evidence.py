@@ -14,7 +14,10 @@ class EvidenceConfig(Config):
     stage: ClassVar[str] = "evidence"
 
     evidence: tuple[str, ...] = setting(
-        ("score", "cohorts", "degrees", "types", "neighbours", "paths", "rules"),
+        (
+            *("score", "cohorts", "degrees", "types", "neighbours", "paths", "rules", "constants"),
+            *("name_roles", "name_pairs", "name_likeness"),
+        ),
         "groups of evidence about triples",
         choices=EVIDENCE,
     )
