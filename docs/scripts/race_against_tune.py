@@ -179,8 +179,9 @@ def compared(value: float, study: Study) -> list[str]:
 
 
 def spent(runs: Runs, name: str, study: Study, most_epochs: int) -> list[str]:
-    """Return the cells of a search: its CPU time, and how many trials were trained to their end."""
-    return [f"{runs.seconds[f'{name}-{most_epochs}']:.0f} s", f"{len(completed(study))} of {len(begun(study))}"]
+    """Return the cells of a search: its CPU time without killed calls, and how many trials were trained to the end."""
+    seconds = runs.seconds.get(f"{name}-{most_epochs}", math.nan)
+    return [f"{seconds:.0f} s", f"{len(completed(study))} of {len(begun(study))}"]
 
 
 HEADER = (
