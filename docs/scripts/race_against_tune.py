@@ -4,8 +4,8 @@
     python docs/scripts/race_against_tune.py --most-epochs 33 OUT fb13-12000   # a graph of portfolio_pool.py
 
 For each FOLDER, OUT/NAME-auto.json has the results of `kgcal run --dataset FOLDER`, OUT/NAME-default.json those with
-`--preset default`, and OUT/NAME-best.json those with the settings of the best trial. OUT/NAME-EPOCHS.db has the trials,
-and OUT/seconds.json the CPU times. What is there is not computed again, so the script can be stopped and started again.
+`--preset default`, OUT/NAME-EPOCHS-best.json those of the best trial, and OUT/NAME-EPOCHS.db the trials.
+OUT/seconds.json has the CPU times. What is there is not computed again, so the script can be stopped and started again.
 
 The search has one study for all MODELS: the model is one more choice. The ranges, the sampler, the pruner, and the
 settings with which a model starts are those of `kgcal tune --model MODEL`. The first trials are the initial settings of
@@ -179,8 +179,9 @@ def compared(value: float, study: Study) -> list[str]:
 
 
 def spent(runs: Runs, name: str, study: Study, most_epochs: int) -> list[str]:
-    """Return the cells of a search: its CPU time, and how many trials were trained to their end."""
-    return [f"{runs.seconds[f'{name}-{most_epochs}']:.0f} s", f"{len(completed(study))} of {len(begun(study))}"]
+    """Return the cells of a search: its CPU time without killed calls, and how many trials were trained to the end."""
+    seconds = runs.seconds.get(f"{name}-{most_epochs}", math.nan)
+    return [f"{seconds:.0f} s", f"{len(completed(study))} of {len(begun(study))}"]
 
 
 HEADER = (
