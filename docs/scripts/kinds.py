@@ -1,6 +1,6 @@
 """Make the table of kinds of mistakes in docs/explanation/candidates.md: candidates whose mistakes are known.
 
-    python docs/scripts/kinds.py family 20        # data set, repetitions
+    python docs/scripts/kinds.py family 100 2        # data set, repetitions, processes
 
 A model is trained once. In each repetition the positives of valid and test are divided at random: 3,000 are the
 positives of the fit, some are true candidates, and others are the sources of mistakes, which are corruptions by one
@@ -9,7 +9,8 @@ mistakes (then also without the default mixture). The base rate is stated, or es
 """
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 
 import numpy as np
 from matched import STRATEGIES, mixture_data, trained_model
@@ -32,6 +33,7 @@ from kgcore.models.trained import TrainedModel
 from tasks.workspace.settings import ensure_home, mirror
 
 CANDIDATES, RATE, POSITIVES, ETA = 2_000, 0.5, 3_000, 5
+SHARED: "Trained"
 
 
 def drawn(graph: KnowledgeGraph, model: TrainedModel, kind: str, rng: np.random.Generator) -> MixtureData:
@@ -57,28 +59,43 @@ def fitted(data: MixtureData, rng: np.random.Generator) -> tuple[float, bool, fl
     return rate.value, rate.low <= RATE <= rate.high, rate.width, free.p_value, stated.p_value
 
 
-def main(name: str, repetitions: int) -> None:
+@dataclass(frozen=True)
+class Trained:
+    """What all repetitions share."""
+
+    graph: KnowledgeGraph
+    model: TrainedModel
+
+
+def _share(trained: Trained) -> None:
+    global SHARED
+    SHARED = trained
+
+
+def repetition(kind: str, seed: int) -> list[tuple[float, ...]]:
+    """Return the results of one repetition: with a component of the kind of the mistakes, and without it."""
+    rng = np.random.default_rng(seed)
+    data = drawn(SHARED.graph, SHARED.model, kind, rng)
+    rest = {key: one for key, one in data.negatives.items() if key not in (kind, "default")}
+    return [fitted(replace(data, negatives=own), rng) for own in (data.negatives, rest)]
+
+
+def main(name: str, repetitions: int, processes: int) -> None:
     """Print the table."""
     spec = find_dataset(name)
     graph = prepare(spec, fetch(spec, ensure_home() / "datasets", mirror(), 2_000, 0)).graph
-    model = trained_model(graph, name, 0)
+    trained = Trained(graph, trained_model(graph, name, 0))
     print("| mistakes | a component | base rate | covered | width | rejected, stated | rejected, estimated |")
     print("|---|---|---|---|---|---|---|")
-    for kind in STRATEGIES:
-        found: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
-        for seed in range(repetitions):
-            rng = np.random.default_rng(seed)
-            data = drawn(graph, model, kind, rng)
-            for known, rows in found.items():
-                own = {key: one for key, one in data.negatives.items() if known or key not in (kind, "default")}
-                part = replace(data, negatives=own)
-                rows.append(fitted(part, rng))
-        for known, rows in found.items():
-            value, holds, width, free, stated = np.array(rows).T
-            cells = [f"{value.mean():.3f}", f"{holds.mean():.2f}", f"{np.median(width):.3f}"]
-            cells += [f"{(stated <= 0.05).mean():.2f}", f"{(free <= 0.05).mean():.2f}"]
-            print(f"| {kind} | {'yes' if known else 'no'} | {' | '.join(cells)} |", flush=True)
+    with get_context("fork").Pool(processes, _share, (trained,)) as pool:
+        for kind in STRATEGIES:
+            found = pool.starmap(repetition, [(kind, seed) for seed in range(repetitions)], 5)
+            for known, rows in zip(("yes", "no"), np.array(found).swapaxes(0, 1), strict=True):
+                value, holds, width, free, stated = rows.T
+                cells = [f"{value.mean():.3f}", f"{holds.mean():.2f}", f"{np.median(width):.3f}"]
+                cells += [f"{(stated <= 0.05).mean():.2f}", f"{(free <= 0.05).mean():.2f}"]
+                print(f"| {kind} | {known} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
