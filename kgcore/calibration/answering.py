@@ -26,7 +26,7 @@ def labelled_figures(
     labels = fitted[0][1].labels
     parts = np.empty(len(labels), dtype=np.int64)
     parts[np.lexsort((rng.random(len(labels)), labels))] = np.arange(len(labels)) % folds
-    return {FIGURE + bound.label.partition(".")[2]: _brier(bound, sample, parts) for bound, sample in fitted}
+    return {FIGURE + bound.shown_name: _brier(bound, sample, parts) for bound, sample in fitted}
 
 
 def _brier(bound: BoundCalibrator, sample: CalibrationSample, parts: np.ndarray) -> float:
@@ -46,7 +46,7 @@ def unlabelled_figures(fitted: Sequence[tuple[BoundCalibrator, MixtureData]]) ->
     found = {}
     for bound, data in fitted:
         both = [bound.predict(own.scores, bound.model, own.predicates) for own in (data.positives, data.candidates)]
-        found[FIGURE + bound.label.partition(".")[2]] = unlabelled_brier(both[0], both[1], bound.base_rate)
+        found[FIGURE + bound.shown_name] = unlabelled_brier(both[0], both[1], bound.base_rate)
     return found
 
 

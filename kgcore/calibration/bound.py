@@ -77,8 +77,12 @@ class BoundCalibrator:
     @property
     def label(self) -> str:
         """Return its name in tables and metrics, such as `ground_truth.platt`, or `uncalibrated` for a baseline."""
-        name = self.combined.name if self.combined else self.name
-        return name if self.negatives == "none" else f"{self.negatives}.{name}"
+        return self.shown_name if self.negatives == "none" else f"{self.negatives}.{self.shown_name}"
+
+    @property
+    def shown_name(self) -> str:
+        """Return its name in the settings: that of the combiner if it sees evidence, otherwise `name`."""
+        return self.combined.name if self.combined else self.name
 
     @property
     def base_model(self) -> str:

@@ -196,7 +196,7 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object
     """Return the parameters by which users compare calibrators in the MLflow UI."""
     train, loss = run.config(TrainConfig), loss_of(run.store.get(run.inputs["train"]))
     params = {
-        "calibrator": bound.name,
+        "calibrator": bound.shown_name,
         "negatives": bound.negatives,
         "base_rate": bound.base_rate,
         "model": train.model,
