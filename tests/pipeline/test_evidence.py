@@ -90,7 +90,7 @@ def test_a_calibrator_that_sees_evidence_answers_promotes_watches_and_moves(made
     assert first.label in FORESTS
     promoted = kgcal("promote")
     assert promoted.returncode == 0, promoted.stderr
-    assert "boosted_trees" in promoted.stdout
+    assert "ground truth.boosted trees" in promoted.stdout
     labels = kgcal.home.parent / "labels.tsv"
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     labels.write_text("".join(f"{line}\n" for line in test.read_text().splitlines()[:400]))
