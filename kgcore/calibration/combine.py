@@ -23,6 +23,7 @@ from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS, COMBINERS
 from kgcore.score_table import LABELLED, ScoreTable
 
+FOLDS = 3  # of candidates, whose many combiners take long
 RECALIBRATOR = "beta"  # the calibrator of a combiner's log-odds
 
 
@@ -97,7 +98,7 @@ def fit_to_unlabelled(
         own, *negatives, unlabelled, labelled = parts
         strategies = dict(zip(data.negatives, negatives, strict=True))
         known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.alpha)
-        stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, config.combine_folds, rng)
+        stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, FOLDS, rng)
         log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
         combined = Combined(name, evidence.groups, evidence.evidence.names, table.model, stack, "stack")
         options = MixtureOptions(config.alpha, replicates=candidates.replicates)

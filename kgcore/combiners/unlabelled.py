@@ -163,12 +163,14 @@ def _members(
 
     makers  functions that return unfitted combiners, in this order
 
-    The log-odds are at the base rate 1/2.
+    All strategies have the settings that the fit to the first one chooses. The log-odds are at the base rate 1/2.
     """
     positives, *negatives, candidates = kinds
     *strategies, second, first = makers
-    few = [_some(own, CORRUPTIONS * len(positives), rng) for own in negatives]
-    members = [make().fit(_sample(data, positives, own), rng) for make, own in zip(strategies, few, strict=True)]
+    members: list[Combiner] = []
+    for make, own in zip(strategies, negatives, strict=True):
+        few = _sample(data, positives, _some(own, CORRUPTIONS * len(positives), rng))
+        members.append((members[0].tuned() if members else make()).fit(few, rng))
     start = first().fit(_sample(data, positives, candidates), rng)
     ratio = np.exp(start.log_odds(candidates.values, candidates.predicates))
     q = (data.base_rate * ratio).clip(MOST, 1 - MOST)
