@@ -31,7 +31,7 @@ from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
 log = logging.getLogger("kgcal")
-FEWEST = 500  # positives, and negatives or candidates, that a combiner needs
+FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 
 
 def _body(run: StageRun, config: EvidenceConfig) -> None:

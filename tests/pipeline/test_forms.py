@@ -23,7 +23,7 @@ from kgcore.config import LIMITS, Config, Given
 from kgcore.config.choices import ETA_SPELLING, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING
 from kgcore.config.imports import IMPORTABLE, ImportedModel
 from kgcore.errors import InputError
-from kgcore.registries import BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
+from kgcore.registries import ALL_CALIBRATORS, BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
 FLOWS = [pipeline, *OTHERS, reproduce]
@@ -71,7 +71,7 @@ def test_choices_of_stages_are_enumerations(kind: str) -> None:
     assert property_of(f"Corrupt{kind}", "calibration_strategy")["propertyNames"]["enum"] == drawn
     assert property_of(f"Corrupt{kind}", "calibration_sides")["pattern"] == SIDES_SPELLING.pattern
     assert property_of(f"Corrupt{kind}", "calibration_eta")["pattern"] == ETA_SPELLING.pattern
-    assert property_of(f"Calibrate{kind}", "calibrators")["items"]["enum"] == CALIBRATORS.names()
+    assert property_of(f"Calibrate{kind}", "calibrators")["items"]["enum"] == ALL_CALIBRATORS.names()
 
 
 def test_choices_of_jobs_are_enumerations() -> None:
@@ -80,7 +80,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 24
+    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 25
     assert property_of("ImportConfig", "model")["enum"] == list(IMPORTABLE)
 
 
