@@ -22,6 +22,7 @@ PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
 POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
 CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
+DEFAULTS["calibrators"] = config.CalibrateConfig.calibrators  # `calibrate-scores` has a setting of the same name
 DEFAULTS["candidates"] = ""  # of match; `discover` has a setting of the same name
 OWN = {  # settings of jobs whose names other jobs have too
     "predict": config.PredictConfig,
@@ -30,6 +31,7 @@ OWN = {  # settings of jobs whose names other jobs have too
     "explain": config.ExplainConfig,
     "audit": config.AuditConfig,
     "watch": config.WatchConfig,
+    "calibrate-scores": config.ScoresConfig,
     "ensemble": config.EnsembleConfig,
     "tune": config.TuneConfig,
     "choose": config.ChooseConfig,
@@ -38,10 +40,11 @@ OWN = {  # settings of jobs whose names other jobs have too
 JOBS = [flow.name for flow in OTHERS if flow not in STAGE_FLOWS]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
-UPSTREAM_OF = {name: {"model"} for name in ("match", "corrupt", "score", "rank", "recalibrate")}
+UPSTREAM_OF = {name: {"model"} for name in ("match", "corrupt", "score", "evidence", "rank", "recalibrate")}
 UPSTREAM_OF["classify"] = {"calibrators"}
 ASKED = {"dataset", "model", "calibrator", "base_rate", "device"}  # parameters of the entry points that ask a model
 WITHOUT_DEFAULT = {
+    "calibrate": {"evidence"},  # a run id
     "predict": ASKED | {"candidates", "output", "subjects", "predicate", "objects"},
     "base-rate": ASKED - {"base_rate"} | {"candidates", "output"},
     "discover": ASKED | {"subject", "predicate", "object", "output"},
@@ -109,7 +112,8 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
     assert stages == of_stages | {"force", "device", "choice"} | UPSTREAM
     later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig, config.ChooseConfig) | {"weighted"}
-    later |= {name for name in names(config.CalibrateConfig) if name.startswith("base_rate_")}
+    later |= {name for name in names(config.CalibrateConfig) if name.startswith(("base_rate_", "combine_"))}
+    later |= names(config.EvidenceConfig)
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later - {"ensemble"} | names(config.TuneConfig)
     used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device"}
     assert set(POINTS["audit"]) == used | names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
