@@ -100,7 +100,9 @@ class BoostedTrees(Combiner):
     def _columns(self, sample: EvidenceSample) -> Floats:
         """Return the category and the features (n, 1 + d). scikit-learn would move a later category to the front."""
         category = self._category(sample.predicates)
-        return np.column_stack([np.where(category < 0, np.nan, category), sample.values.astype(np.float64)])
+        values = sample.values.astype(np.float64)
+        values[:, np.isnan(values).all(axis=0)] = 0.0  # scikit-learn needs a number in each column
+        return np.column_stack([np.where(category < 0, np.nan, category), values])
 
     def _model(self, sample: EvidenceSample, trees: int, rng: np.random.Generator) -> HistGradientBoostingClassifier:
         return HistGradientBoostingClassifier(

@@ -14,7 +14,6 @@ from tasks.stages.match import MATCH
 from tasks.stages.reference import StageRef
 from tasks.stages.running import StageRun
 from tasks.stages.score import SCORE
-from tasks.stages.task import as_task
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import (
     CANDIDATE_EVIDENCE,
@@ -71,7 +70,6 @@ def evidence_of(scores: StageRef, candidates: StageRef | None) -> StageRef | Non
     return None
 
 
-@as_task("wants_evidence")
 def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | None) -> bool:
     """Return whether a combiner can be fitted: the settings name one, and there are enough labels or candidates.
 

@@ -1,6 +1,7 @@
 """score: compute f(t) for every held-out triple and corruption."""
 
 import logging
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from kgcore.corruptions.further import Further
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
 from kgcore.score_search import searched_table
 from kgcore.score_table import SEARCHED, ScoreTable, score_table
 from tasks.stages.base import Stage
@@ -20,6 +20,9 @@ from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTIONS, EMBEDDINGS, GRAPH, SCORES
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
+
+if TYPE_CHECKING:  # torch takes more than a second to load
+    from kgcore.models.trained import TrainedModel
 
 log = logging.getLogger("kgcal")
 
@@ -51,7 +54,7 @@ def _further(run: StageRun, graph: KnowledgeGraph, drawn: Corruptions) -> Furthe
     return Further(positives, config.eta(len(positives)), looks, strategy, shares, known, rng)
 
 
-def _search(run: StageRun, table: ScoreTable, further: Further, trained: TrainedModel) -> ScoreTable:
+def _search(run: StageRun, table: ScoreTable, further: Further, trained: "TrainedModel") -> ScoreTable:
     """Add the highest scores among further corruptions to the table, and log their number."""
     of = "all" if further.every else "drawn"
     log.info("score     valid: the base rate needs about %s corruptions (%s)", f"{further.most:,}", of)

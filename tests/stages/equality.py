@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from kgcore.combiners.base import Combiner
+
 
 def assert_same(one: object, other: object, where: str = "") -> None:
     """Raise AssertionError if two objects differ in a type, a dtype or a value. The message names the place."""
@@ -27,6 +29,8 @@ def assert_same(one: object, other: object, where: str = "") -> None:
         assert len(one) == len(other), where
         for number, (left, right) in enumerate(zip(one, other, strict=True)):
             assert_same(left, right, f"{where}[{number}]")
+    elif isinstance(one, Combiner) and isinstance(other, Combiner):
+        assert_same(one.parameters(), other.parameters(), where)
     elif is_dataclass(one) and is_dataclass(other):
         assert type(one) is type(other), where
         for item in fields(one):

@@ -101,6 +101,8 @@ def saved(module_home: Path) -> Saved:
         made = []
         for name, preset in (("transe", "default"), ("distmult", "auto")):
             of = {"match": MatchGiven(candidates=candidates(module_home) if made else "valid", match_eta=2)}
+            if made:
+                patch.setattr("tasks.stages.evidence.FEWEST", 100)
             of |= {"calibrate": CalibrateGiven(base_rate=0.5), "train": TrainGiven(model=name, **tiny)}
             made.append(pipeline.fn(prepare=prepare, preset=preset, **of))
         pooled = ensemble.fn(runs=[results.pipeline for results in made])
