@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,13 @@ def test_a_calibrator_that_sees_evidence_answers_promotes_watches_and_moves(made
     assert "ground truth.boosted trees" in promoted.stdout
     labels = kgcal.home.parent / "labels.tsv"
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
-    labels.write_text("".join(f"{line}\n" for line in test.read_text().splitlines()[:400]))
-    watched = kgcal("watch", "--labels", str(labels))
+    rows = [line.split("\t")[:3] for line in test.read_text().splitlines()[:400]]
+    pairs = enumerate(pairwise(rows))
+    drawn = [(s, p, other, "1" if number % 2 else "-1") for number, ((s, p, _), (_, _, other)) in pairs]
+    labels.write_text("".join("\t".join(row) + "\n" for row in drawn))  # new triples, and labels at random: drift
+    watched = kgcal("watch", "--dataset", "family", "--labels", str(labels))
     assert watched.returncode == 0, watched.stderr
+    assert "drift" in watched.stdout
     moved = kgcal("recalibrate", "--base-rate", "0.2")
     assert moved.returncode == 0, moved.stderr
 

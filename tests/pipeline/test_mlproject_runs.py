@@ -57,7 +57,8 @@ def test_the_run_that_main_opens_is_the_pipelines(mlflow: Mlflow) -> None:
     assert (opened.info.status, tags_of(opened).stage) == ("FINISHED", "pipeline")
     assert client_of(mlflow.kgcal).get_experiment(opened.info.experiment_id).name == "other"
     nested = [run for run in all_runs(mlflow.kgcal) if run.data.tags.get("mlflow.parentRunId") == opened.info.run_id]
-    assert {tags_of(run).stage for run in nested} == {function.name for function in STAGE_FLOWS} - {"match", "choose"}
+    unused = {"match", "choose", "evidence"}  # no candidates, no race, too few labels for evidence
+    assert {tags_of(run).stage for run in nested} == {function.name for function in STAGE_FLOWS} - unused
     assert {run.info.experiment_id for run in nested} == {opened.info.experiment_id}
     [train] = [tags_of(run).config for run in nested if tags_of(run).stage == "train"]
     assert (train["k"], train["training_strategy"]) == (8, {"typed": 0.5, "uniform": 0.5})
