@@ -256,6 +256,18 @@ def test_the_bend_minimises_the_loss_among_the_places_that_are_tried(rng: np.ran
     assert loss(chosen) <= min(loss(m) for m in (0.0, *np.quantile(z, BENDS))) + 1e-4
 
 
+def test_equal_bends_do_not_depend_on_the_order_of_rows() -> None:
+    """With three distinct scores, several bends fit the sample equally well. Rounding must not choose among them."""
+    scores, labels = np.r_[np.zeros(9), -1.0, 0, 0, 1], np.repeat([0.0, 1.0], [10, 3])
+    weights = np.where(scores == -1, 2.0, 1.0)
+    fits = []
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(len(scores))
+        fitted = Beta().fit_sample(CalibrationSample(scores[order], labels[order], weights[order]))
+        fits.append(fitted.calibrate(np.array([-12.0]))[0])
+    np.testing.assert_allclose(fits, fits[0], atol=1e-6)
+
+
 def test_blocks_of_rows_do_not_change_a_fit(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     f = rng.normal(size=500)
     labels = (rng.random(500) < expit(2 * f)).astype(float)
