@@ -111,7 +111,7 @@ def test_beta_agrees_with_the_published_package_where_a_slope_is_0(direction: in
 
 
 @quiet
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sample=samples())
 def test_beta_finds_the_optimum_within_its_bounds(sample: CalibrationSample) -> None:
     fitted = Beta().fit_sample(sample)
@@ -165,7 +165,7 @@ def test_a_fit_that_does_not_converge_raises() -> None:
 # Temperature scaling
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sample=samples(), centre=st.integers(-6, 6))
 def test_temperature_is_never_worse_than_no_calibration_on_its_sample(sample: CalibrationSample, centre: int) -> None:
     sample = CalibrationSample(sample.scores - centre, sample.labels, sample.weights)

@@ -32,7 +32,7 @@ def in_blocks(sample: CalibrationSample, size: int) -> SampleStream:
 
 @quiet
 @pytest.mark.parametrize("name", STREAMED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sample=samples(), size=st.integers(1, 9))
 def test_a_stream_gives_the_calibrator_of_all_rows(name: str, sample: CalibrationSample, size: int) -> None:
     once = CALIBRATORS.get(name)().fit_sample(sample)
@@ -53,7 +53,7 @@ def test_a_stream_of_many_blocks(name: str, rng: np.random.Generator) -> None:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sample=samples(), size=st.integers(1, 9))
 def test_isotonic_regression_divides_no_run(sample: CalibrationSample, size: int) -> None:
     """A run lies in one block of isotonic regression of the distinct scores."""
@@ -89,7 +89,7 @@ def test_a_calibrator_without_a_fit_to_streams_says_so() -> None:
             CALIBRATORS.get(name)().fit_stream(in_blocks(sample, 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 999), soft=st.booleans(), parts=st.integers(1, 6))
 def test_tallies_of_parts_pool_to_the_tally_of_all(seed: int, soft: bool, parts: int) -> None:
     rng = np.random.default_rng(seed)
