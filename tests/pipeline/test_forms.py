@@ -125,7 +125,6 @@ def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
     return st.dictionaries(names, st.floats(-1, 2), max_size=3)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize(
     ("kind", "item"),
