@@ -53,6 +53,7 @@ bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/ranking.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/calibrate.py --rows 10000000
+	$(BIN)/python benchmarks/startup.py
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kgcal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }
