@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from kgcore.kernels import adam_rows, fits_kernel
+
 
 class RowAdam:
     """Adam for a table (n, d) whose gradient is 0 except in a few rows. Only these rows and their moments change.
@@ -25,9 +27,19 @@ class RowAdam:
     @torch.no_grad()
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
         """Update the distinct rows (r,) with their gradient (r, d). `step` is t in the formula, from 1."""
+        rate, corrected = learning_rate / (1 - self.BETA1**step), 1 - self.BETA2**step
+        if fits_kernel(self.table, gradient) and self.table.dim() == 2:
+            state = (self.table.numpy(), self.first.numpy(), self.second.numpy())
+            constants = (self.BETA1, self.BETA2, corrected, rate, self.EPSILON)
+            adam_rows(*state, rows.numpy(), gradient.contiguous().numpy(), *constants)
+        else:
+            self.plain_step(rows, gradient, corrected, rate)
+
+    def plain_step(self, rows: Tensor, gradient: Tensor, corrected: float, rate: float) -> None:
+        """Do the same in PyTorch, for any device. corrected = 1 - b2^t, rate = lr / (1 - b1^t)."""
         first = self.first.index_select(0, rows).mul_(self.BETA1).add_(gradient, alpha=1 - self.BETA1)
         second = self.second.index_select(0, rows).mul_(self.BETA2).addcmul_(gradient, gradient, value=1 - self.BETA2)
         self.first.index_copy_(0, rows, first)
         self.second.index_copy_(0, rows, second)
-        spread = second.div_(1 - self.BETA2**step).sqrt_().add_(self.EPSILON)
-        self.table.index_add_(0, rows, first.div_(spread), alpha=-learning_rate / (1 - self.BETA1**step))
+        spread = second.div_(corrected).sqrt_().add_(self.EPSILON)
+        self.table.index_add_(0, rows, first.div_(spread), alpha=-rate)

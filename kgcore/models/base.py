@@ -38,10 +38,12 @@ class Model(ABC):
     can_drop         whether training may use dropout; false if 0 in an embedding has a meaning like any other number
     scale            initial embeddings are uniform in [-scale, scale]
     predicate_scale  the same for predicates; None = `scale`
+    compiles         whether compiled code trains faster than the plain code, so that waiting for a compiler can pay
     """
 
     by_queries = False
     can_drop = True
+    compiles = True
     scale: float = 0.05
     predicate_scale: float | None = None
 

@@ -16,6 +16,7 @@ class DistMult(QueryModel):
     """
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
+    compiles = False  # products and matrix products: nothing is left to fuse
     comparator = DotProduct()
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ class TransE(QueryModel):
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)
         self.comparator = NegativeDistance(norm)
+        self.compiles = norm != 1  # L1 distances have kernels
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         return subjects + predicates

@@ -21,7 +21,8 @@ from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
-from kgcore.training.state import COMPILE_FROM_STEPS
+from kgcore.training.setup import built
+from kgcore.training.state import worth_compiling
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.race_notes import Notes
 from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, Row, epochs_at
@@ -166,7 +167,7 @@ class _Runners:
             self._checkpoint(name),
             self._track.checkpoint_seconds,
             on_epoch=on_epoch,
-            compiled=steps >= COMPILE_FROM_STEPS,
+            compiled=worth_compiling(built(config)[0], steps),
             until=goal,
         )
         return self._objective.value(self._objective.measure(trained.model))

@@ -1,0 +1,83 @@
+"""Loops that PyTorch would do in several passes over memory, compiled by Numba for the CPU.
+
+The compiled code is stored on disk (`__pycache__`, or NUMBA_CACHE_DIR), so only the first training on a machine waits
+a few seconds for it. Every kernel has a plain form in PyTorch beside its caller, which other devices use and which the
+tests compare it with. The kernels use one thread: they are limited by memory, and threads of PyTorch wait beside them.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from numba import njit
+from torch import Tensor
+
+Array = npt.NDArray[np.float32]
+
+
+def fits_kernel(*tensors: Tensor) -> bool:
+    """Return whether the kernels can work on the tensors: float32 numbers on the CPU."""
+    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def adam_rows(
+    table: Array,
+    first: Array,
+    second: Array,
+    rows: npt.NDArray[np.int64],
+    gradient: Array,
+    beta1: float,
+    beta2: float,
+    corrected: float,
+    rate: float,
+    epsilon: float,
+) -> None:
+    """Update rows of a table (n, d) and of its Adam moments in place: see `RowAdam`.
+
+    rows       (r,) distinct indices
+    gradient   (r, d)
+    corrected  1 - beta2^t
+    rate       learning rate / (1 - beta1^t)
+    """
+    keep1, new1 = np.float32(beta1), np.float32(1 - beta1)
+    keep2, new2 = np.float32(beta2), np.float32(1 - beta2)
+    scale, size, tiny = np.float32(1 / corrected), np.float32(rate), np.float32(epsilon)
+    for place in range(len(rows)):
+        row = rows[place]
+        for column in range(table.shape[1]):
+            g = gradient[place, column]
+            m = keep1 * first[row, column] + new1 * g
+            v = keep2 * second[row, column] + new2 * g * g
+            first[row, column] = m
+            second[row, column] = v
+            table[row, column] -= size * m / (np.sqrt(v * scale) + tiny)
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def l1_distances(queries: Array, entities: Array, distances: Array) -> None:
+    """Fill distances (b, q, c) with the sums of |query - entity|: queries (b, q, d), entities (b, c, d)."""
+    for block in range(queries.shape[0]):
+        for i in range(queries.shape[1]):
+            for j in range(entities.shape[1]):
+                total = np.float32(0)
+                for column in range(queries.shape[2]):
+                    total += abs(queries[block, i, column] - entities[block, j, column])
+                distances[block, i, j] = total
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def l1_gradients(queries: Array, entities: Array, gradient: Array, of_queries: Array, of_entities: Array) -> None:
+    """Add the gradients of L1 distances to of_queries (b, q, d) and of_entities (b, c, d).
+
+    gradient  (b, q, c) of the distances. The derivative of |x| at 0 is 0
+    """
+    zero = np.float32(0)
+    for block in range(queries.shape[0]):
+        for i in range(queries.shape[1]):
+            for j in range(entities.shape[1]):
+                g = gradient[block, i, j]
+                for column in range(queries.shape[2]):
+                    difference = queries[block, i, column] - entities[block, j, column]
+                    signed = g if difference > zero else (-g if difference < zero else zero)
+                    of_queries[block, i, column] += signed
+                    of_entities[block, j, column] -= signed
