@@ -66,11 +66,13 @@ constraints: ## write constraints.txt anew: the versions that pip installs in a 
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
 
-generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings.md anew
+generated: $(READY) ## write MLproject, prefect.yaml, flows/cli/index.json and docs/reference/settings.md anew
 	$(BIN)/python -m flows.cli.project > MLproject.new
 	mv MLproject.new MLproject
 	$(BIN)/python -m flows.deployment.deployments > prefect.yaml.new
 	mv prefect.yaml.new prefect.yaml
+	$(BIN)/python -m flows.cli.index > index.json.new
+	mv index.json.new flows/cli/index.json
 	$(BIN)/python docs/scripts/settings.py
 
 clean: ## remove the environment and all results

@@ -13,5 +13,5 @@ flow_runs.py         the worker's flow runs: list, cancel, end
 processes.py         start a program in the background, wait for it, keep it, stop it
 
 Shared Prefect servers are never modified. tasks/workspace/services.py records the started services. Other packages read
-this record. The commands are in flows/cli/local.py.
+this record. The commands are in flows/cli/commands.
 """

@@ -22,7 +22,7 @@ from typing import Any
 from tests.databases import copied_databases
 
 LOADED = (
-    "flows.cli.commands",
+    "flows.cli.project",
     "kgcore.datasets.schema",
     "kgcore.training",
     "matplotlib.backends.backend_agg",

@@ -197,6 +197,6 @@ def test_the_command_line_reads_the_settings_of_a_command_back(seed: int) -> Non
 
 
 def test_commands_load_no_optuna() -> None:
-    script = "import sys, flows.cli.commands; print('optuna' in sys.modules, 'torch' in sys.modules)"
+    script = "import sys, flows.cli.project; print('optuna' in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert done.stdout.split() == ["False", "False"]

@@ -1,32 +1,49 @@
-"""All commands of `kgcal`, one module per topic. `app` is the whole command line."""
+"""All commands of `kgcal`, one module per topic. Importing this package loads no command.
+
+`add_topic` loads the commands of one topic. `app` is the whole command line, built when it is first used.
+"""
+
+from functools import cache
+from importlib import import_module
 
 import typer
 
-from flows.cli.commands.entry_point import add_entry_point
-from flows.cli.commands.imports import add_imports
-from flows.cli.commands.overviews import add_overviews
-from flows.cli.commands.pipelines import add_pipelines
-from flows.cli.commands.predictions import add_predictions
-from flows.cli.commands.reproduction import add_reproduction
-from flows.cli.commands.searches import add_searches
-from flows.cli.commands.services import add_services
-from flows.cli.commands.serving import add_serving
-from flows.cli.commands.stages import add_stages
-from flows.cli.commands.upkeep import add_upkeep
 from flows.cli.terminal import new_app
 
-app: typer.Typer = new_app()
-for add in (
-    add_pipelines,
-    add_predictions,
-    add_serving,
-    add_stages,
-    add_imports,
-    add_upkeep,
-    add_searches,
-    add_reproduction,
-    add_overviews,
-    add_services,
-    add_entry_point,
-):
-    add(app)
+# Modules of this package, in the order of `kgcal --help`. The function add_TOPIC of a module adds its commands.
+TOPICS = (
+    "pipelines",
+    "predictions",
+    "serving",
+    "stages",
+    "imports",
+    "upkeep",
+    "searches",
+    "reproduction",
+    "overviews",
+    "services",
+    "status",
+    "entry_point",
+)
+app: typer.Typer  # see __getattr__
+
+
+def add_topic(app: typer.Typer, topic: str) -> None:
+    """Import the module of a topic, and add its commands to the command line."""
+    getattr(import_module(f"{__name__}.{topic}"), f"add_{topic}")(app)
+
+
+@cache
+def whole_app() -> typer.Typer:
+    """Return the command line with all commands. The first call imports all their modules, which takes seconds."""
+    whole = new_app()
+    for topic in TOPICS:
+        add_topic(whole, topic)
+    return whole
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """Return `app`. Python calls this function for a name that the module does not have."""
+    if name == "app":
+        return whole_app()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from flows.cli import commands
 from flows.cli.mlproject import translated
 from flows.cli.terminal import fail
 from kgcore.errors import InputError
@@ -15,10 +16,10 @@ def add_entry_point(app: typer.Typer) -> None:
     def project(entry: str, values: Annotated[list[str], typer.Argument()] = []) -> None:  # noqa: B006
         """Run the `kgcal` command of an entry point of MLproject, with `--name value` for each parameter."""
         try:
-            arguments = translated(app, entry, values)
+            arguments = translated(commands.app, entry, values)
         except InputError as error:
             fail(str(error))
-        app(arguments, prog_name="kgcal")
+        commands.app(arguments, prog_name="kgcal")
 
     # pass the values on unchanged, although they look like options of this command
     app.command("project", hidden=True, context_settings={"allow_interspersed_args": False})(project)
