@@ -95,7 +95,7 @@ def test_the_imports_of_every_file_are_found() -> None:
         "x = 1; import kgcore.ranking",
         "import os, kgcore.ranking",
         "from \\\n    kgcore import ranking",
-        "def f():\n    if 1:\n        from kgcore.models import (  # two (of\n            a,  # more)\n            b,\n        )\n",
+        "if 1:\n    from kgcore.models import (  # two (of\n        a,  # more)\n        b,\n    )\n",
         "from kgcore import ranking  # (see\nfrom kgcore import graph\nprint()\n",
         "try:\n\timport kgcore.ranking as r\nexcept ImportError:\n\tr = None\n",
     ],
