@@ -9,6 +9,7 @@ import gc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,40 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from flows.cli import commands
 from flows.cli.terminal import CommandGroup, new_app
 from tasks.workspace.components import components
 
 INDEX = Path(__file__).with_name("index.json")
 HELP_OPTIONS = ("-h", "--help")
 Rows = list[tuple[str, str]]
+# the modules of flows/cli/commands with the commands, in the order in which the help lists them
+TOPICS = (
+    "pipelines",
+    "predictions",
+    "serving",
+    "stages",
+    "imports",
+    "upkeep",
+    "searches",
+    "reproduction",
+    "overviews",
+    "services",
+    "status",
+    "entry_point",
+)
+
+
+def app_of(*topics: str) -> typer.Typer:
+    """Return the application with the commands of these topics."""
+    app = new_app()
+    for topic in topics:
+        import_module(f"flows.cli.commands.{topic}").add(app)
+    return app
+
+
+def whole_app() -> typer.Typer:
+    """Return the application with all commands, loaded."""
+    return app_of(*TOPICS)
 
 
 @dataclass(frozen=True)
@@ -72,9 +100,9 @@ def _entry(command: Any, topic: str, name: str, parent: typer.Context) -> Entry:
 def index_text() -> str:
     """Return the text of index.json. Imports all commands."""
     topics: dict[str, str] = {}
-    for topic in commands.TOPICS:
+    for topic in TOPICS:
         topics |= dict.fromkeys(_topic_group(topic).commands, topic)
-    whole = get_command(commands.app)
+    whole = get_command(whole_app())
     assert isinstance(whole, TyperGroup)
     entries = group_entries(whole, topics, typer.Context(whole, info_name="kgcal", **whole.context_settings))
     found = {"components": components(), "commands": {name: asdict(entry) for name, entry in entries.items()}}
@@ -83,12 +111,10 @@ def index_text() -> str:
 
 def _topic_group(topic: str) -> TyperGroup:
     """Return the command line with only the commands of a topic."""
-    app = new_app()
     gc.disable()  # imports leave no garbage; without the collector they take two thirds of the time
-    commands.add_topic(app, topic)
-    gc.freeze()
+    group = get_command(app_of(topic))
+    gc.freeze()  # what is loaded now stays until the end: the collector need not look at it
     gc.enable()
-    group = get_command(app)
     assert isinstance(group, TyperGroup)
     return group
 
@@ -138,14 +164,19 @@ def _entries(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Entry]:
     return {name: Entry(**{**item, "commands": _entries(item["commands"])}) for name, item in found.items()}
 
 
-def indexed_group() -> TyperGroup:
-    """Return the command line made from the index. A command's modules are imported when it runs."""
-    group = get_command(new_app())
-    assert isinstance(group, CommandGroup)
-    entries, current = read_index()
-    for name, entry in entries.items():
-        group.add_command(_indexed((name,), entry, current), name)
-    return group
+class LazyGroup(CommandGroup):
+    """The group of all commands, made from the index. A command's modules are imported when it runs."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        entries, current = read_index()
+        for name, entry in entries.items():
+            self.add_command(_indexed((name,), entry, current), name)
+
+
+def lazy_app() -> typer.Typer:
+    """Return the whole command line, with the help texts of the index in place of the commands."""
+    return new_app(LazyGroup)
 
 
 def _indexed(path: tuple[str, ...], entry: Entry, current: bool) -> Any:

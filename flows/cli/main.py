@@ -1,11 +1,11 @@
-"""The entry point of the command line. It imports only what the command needs."""
+"""The entry point of the command line."""
 
-from flows.cli.index import indexed_group
+from flows.cli.index import lazy_app
 
 
 def main() -> None:
     """Run `kgcal`."""
-    indexed_group()()
+    lazy_app()()
 
 
 if __name__ == "__main__":

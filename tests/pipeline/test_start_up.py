@@ -1,4 +1,4 @@
-"""Help and `kgcal status` load nothing heavy, and the index of the commands is what the commands say."""
+"""Help and `kgcal status` load nothing heavy, and the index answers as the commands do."""
 
 import json
 import os
@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from flows.cli import index
-from flows.cli.commands import app
 
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
 SCRIPT = """
@@ -40,10 +39,6 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert not HEAVY & set(json.loads(done.stderr))
 
 
-def test_the_index_has_the_texts_of_the_commands() -> None:
-    assert index.INDEX.read_text(encoding="utf-8") == index.index_text(), "run `make generated`"
-
-
 def output(group: TyperGroup, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, object]:
     """Run a command line; return its standard output, its standard error and the exit code."""
     with pytest.raises(SystemExit) as ended:
@@ -56,7 +51,8 @@ def test_help_from_the_index_equals_the_help_of_the_commands(
     width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
-    indexed, whole = index.indexed_group(), get_command(app)
+    indexed, whole = get_command(index.lazy_app()), get_command(index.whole_app())
+    assert isinstance(indexed, TyperGroup)
     assert isinstance(whole, TyperGroup)
     for words in [[], *([name] for name in indexed.commands), ["import", "pykeen"]]:
         assert output(indexed, [*words, "--help"], capsys) == output(whole, [*words, "--help"], capsys)
@@ -67,13 +63,16 @@ def test_help_from_the_index_equals_the_help_of_the_commands(
     [[], ["statu"], ["import", "pykee"], ["train", "--epoks", "3"], ["run", "--nosuch", "--help"], ["import"]],
 )
 def test_mistakes_get_the_same_answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    whole = get_command(app)
+    indexed, whole = get_command(index.lazy_app()), get_command(index.whole_app())
+    assert isinstance(indexed, TyperGroup)
     assert isinstance(whole, TyperGroup)
-    assert output(index.indexed_group(), arguments, capsys) == output(whole, arguments, capsys)
+    assert output(indexed, arguments, capsys) == output(whole, arguments, capsys)
 
 
 def test_a_new_component_stands_in_the_help_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "components", lambda: {"model": ["new"]})
-    command = index.indexed_group().commands["datasets"]
+    group = get_command(index.lazy_app())
+    assert isinstance(group, TyperGroup)
+    command = group.commands["datasets"]
     context = command.make_context("datasets", ["--help"], resilient_parsing=True)
     assert not isinstance(context.command, index.IndexedCommand)

@@ -15,6 +15,7 @@ MlflowPort = Annotated[int | None, port_option(MLFLOW_PORT)]
 PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
 
 
+@guarded
 def ui(port: Annotated[int, port_option(MLFLOW_PORT)] = MLFLOW_PORT) -> None:
     """Serve the MLflow UI with all runs until Ctrl-C."""
     serve_ui(port)
@@ -32,7 +33,8 @@ def run_down() -> None:
     console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
-def add_services(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `ui`, `up` and `down`."""
-    for name, function in (("ui", ui), ("up", run_up), ("down", run_down)):
-        app.command(name)(guarded(function))
+    app.command("ui")(ui)
+    app.command("up")(guarded(run_up))
+    app.command("down")(guarded(run_down))

@@ -1,4 +1,4 @@
-"""The command `kgcal status`. It is a topic of its own because it loads nothing heavy."""
+"""The command `kgcal status`. It has a module of its own because it loads neither Prefect nor MLflow."""
 
 import typer
 
@@ -12,6 +12,6 @@ def run_status() -> None:
         console.print(f"{line.name:<8} {line.state:<12} {line.place}", soft_wrap=True)
 
 
-def add_status(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `status`."""
     app.command("status")(guarded(run_status))
