@@ -25,6 +25,7 @@ COMMANDS = {
     "kgcal run --help": ["-m", "flows.cli", "run", "--help"],
     "cached kgcal run": ["-m", "flows.cli", *SMALL],
 }
+BASELINES = ("python", "import torch")
 
 
 def seconds_of(words: list[str], home: str) -> float:
@@ -49,7 +50,8 @@ def main() -> None:
                 taken[name].append(seconds_of(words, home))
     found = {name: median(times) for name, times in taken.items()}
     if given.json:
-        print(json.dumps({"seconds": {name: round(seconds, 3) for name, seconds in found.items()}}))
+        ratios = {f"to {base}": {n: round(s / found[base], 2) for n, s in found.items()} for base in BASELINES}
+        print(json.dumps({"seconds": {name: round(s, 3) for name, s in found.items()}, "ratios": ratios}))
         return
     for name, seconds in found.items():
         print(f"{name:<28} {seconds:6.2f} s  {seconds / found['python']:6.1f} times the start of Python")

@@ -1,22 +1,28 @@
-"""The index of the commands: `kgcal --help` shows it without loading the commands, whose imports take seconds.
+"""The index of the commands: names and help texts, kept in index.json, so that help needs no command's modules.
 
-`make generated` writes index.json from the commands. A test compares the two.
+A command's options come from its flow and its settings. Importing these loads Prefect, MLflow and scikit-learn, which
+takes seconds. The index has what `--help` prints. Any other arguments are read by the real command, whose modules are
+imported then. `make generated` writes the index, and a test compares it with the commands.
 """
 
 import gc
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from flows.cli.terminal import CommandGroup, new_app
+from tasks.workspace.components import components
 
+INDEX = Path(__file__).with_name("index.json")
+HELP_OPTIONS = ("-h", "--help")
+Rows = list[tuple[str, str]]
 # the modules of flows/cli/commands with the commands, in the order in which the help lists them
 TOPICS = (
     "pipelines",
@@ -49,56 +55,135 @@ def whole_app() -> typer.Typer:
 
 @dataclass(frozen=True)
 class Entry:
-    """A command: its name, the module of flows/cli/commands that adds it, its help, and whether the help hides it."""
+    """What `--help` prints of a command, before it is wrapped to the width of the terminal.
 
-    command: str
+    topic     module of flows/cli/commands that adds the command
+    help      its description
+    epilog    the text after its options
+    hidden    whether `kgcal --help` leaves it out
+    usage     the words after its name in the line "Usage:"
+    sections  title -> rows of names and descriptions: Arguments, Options
+    commands  the commands of a group; empty for a command
+    """
+
     topic: str
     help: str
+    epilog: str
     hidden: bool
+    usage: list[str]
+    sections: dict[str, Rows]
+    commands: dict[str, "Entry"] = field(default_factory=dict)
+
+
+def group_entries(group: TyperGroup, topics: Mapping[str, str], context: typer.Context) -> dict[str, Entry]:
+    """Return name -> entry of the commands of a group.
+
+    topics   name of a command -> its topic
+    context  context of the group, from which its commands inherit the names of the help option
+    """
+    return {name: _entry(command, topics[name], name, context) for name, command in group.commands.items()}
+
+
+def _entry(command: Any, topic: str, name: str, parent: typer.Context) -> Entry:
+    context = typer.Context(command, info_name=name, parent=parent, **command.context_settings)
+    sections: dict[str, Rows] = {"Arguments": [], "Options": []}
+    for item in command.get_params(context):
+        if (row := item.get_help_record(context)) is not None:
+            sections[f"{item.param_type_name.title()}s"].append(row)
+    found: dict[str, Entry] = {}
+    if isinstance(command, TyperGroup):
+        found = group_entries(command, dict.fromkeys(command.commands, topic), context)
+    usage = command.collect_usage_pieces(context)
+    return Entry(topic, command.help or "", command.epilog or "", command.hidden, usage, sections, found)
+
+
+def index_text() -> str:
+    """Return the text of index.json. Imports all commands."""
+    topics: dict[str, str] = {}
+    for topic in TOPICS:
+        topics |= dict.fromkeys(_topic_group(topic).commands, topic)
+    whole = get_command(whole_app())
+    assert isinstance(whole, TyperGroup)
+    entries = group_entries(whole, topics, typer.Context(whole, info_name="kgcal", **whole.context_settings))
+    found = {"components": components(), "commands": {name: asdict(entry) for name, entry in entries.items()}}
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+def _topic_group(topic: str) -> TyperGroup:
+    """Return the command line with only the commands of a topic."""
+    gc.disable()  # imports leave no garbage; without the collector they take two thirds of the time
+    group = get_command(app_of(topic))
+    gc.freeze()  # what is loaded now stays until the end: the collector need not look at it
+    gc.enable()
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+class IndexedCommand(TyperCommand):
+    """A command that prints its help from the index. For any other arguments it gives way to the real command."""
+
+    def __init__(self, path: Sequence[str], entry: Entry, current: bool) -> None:
+        """Make the command at `path`, such as ("import", "pykeen").
+
+        current  whether the index lists the components that exist; if not, the real command prints the help, too
+        """
+        super().__init__(path[-1], help=entry.help, epilog=entry.epilog, hidden=entry.hidden, rich_markup_mode=None)
+        self.path, self.entry, self.current = path, entry, current
+
+    def real(self) -> Any:
+        """Import the command's modules, and return the real command."""
+        command: Any = _topic_group(self.entry.topic)
+        for name in self.path:
+            command = command.commands[name]
+        return command
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context in which the command runs: the index's if `args` is a help option, else the real one's."""
+        if self.current and len(args) == 1 and args[0] in HELP_OPTIONS:
+            return super().make_context(info_name, args, parent, **extra)
+        return self.real().make_context(info_name, args, parent, **extra)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words after the command's name in the line "Usage:"."""
+        return list(self.entry.usage)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections of the help: arguments and options."""
+        for title, rows in [(title, rows) for title, rows in self.entry.sections.items() if rows]:
+            with formatter.section(title):
+                formatter.write_dl([(left, right) for left, right in rows])
+
+
+def read_index() -> tuple[dict[str, Entry], bool]:
+    """Return name -> entry of the commands, and whether the index lists the components that exist."""
+    found = json.loads(INDEX.read_text(encoding="utf-8"))
+    return _entries(found["commands"]), found["components"] == components()
+
+
+def _entries(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Entry]:
+    return {name: Entry(**{**item, "commands": _entries(item["commands"])}) for name, item in found.items()}
 
 
 class LazyGroup(CommandGroup):
-    """The group of all commands. A command is loaded when it is called."""
+    """The group of all commands, made from the index. A command's modules are imported when it runs."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, entry, rest = super().resolve_command(ctx, args)
-        if name is None or entry is None:
-            return name, entry, rest
-        [topic] = [entry.topic for entry in index() if entry.command == name]
-        return name, commands_of(topic)[name], rest
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        entries, current = read_index()
+        for name, entry in entries.items():
+            self.add_command(_indexed((name,), entry, current), name)
 
 
 def lazy_app() -> typer.Typer:
     """Return the whole command line, with the help texts of the index in place of the commands."""
-    app = new_app(LazyGroup)
-    for entry in index():
-        app.command(entry.command, help=entry.help, hidden=entry.hidden)(lambda: None)
-    return app
+    return new_app(LazyGroup)
 
 
-def index() -> list[Entry]:
-    """Return the entries of index.json."""
-    text = files("flows.cli").joinpath("index.json").read_text(encoding="utf-8")
-    return [Entry(**entry) for entry in json.loads(text)]
-
-
-def index_text() -> str:
-    """Return the text of index.json, from the commands."""
-    entries = [
-        Entry(name, topic, command.short_help, command.hidden)
-        for topic in TOPICS
-        for name, command in commands_of(topic).items()
-    ]
-    return json.dumps([asdict(entry) for entry in entries], indent=1) + "\n"
-
-
-def commands_of(topic: str) -> Mapping[str, Any]:
-    """Load the commands of a topic, by name."""
-    group = get_command(app_of(topic))
-    assert isinstance(group, TyperGroup)
-    gc.freeze()  # what is loaded now stays until the end: the collector need not look at it
-    gc.enable()  # main() has disabled it
-    return group.commands
+def _indexed(path: tuple[str, ...], entry: Entry, current: bool) -> Any:
+    if not entry.commands:
+        return IndexedCommand(path, entry, current)
+    found = {name: _indexed((*path, name), inner, current) for name, inner in entry.commands.items()}
+    return CommandGroup(name=path[-1], commands=found, help=entry.help, no_args_is_help=True, rich_markup_mode=None)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,13 @@ class CommandGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        for command in self.commands.values():
-            command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
+        for name, command in self.commands.items():
+            self.add_command(command, name)
+
+    def add_command(self, cmd: Any, name: str | None = None) -> None:
+        """Add a command, and make the first paragraph of its help text its short help."""
+        cmd.short_help = " ".join((cmd.help or "").split("\n\n")[0].split())
+        super().add_command(cmd, name)
 
 
 def new_app(group: type[CommandGroup] = CommandGroup) -> typer.Typer:

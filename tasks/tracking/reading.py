@@ -140,8 +140,11 @@ class Reader(Connection):
 
         The files BESIDE_MLMODEL are left out.
         """
-        sizes = dict(_walk(lambda path: self.client.list_artifacts(run_id, path)))
-        for model_id in self.get(run_id).model_ids:
+        return self._sizes(self.get(run_id))
+
+    def _sizes(self, run: RunRecord) -> dict[str, int]:
+        sizes = dict(_walk(lambda path: self.client.list_artifacts(run.run_id, path)))
+        for model_id in run.model_ids:
             files = self.model_sizes(model_id).items()
             sizes |= {f"models/{model_id}/{path}": size for path, size in files if path not in BESIDE_MLMODEL}
         return sizes
@@ -154,7 +157,7 @@ class Reader(Connection):
         """Return whether every file that the run logged still exists, with the same size."""
         expected = run.tags.artifacts
         try:
-            return expected is not None and expected.items() <= self.sizes(run.run_id).items()
+            return expected is not None and expected.items() <= self._sizes(run).items()
         except MlflowException:
             return False
 

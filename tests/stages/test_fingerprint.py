@@ -1,5 +1,6 @@
 """The fingerprint of the code that a stage runs."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 import kgcore.models
 from tasks.stages.table import STAGES
+from tasks.tracking import fingerprint
 from tasks.tracking.fingerprint import closure, code_fingerprint
 
 
@@ -72,3 +74,33 @@ def test_a_fingerprint_loads_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def names_in(tree: ast.Module) -> set[str]:
+    """Return the text of every import of kgcore in a syntax tree."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return {text for text in map(ast.unparse, nodes) if "kgcore" in text}
+
+
+def test_the_imports_of_every_file_are_found() -> None:
+    for path in Path(kgcore.models.__path__[0]).parent.rglob("*.py"):
+        source = path.read_bytes()
+        assert names_in(fingerprint._parsed_imports(source)) == names_in(ast.parse(source)), path
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if 1: from kgcore import ranking",
+        "x = 1; import kgcore.ranking",
+        "import os, kgcore.ranking",
+        "from \\\n    kgcore import ranking",
+        "if 1:\n    from kgcore.models import (  # two (of\n        a,  # more)\n        b,\n    )\n",
+        "from kgcore import ranking  # (see\nfrom kgcore import graph\nprint()\n",
+        "try:\n\timport kgcore.ranking as r\nexcept ImportError:\n\tr = None\n",
+    ],
+)
+def test_imports_in_unusual_places_are_found(source: str) -> None:
+    expected = names_in(ast.parse(source))
+    assert expected
+    assert names_in(fingerprint._parsed_imports(source.encode())) == expected
