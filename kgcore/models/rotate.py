@@ -6,17 +6,21 @@ import torch
 from torch import Tensor
 
 from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Comparator, NegativeDistance
+from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
 
 
-class ModulusDistance(Comparator):
+def modulus(difference: Tensor, dim: int) -> Tensor:
+    """Return sum_i |d_i| of complex differences d, real parts first."""
+    re, im = difference.chunk(2, dim)
+    return (re.square() + im.square() + 1e-12).sqrt().sum(dim)
+
+
+class ModulusDistance(Distance):
     """The score -sum_i |q_i - e_i| of (k,) complex vectors, stored as (2k,) real, real parts first."""
 
-    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
-        re, im = (queries - entities).chunk(2, -1)
-        return -(re.square() + im.square() + 1e-12).sqrt().sum(-1)
+    distance = staticmethod(modulus)
 
 
 @MODELS.register("rotate")

@@ -19,6 +19,9 @@ from kgcore.registries import MODELS
 from kgcore.registry import build
 
 MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
+GATHERED = (
+    2**21
+)  # numbers of the predicates of a block: beyond it, memory for a RESCAL block takes longer than its score
 
 
 @dataclass(frozen=True)
@@ -84,15 +87,13 @@ class TrainedModel(Scorer):
     def raw_score(self, triples: Triples, rows: int | None = None) -> Scores:
         """Return the raw scores f (n,) float64 of triples (n, 3), without the cohort.
 
-        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers
+        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers, or if the
+              embeddings of their predicates do not fit in GATHERED numbers
         """
         model, tables = self.model, self.embeddings
-        rows = rows or block_rows(SCORE_ROWS, LARGEST_BLOCK // model.pair_width)
+        rows = rows or block_rows(SCORE_ROWS, min(LARGEST_BLOCK // model.pair_width, GATHERED // model.predicate_width))
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
-        blocks = [
-            model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])[:count]
-            for b, count in fixed_blocks(ids, rows)
-        ]
+        blocks = [model.score(*tables.rows_of(block))[:count] for block, count in fixed_blocks(ids, rows)]
         scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
         return scores
 
