@@ -48,6 +48,13 @@ class TrainedModel(Scorer):
         model = build(MODELS.get(self.name), self.options, self.k)
         return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
 
+    @cached_property
+    def _prepared(self) -> tuple[Model, Embeddings]:
+        """The scoring function and the tables that score many triples in the least time."""
+        with torch.inference_mode():
+            model, predicates = self.model.prepared(self.embeddings.predicates)
+        return model, replace(self.embeddings, predicates=predicates)
+
     def to(self, device: torch.device) -> "TrainedModel":
         """Return the same model with its tables on that device."""
         return replace(self, embeddings=self.embeddings.to(device))
@@ -90,7 +97,7 @@ class TrainedModel(Scorer):
         rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers, or if the
               embeddings of their predicates do not fit in GATHERED numbers
         """
-        model, tables = self.model, self.embeddings
+        model, tables = self._prepared
         rows = rows or block_rows(SCORE_ROWS, min(LARGEST_BLOCK // model.pair_width, GATHERED // model.predicate_width))
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
         blocks = [model.score(*tables.rows_of(block))[:count] for block, count in fixed_blocks(ids, rows)]
