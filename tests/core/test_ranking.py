@@ -12,20 +12,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.registries import MODELS
 from kgcore.registry import build
-
-
-def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: set, entities: int) -> float:
-    better = equal = 0
-    own = trained.score(triple[None])[0]
-    for entity in range(entities):
-        other = triple.copy()
-        other[column] = entity
-        if entity == triple[column] or tuple(other.tolist()) in facts:
-            continue
-        score = trained.score(other[None])[0]
-        better += score > own
-        equal += score == own
-    return 1 + better + equal / 2
+from tests.core.rank_loop import rank_by_loop
 
 
 @pytest.mark.parametrize("name", ["transe", "distmult", "simple", "convkb", "conve", "capse"])

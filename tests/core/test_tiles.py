@@ -18,7 +18,7 @@ from kgcore.models.rotate import ModulusDistance
 from kgcore.models.toruse import TorusDistance
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from tests.core.test_ranking import rank_by_loop
+from tests.core.rank_loop import rank_by_loop
 
 
 def circle(difference: np.ndarray) -> np.ndarray:
