@@ -19,6 +19,7 @@ from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.base import Embeddings
+from kgcore.models.queries import has_queries
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import MODELS
 from kgcore.registry import build
@@ -29,7 +30,7 @@ def parsed(description: str, triples: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--dataset", default="wn11", help="a registered data set; KGCAL_MIRROR names a mirror")
     parser.add_argument("--size", type=int, default=3000, help="people, if the data set is generated")
-    parser.add_argument("--model", action="append", help="may be repeated; by default all registered models")
+    parser.add_argument("--model", action="append", help="may be repeated; by default every model with queries")
     parser.add_argument("--norm", type=int, help="norm of the distance, for models that have one")
     parser.add_argument("--k", type=int, default=100)
     parser.add_argument("--triples", type=int, default=triples)
@@ -37,7 +38,7 @@ def parsed(description: str, triples: int) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", action="store_true", help="print one line of JSON a model")
     options = parser.parse_args()
-    options.model = options.model or MODELS.names()
+    options.model = options.model or [name for name in MODELS.names() if has_queries(build(MODELS.get(name), {}, 4))]
     return options
 
 
