@@ -53,6 +53,8 @@ bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/rank.py --dataset family --model transe --model complex --model rotate
 	$(BIN)/python benchmarks/score.py --dataset family --model transe --model complex --model rotate
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/calibrate.py --rows 10000000
+	$(BIN)/python benchmarks/startup.py
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kgcal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }
@@ -67,7 +69,9 @@ constraints: ## write constraints.txt anew: the versions that pip installs in a 
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
 
-generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings.md anew
+generated: $(READY) ## write index.json, MLproject, prefect.yaml and docs/reference/settings.md anew
+	$(BIN)/python -m flows.cli.index > index.new
+	mv index.new flows/cli/index.json
 	$(BIN)/python -m flows.cli.project > MLproject.new
 	mv MLproject.new MLproject
 	$(BIN)/python -m flows.deployment.deployments > prefect.yaml.new

@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from kgcore.graph import KnowledgeGraph, Split
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the pytest workers share the cores
     torch.set_num_threads(1)
+
+settings.register_profile("kgcal")  # a busy machine is no failure
+settings.load_profile("kgcal")
 
 TINY = {"--size": "300", "--k": "16", "--epochs": "20", "--batch-size": "128"}
 

@@ -16,7 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
+
+app = whole_app()
 
 TRAINING = {
     "uniform": ["--training-strategy", "uniform", "--training-sides", "both"],

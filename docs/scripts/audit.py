@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from ablation import run
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from kgcore.arrays import Bools, Triples
 from kgcore.audit.sample import draw_sample, sampled_share, stratify, wilson
 from kgcore.corruptions.typed import Typed
@@ -27,6 +27,8 @@ from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 from tasks.workspace.settings import ensure_home, mirror
+
+app = whole_app()
 
 MODELS = {
     "family": (

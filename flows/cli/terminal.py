@@ -32,10 +32,10 @@ class CommandGroup(TyperGroup):
             command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
 
 
-def new_app() -> typer.Typer:
-    """Return the application `kgcal` without commands."""
+def new_app(group: type[CommandGroup] = CommandGroup) -> typer.Typer:
+    """Return the application `kgcal` without commands. `group` is the class of the group that they are added to."""
     app = typer.Typer(
-        cls=CommandGroup,
+        cls=group,
         rich_markup_mode=None,  # boxes leave too little width for the option names
         no_args_is_help=True,
         add_completion=False,

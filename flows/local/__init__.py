@@ -9,9 +9,10 @@ prefect_database.py  create the Prefect server's SQLite database
 prefect_setup.py     create the work pool, the GPU limit and the automation that the server needs
 deploy.py            create the deployments of prefect.yaml
 worker.py            start the worker
-flow_runs.py         the worker's flow runs: list, cancel, end
+active.py            the worker's flow runs that have not ended
+flow_runs.py         cancel and end these runs
 processes.py         start a program in the background, wait for it, keep it, stop it
 
 Shared Prefect servers are never modified. tasks/workspace/services.py records the started services. Other packages read
-this record. The commands are in flows/cli/local.py.
+this record. The commands are in flows/cli/commands/services.py and status.py.
 """

@@ -10,9 +10,9 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger, Pos
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 
+from flows.local.active import WORK_POOL
 from tasks.workspace.resources import GPU_LIMIT
 
-WORK_POOL = "local-process"
 AUTOMATION = "mark runs without a heartbeat as crashed"
 HEARTBEAT = "prefect.flow-run.heartbeat"
 LAST_STATES = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")  # no heartbeat comes after them

@@ -3,9 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from flows.local.flow_runs import active_runs
-from flows.local.prefect_server import client_of
-from tasks.tracking.store import open_store
+from flows.local.active import active_runs
 from tasks.workspace.services import MLFLOW, PREFECT, WORKER, Service, log_file, recorded_services
 from tasks.workspace.settings import masked, mlflow_server
 
@@ -34,9 +32,7 @@ def status() -> list[StatusLine]:
     known = recorded_services()
     lines = [_service_line(name, known.get(name)) for name in (MLFLOW, PREFECT, WORKER)]
     if api := local_api():
-        with client_of(api) as client:
-            runs = active_runs(client)
-        lines += [StatusLine("run", (run.state_name or "").lower(), f"{run.name} ({run.id})") for run in runs]
+        lines += [StatusLine("run", run.state.lower(), f"{run.name} ({run.id})") for run in active_runs(api)]
     return lines
 
 
@@ -57,6 +53,8 @@ def local_api() -> str | None:
 def _service_line(name: str, service: Service | None) -> StatusLine:
     if service is None:
         if name == MLFLOW and (uri := mlflow_server()):
+            from tasks.tracking.store import open_store  # imported here because it loads MLflow, which is slow
+
             open_store()  # raises InputError if the server does not answer
             return StatusLine(name, "elsewhere", masked(uri))
         return StatusLine(name, "not started", "")

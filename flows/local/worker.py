@@ -6,8 +6,8 @@ import time
 
 from prefect.client.orchestration import SyncPrefectClient
 
+from flows.local.active import WORK_POOL
 from flows.local.prefect_server import server_environment
-from flows.local.prefect_setup import WORK_POOL
 from flows.local.processes import keep, setup_digest, start, wait
 from tasks.workspace.resources import cores
 from tasks.workspace.services import WORKER

@@ -7,13 +7,16 @@ from scipy.special import expit
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets
-from kgcore.calibration.platt import fit_line
+from kgcore.calibration.logistic import fit_blocks, fit_logistic, mean_keeping_levels, mean_keeping_targets
+from kgcore.calibration.platt import design_blocks, fit_line, fit_stream_line
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.stream import SampleStream
 from kgcore.registries import CALIBRATORS
 
 BENDS = np.linspace(0.1, 0.9, 9)  # quantiles of the sample's log-odds, at which the slope may change
 FAR = 100.0  # log-odds are clipped to it in the fit: with a score that is very far away, no step would be exact
+BOUNDED = np.array([True, True, False])  # a and b are at least 0
+EQUAL = 1e-9  # losses that differ by less are equal, so that rounding chooses no bend: the first one is used
 BINS = 400  # bins of log-odds, on which the place of the bend is chosen
 
 
@@ -53,6 +56,23 @@ class Beta(Calibrator):
         a, b, c = _fit(slope * sample.scores + intercept, targets, sample.weights).tolist()
         return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)
 
+    def fit_stream(self, stream: SampleStream) -> Self:
+        levels = mean_keeping_levels(stream.totals.base_rate, min(stream.totals.rows))
+        slope, intercept = fit_stream_line("beta calibration", stream, levels)
+        low, high = stream.totals.low, stream.totals.high
+        if slope == 0 or all(((f == low) | (f == high)).all() for f, _, _ in stream.blocks()):
+            return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
+        f, y, w = stream.condensed
+        targets = levels[y.astype(np.int64)]
+        intercept -= best_bend(slope * f + intercept, targets, w)
+        start = _fit(slope * f + intercept, targets, w)
+
+        def design(scores: Scores) -> Floats:
+            return features((slope * scores + intercept).clip(-FAR, FAR))
+
+        a, b, c = fit_blocks("beta calibration", design_blocks(stream, design, levels), start, BOUNDED).tolist()
+        return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)
+
     def calibrate(self, scores: Scores) -> Probabilities:
         with np.errstate(over="ignore"):
             log_odds = self.slope_ * np.asarray(scores, dtype=np.float64) + self.intercept_
@@ -86,11 +106,11 @@ def best_bend(log_odds: Floats, targets: Probabilities, weights: Weights) -> flo
     for m in (0.0, *np.interp(BENDS, np.cumsum(total) - total / 2, z).tolist()):
         u = _fit(z - m, t, total) @ features(z - m)
         losses[float(m)] = float(total @ (np.logaddexp(0, u) - t * u))
-    return min(losses, key=lambda bend: losses[bend])
+    least = min(losses.values())
+    return next(m for m, loss in losses.items() if loss <= least + EQUAL)
 
 
 def _fit(log_odds: Floats, targets: Probabilities, weights: Weights) -> Floats:
     """Return a, b and c for log-odds of p, targets and weights (n,)."""
-    start, bounded = np.array([1.0, 1.0, 0.0]), np.array([True, True, False])
     design = features(log_odds.clip(-FAR, FAR))
-    return fit_logistic("beta calibration", design, targets, weights, start, bounded)
+    return fit_logistic("beta calibration", design, targets, weights, np.array([1.0, 1.0, 0.0]), BOUNDED)

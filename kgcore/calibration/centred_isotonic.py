@@ -6,8 +6,8 @@ import numpy as np
 
 from kgcore.arrays import Probabilities, Scores
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.pav import block_starts, group_by_score, positive_share
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.pav import block_starts, positive_share, score_runs
+from kgcore.calibration.stream import SampleStream
 from kgcore.registries import CALIBRATORS
 
 
@@ -33,16 +33,15 @@ class CentredIsotonic(Isotonic):
     probabilities_  (m,) increasing, in [0, 1]: the level of each block
     """
 
-    def fit_sample(self, sample: CalibrationSample) -> Self:
-        groups = group_by_score(sample.scores, sample.labels, sample.weights)
-        starts = block_starts(groups.means, groups.weights)
-        weights = np.add.reduceat(groups.weights, starts)
-        centres = np.add.reduceat(groups.weights * groups.scores, starts) / weights
-        lasts = np.r_[starts[1:], len(groups.scores)] - 1
+    def fit_stream(self, stream: SampleStream) -> Self:
+        runs = score_runs(stream)
+        starts = block_starts(runs.means, runs.weights.sum(axis=1))
+        positives, weights = runs.pooled(starts)
+        centres = np.add.reduceat(runs.sums.sum(axis=1), starts) / weights
+        lasts = np.r_[starts[1:], len(runs.first)] - 1
         # rounding must not move a centre out of its block
-        centres = np.clip(centres, groups.scores[starts], groups.scores[lasts])
-        levels = positive_share(np.add.reduceat(groups.positives, starts), weights)
-        return self.set_fitted(scores=centres, probabilities=levels)
+        centres = np.clip(centres, runs.first[starts], runs.last[lasts])
+        return self.set_fitted(scores=centres, probabilities=positive_share(positives, weights))
 
     def calibrate(self, scores: Scores) -> Probabilities:
         f, centres, levels = np.asarray(scores, dtype=np.float64), self.scores_, self.probabilities_

@@ -11,6 +11,8 @@ from kgcore.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
+BATCH = 2**18  # rows that are read at a time
+
 
 def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
     """Write the graph to a folder.
@@ -41,12 +43,27 @@ def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
         if name == "test" and not test:
             splits[name] = Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0))
             continue
-        table, _ = read_table(folder / f"{name}.parquet")
-        splits[name] = Split(triples_of(table), table["label"].astype(np.float64), table.get("confidence"))
+        splits[name] = _read_split(folder / f"{name}.parquet")
     data, others = read_json(folder / "graph.json"), folder / "other_facts.parquet"
     facts: dict[str, Any] = {"other_facts": triples_of(read_table(others)[0])} if others.is_file() else {}
     facts["labelled_base_rate"] = data.get("labelled_base_rate")
     return KnowledgeGraph(data["name"], names["entities"], names["predicates"], **splits, **facts)
+
+
+def _read_split(path: Path) -> Split:
+    """Read a split in batches of rows, so that a large file is not in memory twice."""
+    file = pq.ParquetFile(path)
+    count = file.metadata.num_rows
+    triples, labels, start = np.empty((count, 3), dtype=np.int64), np.empty(count), 0
+    confidences = np.empty(count) if "confidence" in file.schema_arrow.names else None
+    for batch in file.iter_batches(BATCH):
+        rows = slice(start, start := start + len(batch))
+        for place, name in enumerate("spo"):
+            triples[rows, place] = batch.column(name)
+        labels[rows] = batch.column("label")
+        if confidences is not None:
+            confidences[rows] = batch.column("confidence")
+    return Split(triples, labels, confidences)
 
 
 def read_names(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ def spo_columns(triples: Triples) -> dict[str, Any]:
 
 def triples_of(table: dict[str, Any]) -> Triples:
     """Join the columns s, p and o to triples (n, 3)."""
-    return np.stack([table["s"], table["p"], table["o"]], axis=1).astype(np.int64)
+    return np.stack([table["s"], table["p"], table["o"]], axis=1).astype(np.int64, copy=False)
 
 
 def write_table(path: Path, columns: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:

@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from kgcore.adam import RowAdam
-from kgcore.arrays import Floats, Ints
+from kgcore.arrays import Ints
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.base import Embeddings, GraphModel, Model
+
+DRAWN = 2**14  # rows of a table that are drawn at a time
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,15 @@ class Tables:
         device: torch.device,
         rng: np.random.Generator,
     ) -> None:
-        def table(start: Floats) -> RowAdam:
-            return RowAdam(torch.from_numpy(start.astype(np.float32)).to(device))
+        def table(start: npt.NDArray[Any]) -> RowAdam:
+            return RowAdam(torch.from_numpy(start.astype(np.float32, copy=False)).to(device))
 
-        def uniform(rows: int, width: int, scale: float) -> Floats:
-            limit = initial_scale * scale
-            return rng.uniform(-limit, limit, (rows, width))
+        def uniform(rows: int, width: int, scale: float) -> npt.NDArray[np.float32]:
+            limit, start = initial_scale * scale, np.empty((rows, width), dtype=np.float32)
+            for first in range(0, rows, DRAWN):  # the float64 numbers of all rows would take twice the table's memory
+                part = start[first : first + DRAWN]
+                part[:] = rng.uniform(-limit, limit, part.shape)
+            return start
 
         predicate_scale = model.scale if model.predicate_scale is None else model.predicate_scale
         self._device = device

@@ -29,7 +29,7 @@ from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import console, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
-from tasks.workspace.settings import checkpoint_seconds
+from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
 LOSS_SECONDS = 2.0  # shortest time between two writes of the losses to MLflow
 log = logging.getLogger("kgcal")
@@ -178,8 +178,20 @@ class _Progress:
 
 
 def check_training(config: TrainConfig, device: str) -> None:
-    """Raise InputError if a model cannot be trained with these settings, or if the device does not exist."""
+    """Raise InputError if a model cannot be trained with these settings, or if the device does not exist.
+
+    The check loads torch, which takes more than a second. It is not needed if a run with these settings has finished.
+    """
+    if device in ("auto", "cpu") and _was_trained(config):
+        return
     from kgcore.training.setup import built
 
     built(config)
     find_device(device)
+
+
+def _was_trained(config: TrainConfig) -> bool:
+    """Return whether a finished run has these settings. A store that does not exist yet is not created."""
+    if tracking_uri() == own_uri() and not own_database().is_file():
+        return False
+    return bool(open_store().find(RunTags(stage="train", config=asdict(config))))

@@ -19,9 +19,14 @@ def home() -> Path:
     return (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
 
 
+def own_database() -> Path:
+    """Return the SQLite file in the home, which is the MLflow store if no other one is named."""
+    return home() / "mlflow.db"
+
+
 def own_uri() -> str:
     """Return the MLflow URI of the SQLite file in the home."""
-    return f"sqlite:///{home() / 'mlflow.db'}"
+    return f"sqlite:///{own_database()}"
 
 
 def tracking_uri() -> str:

@@ -25,7 +25,7 @@ def names_in(triples: np.ndarray) -> tuple[set[int], set[int]]:
     return set(triples[:, [0, 2]].ravel().tolist()), set(triples[:, 1].tolist())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(3, 60), st.integers(2, 15), st.integers(1, 4), st.integers(2, 6))
 def test_every_model_knows_every_name(seed: int, facts: int, entities: int, predicates: int, folds: int) -> None:
     rng = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ def rows_of(numbers: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return labels, np.repeat(np.arange(len(numbers)), [p + n for p, n in numbers])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(numbers=counts, alpha=st.floats(1e-4, 0.9))
 def test_every_relation_has_the_base_rate(numbers: list[tuple[int, int]], alpha: float) -> None:
     labels, predicates = rows_of(numbers)
@@ -40,7 +40,7 @@ def test_every_relation_has_the_base_rate(numbers: list[tuple[int, int]], alpha:
     assert heaviest <= LARGEST_FACTOR * (plain[labels == 0] / plain[labels == 1].max()).max() * (1 + 1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     positives=st.lists(st.integers(1, 50), min_size=1, max_size=6), eta=st.integers(1, 50), alpha=st.floats(1e-4, 0.9)
 )

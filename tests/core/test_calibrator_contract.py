@@ -15,7 +15,7 @@ from tests.core.calibrator_samples import EVERY, GRID, any_scores, drawn, quiet,
 
 @quiet
 @pytest.mark.parametrize("name", EVERY)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=samples())
 def test_predictions_are_non_decreasing_probabilities_and_survive_json(name: str, sample: CalibrationSample) -> None:
     fitted = stored_class(name)().fit_sample(sample)
@@ -28,7 +28,7 @@ def test_predictions_are_non_decreasing_probabilities_and_survive_json(name: str
 
 @quiet
 @pytest.mark.parametrize("name", CALIBRATORS.names())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sample=any_scores())
 def test_any_finite_scores_can_be_fitted(name: str, sample: CalibrationSample) -> None:
     fitted = CALIBRATORS.get(name)().fit_sample(sample)

@@ -20,7 +20,7 @@ from tests.core.calibrator_samples import COUNTING, EVERY, GRID, drawn, quiet, s
 
 @quiet
 @pytest.mark.parametrize("name", EVERY)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=samples(), seed=st.integers(0, 99), scale=st.floats(0.01, 100))
 def test_the_order_of_rows_and_the_scale_of_weights_do_not_matter(
     name: str, sample: CalibrationSample, seed: int, scale: float
@@ -32,7 +32,7 @@ def test_the_order_of_rows_and_the_scale_of_weights_do_not_matter(
 
 
 @pytest.mark.parametrize("name", sorted(set(CALIBRATORS.names()) - COUNTING))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=samples())
 def test_weighting_equals_duplicating(name: str, sample: CalibrationSample) -> None:
     if name == "temperature":  # if the sign of the score separates the labels, it counts rows
@@ -43,7 +43,7 @@ def test_weighting_equals_duplicating(name: str, sample: CalibrationSample) -> N
     np.testing.assert_allclose(fit(copies).calibrate(GRID), fit(exact).calibrate(GRID), atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=samples(), seed=st.integers(0, 99))
 def test_weighting_equals_duplicating_in_platt_for_fixed_targets(sample: CalibrationSample, seed: int) -> None:
     times = np.random.default_rng(seed).integers(1, 4, len(sample.scores))
@@ -54,7 +54,7 @@ def test_weighting_equals_duplicating_in_platt_for_fixed_targets(sample: Calibra
         np.testing.assert_allclose((a, b), copied, atol=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=samples(), seed=st.integers(0, 99))
 def test_weighting_equals_duplicating_in_beta_for_fixed_targets(sample: CalibrationSample, seed: int) -> None:
     times = np.random.default_rng(seed).integers(1, 4, len(sample.scores))
@@ -78,7 +78,7 @@ def test_copies_are_more_evidence_but_weights_are_not(name: str) -> None:
     assert np.abs(copies - plain).mean() < np.abs(once - plain).mean()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=samples())
 def test_the_weight_of_a_label_changes_only_the_base_rate_of_venn_abers(sample: CalibrationSample) -> None:
     y = sample.labels

@@ -21,7 +21,7 @@ def test_disagreement_by_hand() -> None:
     np.testing.assert_allclose(disagreement(np.array([[0.0, 1.0]]), np.array([1.0, 0.0])), [0], atol=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_disagreement_is_the_mean_divergence_from_the_mixture(data: st.DataObject) -> None:
     m = data.draw(st.integers(1, 5))

@@ -58,7 +58,7 @@ def test_a_candidate_is_compared_with_the_negatives_of_its_predicate(answers: An
     assert np.isnan(found[3:]).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 0.1, 0.3]), st.integers(1, 5))
 def test_tables_are_selected_as_one(seed: int, level: float, parts: int) -> None:
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from kgcore.registries import POOLS
 from tests.core.ensemble_samples import independent_members
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_groups_stay_together_and_each_kind_is_spread_evenly(data: st.DataObject) -> None:
     positives, alone, folds = (

@@ -47,7 +47,7 @@ def test_blocks_that_the_prior_puts_out_of_order_are_merged() -> None:
     np.testing.assert_allclose(fitted.calibrate(np.arange(3.0)), want)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sample=samples())
 def test_smoothing_moves_every_probability_towards_the_base_rate(sample: CalibrationSample) -> None:
     smoothed = SmoothedIsotonic().fit_sample(sample).calibrate(sample.scores)
@@ -70,7 +70,7 @@ def test_centred_isotonic_by_hand() -> None:
     np.testing.assert_allclose(fitted.calibrate(np.array([13.0])), 1 - math.exp(-1) / 4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sample=samples())
 def test_centred_isotonic_keeps_the_ranking(sample: CalibrationSample) -> None:
     """The curve is strictly increasing with four exceptions.

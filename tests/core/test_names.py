@@ -96,7 +96,7 @@ def test_estimated_embeddings_are_a_ridge_regression() -> None:
     np.testing.assert_allclose(tables[-1], np.mean(estimates, axis=0)[-1], atol=1e-5)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 2**32 - 1))
 def test_a_training_fact_is_left_out_of_its_own_evidence(seed: int) -> None:
     """The features that training facts have are those of a graph that lacks the fact. The model stays the same."""
@@ -122,7 +122,7 @@ def test_no_fact_of_an_entity_is_evidence_for_its_roles() -> None:
     assert found[0, 1] == pytest.approx(np.log((3 + q) / 4 / q), rel=1e-6)
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(st.integers(0, 2**32 - 1))
 def test_a_triple_has_the_same_evidence_in_every_block(seed: int) -> None:
     rng, ready = np.random.default_rng(seed), features_of(*GROUPS).extended(["green_deer", "", "Q1"])

@@ -65,7 +65,7 @@ def test_the_weights_of_a_known_mixture_are_found(rng: np.random.Generator) -> N
     np.testing.assert_allclose(LogOdds.fit(members, labels, np.ones(100_000)).weights, [0.8, 0.6, 0], atol=0.02)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_linear_weights_satisfy_the_conditions_of_a_minimum(data: st.DataObject) -> None:
     n, m = data.draw(st.integers(2, 12)), data.draw(st.integers(1, 4))
@@ -79,7 +79,7 @@ def test_linear_weights_satisfy_the_conditions_of_a_minimum(data: st.DataObject)
 
 
 @every_pool
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_every_pool_is_monotone_in_each_member_and_survives_json(name: str, data: st.DataObject) -> None:
     m = data.draw(st.integers(1, 4))

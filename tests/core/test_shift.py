@@ -70,7 +70,7 @@ def test_base_rates_and_probabilities_out_of_range_are_refused(wrong: float) -> 
         shift(np.array([1.5]), 0.5, 0.5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     positives=st.lists(st.integers(-9, 12), min_size=1, max_size=25),
     corruptions=st.lists(st.integers(-12, 9), min_size=1, max_size=60),
@@ -90,7 +90,7 @@ def test_shifted_isotonic_equals_a_new_fit_at_the_scores_of_the_sample(positives
 
 
 @pytest.mark.parametrize("name", ["smoothed_isotonic", "bbq", "venn_abers"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     positives=st.lists(st.integers(-9, 12), min_size=1, max_size=25),
     corruptions=st.lists(st.integers(-12, 9), min_size=1, max_size=60),

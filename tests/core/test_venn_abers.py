@@ -17,7 +17,7 @@ from kgcore.calibration.venn_abers import VennAbers
 from tests.core.calibrator_samples import drawn, samples
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sample=samples())
 def test_the_interval_equals_two_isotonic_regressions_per_score(sample: CalibrationSample) -> None:
     unweighted = ground_truth_sample(sample.scores, sample.labels)
@@ -43,7 +43,7 @@ def test_the_interval_and_the_merger_agree_with_the_published_package() -> None:
     np.testing.assert_allclose(ours.calibrate(fresh), merged[:, 1], atol=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sample=samples(), alpha=st.floats(0.02, 0.98))
 def test_the_interval_contains_isotonic_regression_at_the_same_base_rate(
     sample: CalibrationSample, alpha: float

@@ -4,9 +4,11 @@ import re
 
 import pytest
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from tests.docs.commands import unknown_words
 from tests.docs.pages import CHECKOUT, LANGUAGES, MARKS, PAGES, Block, all_blocks, looks_like_a_command, name_of
+
+app = whole_app()
 
 BLOCKS = all_blocks()
 MARKED = [block for block in BLOCKS if block.runner[0] in MARKS]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from flows.cli import commands
+from flows.cli.index import whole_app
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.evidence.base import Source
@@ -57,7 +57,7 @@ def new_files(tmp_path: Path) -> Iterator[None]:
 def test_one_file_of_each_kind_goes_through_a_run(tmp_path: Path) -> None:
     target = tmp_path / "results.json"
     arguments = [part for name, value in OPTIONS.items() for part in (f"--{name}", str(value))]
-    done = CliRunner().invoke(commands.app, ["run", *arguments, "--json", str(target)])
+    done = CliRunner().invoke(whole_app(), ["run", *arguments, "--json", str(target)])
     assert done.exit_code == 0, done.output
     results = json.loads(target.read_text(encoding="utf-8"))
     assert (results["dataset"], results["model"], results["loss"]) == ("clan", "scaled", "squared_hinge")

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from tests.docs.commands import unknown_words
 from tests.docs.pages import CHECKOUT, blocks_for
+
+app = whole_app()
 
 BLOCKS = blocks_for(__file__)
 SHELL_WORDS = ("export", "source", "cp", "chmod")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from kgcore.config import CorruptConfig, EvaluateConfig, TrainConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.base import Embeddings
@@ -16,6 +16,8 @@ from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 from tests.docs.commands import unknown_words
 from tests.docs.scripts import script
+
+app = whole_app()
 
 MEASURED = {"brier": 0.0714, "log_loss": 0.25, "accuracy": 0.9, "smooth_ece": 0.01, "auroc": 0.95}
 CALIBRATED = dict.fromkeys(("platt", "isotonic", "per_relation"), MEASURED)

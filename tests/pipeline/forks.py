@@ -19,10 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from flows.cli.index import TOPICS
 from tests.databases import copied_databases
 
 LOADED = (
-    "flows.cli.commands",
+    *(f"flows.cli.commands.{topic}" for topic in TOPICS),
     "kgcore.datasets.schema",
     "kgcore.training",
     "matplotlib.backends.backend_agg",

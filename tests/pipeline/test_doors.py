@@ -15,7 +15,7 @@ from prefect.flow_engine import run_flow
 from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from flows.pipeline import pipeline
 from kgcore.config import TrainGiven
 from kgcore.errors import InputError
@@ -24,6 +24,8 @@ from tasks.jobs.manifest import resolve
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.pipeline.conftest import CHECKOUT, small_family
+
+app = whole_app()
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]
 

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import commands
+from flows.cli.index import whole_app
 from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
 from kgcore.registry import Registry
 from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH, MEASURED
@@ -92,7 +92,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extended]:
         patch.setenv("KGCAL_HOME", str(home))
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
             patch.delenv(name, raising=False)
-        result = CliRunner().invoke(commands.app, ["run", *arguments])
+        result = CliRunner().invoke(whole_app(), ["run", *arguments])
         assert result.exit_code == 0, result.output
         yield Extended(json.loads(target.read_text()), open_store())
 
@@ -169,7 +169,7 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
     options = ["compare", "--metric", "spread", "--csv", str(table)]
     script = (
         f"import kgcore.metrics; kgcore.metrics.__path__.append({str(EXTENSIONS / 'metrics')!r}); "
-        f"from flows.cli.commands import app; app({options!r})"
+        f"from flows.cli.index import whole_app; whole_app()({options!r})"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, check=False)
     assert done.returncode == 0, done.stderr

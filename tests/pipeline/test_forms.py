@@ -7,7 +7,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 from prefect import Flow
@@ -125,7 +125,6 @@ def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
     return st.dictionaries(names, st.floats(-1, 2), max_size=3)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize(
     ("kind", "item"),

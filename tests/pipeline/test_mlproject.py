@@ -9,7 +9,7 @@ import yaml
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from flows.cli.mlproject import OTHERS, project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
@@ -17,6 +17,8 @@ from kgcore.config.base import default_of
 from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
 from tests.pipeline.conftest import CHECKOUT
+
+app = whole_app()
 
 PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
 POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}

@@ -5,10 +5,12 @@ from dataclasses import fields
 import pytest
 import yaml
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from flows.cli.mlproject import translated
 from kgcore.config import PrepareConfig
 from tests.pipeline.conftest import CHECKOUT
+
+app = whole_app()
 
 FILES = {
     "embeddings": {"entity_table", "relation_table", "entities", "relations"},

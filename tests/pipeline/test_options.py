@@ -8,12 +8,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from flows.cli.options import command
 from flows.cli.terminal import log_to_terminal
 from kgcore.config import CalibrateConfig, CalibrateGiven, TrainConfig, TrainGiven
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS
+
+app = whole_app()
 
 
 def read(*words: str, train: Any = TrainGiven, calibrate: Any = CalibrateGiven) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import commands
+from flows.cli.index import whole_app
 from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
@@ -42,7 +42,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def kgcal(*arguments: str) -> tuple[int, str]:
     """Run a command in this process, and return its exit code and output."""
-    result = CliRunner().invoke(commands.app, list(arguments))
+    result = CliRunner().invoke(whole_app(), list(arguments))
     return result.exit_code, result.output
 
 

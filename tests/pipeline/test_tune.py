@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mlflow.entities import Run
 from typer.testing import CliRunner
 
-from flows.cli.commands import app
+from flows.cli.index import whole_app
 from flows.cli.options import command
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
 from kgcore.config.choices import SEARCHABLE
@@ -25,6 +25,8 @@ from tasks.jobs.command import run_command
 from tests.folders import TEST, write_folder
 from tests.pipeline.conftest import CHECKOUT, Kgcal, client_of, runs_of, tags_of
 from tests.pipeline.searches import TINY, artifact, tune
+
+app = whole_app()
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +199,7 @@ def test_the_command_line_reads_the_settings_of_a_command_back(seed: int) -> Non
 
 
 def test_commands_load_no_optuna() -> None:
-    script = "import sys, flows.cli.commands; print('optuna' in sys.modules, 'torch' in sys.modules)"
+    script = "import sys; from flows.cli.index import whole_app; whole_app(); "
+    script += "print('optuna' in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT)
     assert done.stdout.split() == ["False", "False"]

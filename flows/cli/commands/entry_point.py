@@ -4,21 +4,23 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.index import whole_app
 from flows.cli.mlproject import translated
 from flows.cli.terminal import fail
 from kgcore.errors import InputError
 
 
-def add_entry_point(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `project ENTRY --name value ...`, which runs the `kgcal` command of the entry point with these values."""
 
     def project(entry: str, values: Annotated[list[str], typer.Argument()] = []) -> None:  # noqa: B006
         """Run the `kgcal` command of an entry point of MLproject, with `--name value` for each parameter."""
+        whole = whole_app()
         try:
-            arguments = translated(app, entry, values)
+            arguments = translated(whole, entry, values)
         except InputError as error:
             fail(str(error))
-        app(arguments, prog_name="kgcal")
+        whole(arguments, prog_name="kgcal")
 
     # pass the values on unchanged, although they look like options of this command
     app.command("project", hidden=True, context_settings={"allow_interspersed_args": False})(project)

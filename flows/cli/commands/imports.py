@@ -34,7 +34,7 @@ def run_import_biggraph(**arguments: Any) -> None:
     print(start(import_biggraph, **arguments).run.run_id)
 
 
-def add_imports(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add the group `import` with its commands."""
     group = typer.Typer(
         cls=CommandGroup, rich_markup_mode=None, no_args_is_help=True, help="Import a model of another library."

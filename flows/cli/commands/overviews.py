@@ -50,7 +50,7 @@ def datasets() -> None:
         )
 
 
-def add_overviews(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `compare` and `datasets`."""
     app.command("compare")(compare)
     app.command("datasets")(datasets)

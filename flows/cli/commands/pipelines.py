@@ -47,7 +47,7 @@ def write_results(target: Path, summary: PipelineSummary) -> None:
     partial.replace(target)
 
 
-def add_pipelines(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `run` and `recalibrate`."""
     json_option = extra_parameter("json_path", JSON, None)
     add_flow_command(app, pipeline, pipeline_runner(pipeline), [json_option], title="run")

@@ -65,7 +65,7 @@ def _check_output(arguments: Mapping[str, Any]) -> None:
         check_target(Path(arguments["output"]), "--output")
 
 
-def add_predictions(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `predict`, `base-rate`, `discover`, `explain`, `audit` and `calibrate-scores`."""
     add_flow_command(app, predict, run_predict)
     add_flow_command(app, base_rate, run_base_rate)

@@ -55,6 +55,6 @@ def reproduce_paper(
         fail(f"{len(made.failures)} of {made.succeeded + len(made.failures)} runs failed: {reasons}")
 
 
-def add_reproduction(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `reproduce`."""
     app.command("reproduce")(reproduce_paper)

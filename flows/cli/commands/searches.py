@@ -29,7 +29,7 @@ def run_ensemble(**arguments: Any) -> None:
     show_ensemble(console, start(ensemble, **arguments))
 
 
-def add_searches(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `tune` and `ensemble`."""
     add_flow_command(app, tune, run_tune)
     add_flow_command(app, ensemble, run_ensemble)

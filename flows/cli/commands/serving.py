@@ -34,6 +34,6 @@ def serve(
     run(choose(model, dataset, scorer, calibrator), host, port)
 
 
-def add_serving(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `serve`."""
     app.command("serve")(serve)

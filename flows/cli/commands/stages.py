@@ -34,7 +34,7 @@ def with_paths(config: PrepareConfig, paths: Sequence[str]) -> PrepareConfig:
     return replace(config, dataset=",".join(paths))
 
 
-def add_stages(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add a command for each stage, in the order of the pipeline."""
     for function in STAGE_FLOWS:
         extra = [extra_parameter("paths", PATHS, None)] if function.name == PREPARE.name else []

@@ -22,7 +22,7 @@ def run_watch(**arguments: Any) -> None:
     show_check(console, start(watch, **arguments))
 
 
-def add_upkeep(app: typer.Typer) -> None:
+def add(app: typer.Typer) -> None:
     """Add `promote` and `watch`."""
     add_flow_command(app, promote, run_promote)
     add_flow_command(app, watch, run_watch)

@@ -1,0 +1,59 @@
+"""Measure how long the commands of kgcal take to start, as multiples of the start of Python.
+
+python benchmarks/startup.py [--rounds 5] [--json]
+
+`status` and `run` use a KGCAL_HOME of their own. `cached run` is a pipeline on a small graph whose stages all re-use
+finished runs.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from statistics import median
+
+SMALL = ["run", "--dataset", "family", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2"]
+COMMANDS = {
+    "python": ["-c", "pass"],
+    "import torch": ["-c", "import torch"],
+    "import prefect and mlflow": ["-c", "import prefect, mlflow"],
+    "kgcal --help": ["-m", "flows.cli", "--help"],
+    "kgcal status": ["-m", "flows.cli", "status"],
+    "kgcal run --help": ["-m", "flows.cli", "run", "--help"],
+    "cached kgcal run": ["-m", "flows.cli", *SMALL],
+}
+
+
+def seconds_of(words: list[str], home: str) -> float:
+    """Return how long Python takes with these words."""
+    started = time.perf_counter()
+    environment = os.environ | {"KGCAL_HOME": home}
+    subprocess.run([sys.executable, *words], env=environment, check=True, capture_output=True)  # noqa: S603
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="time to start")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    given = parser.parse_args()
+    taken: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    with tempfile.TemporaryDirectory() as home:
+        for words in COMMANDS.values():
+            seconds_of(words, home)  # the first start reads the files from the disk, and computes the cached run
+        for _ in range(given.rounds):
+            for name, words in COMMANDS.items():
+                taken[name].append(seconds_of(words, home))
+    found = {name: median(times) for name, times in taken.items()}
+    if given.json:
+        print(json.dumps({"seconds": {name: round(seconds, 3) for name, seconds in found.items()}}))
+        return
+    for name, seconds in found.items():
+        print(f"{name:<28} {seconds:6.2f} s  {seconds / found['python']:6.1f} times the start of Python")
+
+
+if __name__ == "__main__":
+    main()
