@@ -100,8 +100,11 @@ class TrainedModel(Scorer):
         model, tables = self._prepared
         rows = rows or block_rows(SCORE_ROWS, min(LARGEST_BLOCK // model.pair_width, GATHERED // model.predicate_width))
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
-        blocks = [model.score(*tables.rows_of(block))[:count] for block, count in fixed_blocks(ids, rows)]
-        scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
+        found = tables.entities.new_empty(len(ids))
+        for start, (block, count) in zip(range(0, len(ids), rows), fixed_blocks(ids, rows), strict=True):
+            # A kept result would lie in memory that the next block then could not use again while it is in the cache.
+            found[start : start + count] = model.score(*tables.rows_of(block))[:count]
+        scores: Scores = found.cpu().numpy().astype(np.float64)
         return scores
 
     def levels(self, triples: Triples) -> Floats:
