@@ -50,7 +50,8 @@ bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/genealogy.py
-	$(BIN)/python benchmarks/ranking.py
+	$(BIN)/python benchmarks/rank.py --dataset family --model transe --model complex --model rotate
+	$(BIN)/python benchmarks/score.py --dataset family --model transe --model complex --model rotate
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/calibrate.py --rows 10000000
 	$(BIN)/python benchmarks/startup.py

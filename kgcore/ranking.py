@@ -8,7 +8,12 @@ import torch
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
 from kgcore.models.pair_scores import candidate_scores
+from kgcore.models.queries import has_queries, queries_of
+from kgcore.models.tiles import TILE_QUERIES
 from kgcore.models.trained import TrainedModel
+from kgcore.tile_ranks import Side, count_tiles
+
+BLOCKS_AT_ONCE = 4  # blocks of triples that use a tile of entities while it is in the cache
 
 
 @torch.inference_mode()
@@ -26,25 +31,51 @@ def filtered_ranks(
     ("filtered"); paper, section 5.
 
     known     facts that do not count as corruptions
-    rows      triples per block; None = 256, or 16 for a model without queries. Memory: rows x E scores, and at most
+    rows      triples per block; None = 256, or 16 for a model without queries. Memory for a model with queries on a
+              CPU: a few tiles of scores; a block has at most 256 triples. Otherwise rows x E scores, and at most
               LARGEST_BLOCK numbers to compute them, because entities are scored in parts
     on_block  function that is called after each block with the number of triples ranked so far
     """
-    model = trained.model
+    by_tiles = has_queries(trained.model) and trained.embeddings.entities.device.type == "cpu"
     if rows is None:
-        rows = 256 if model.by_queries else 16
+        rows = TILE_QUERIES if trained.model.by_queries else 16
+    rows = min(rows, TILE_QUERIES) if by_tiles else rows
     ranks = np.empty((len(triples), 2))
+    step, ranks_of_block = (rows * BLOCKS_AT_ONCE, _tile_ranks) if by_tiles else (rows, _matrix_ranks)
+    start = 0
+    while start < len(triples):
+        full = (len(triples) - start) // rows * rows
+        block = triples[start : start + min(step, full or rows)]  # a last block of fewer rows comes alone
+        ranks[start : start + len(block)] = ranks_of_block(trained, block, known, rows)
+        start += len(block)
+        on_block(start)
+    return ranks
+
+
+def _tile_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, rows: int) -> Floats:
+    """Return the ranks (n, 2) of triples of a model with queries, `rows` triples at a time in each tile."""
+    model, tables = trained.model, trained.embeddings
+    sides = []
     for start in range(0, len(triples), rows):
         block = triples[start : start + rows]
-        as_subjects, as_objects = candidate_scores(model, trained.embeddings, block, rows)
-        sides = (
-            (as_subjects, block[:, 0], known.subjects(block[:, 1], block[:, 2])),
-            (as_objects, block[:, 2], known.objects(block[:, 0], block[:, 1])),
-        )
-        for column, (scores, targets, facts) in enumerate(sides):
-            ranks[start : start + len(block), column] = ranks_of(scores, targets, facts).cpu().numpy()
-        on_block(start + len(block))
-    return ranks
+        ids = torch.from_numpy(np.ascontiguousarray(block))
+        facts = known.subjects(block[:, 1], block[:, 2]), known.objects(block[:, 0], block[:, 1])
+        queries = queries_of(model, tables.rows_of(ids), len(tables.entities))
+        for query, column, fact in zip(queries, (0, 2), facts, strict=True):
+            sides.append(Side(query, np.ascontiguousarray(block[:, column]), fact, tables))
+    count_tiles(sides, tables.entities)
+    ranks = [np.concatenate([side.ranks() for side in sides[column::2]]) for column in (0, 1)]
+    return np.stack(ranks, axis=1)
+
+
+def _matrix_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, rows: int) -> Floats:
+    """Return the ranks (n, 2) of at most `rows` triples, from all scores of all their corruptions."""
+    as_subjects, as_objects = candidate_scores(trained.model, trained.embeddings, triples, rows)
+    sides = (
+        (as_subjects, triples[:, 0], known.subjects(triples[:, 1], triples[:, 2])),
+        (as_objects, triples[:, 2], known.objects(triples[:, 0], triples[:, 1])),
+    )
+    return np.stack([ranks_of(scores, targets, facts).cpu().numpy() for scores, targets, facts in sides], axis=1)
 
 
 @torch.inference_mode()

@@ -38,7 +38,7 @@ class Model(ABC):
     can_drop         whether training may use dropout; false if 0 in an embedding has a meaning like any other number
     scale            initial embeddings are uniform in [-scale, scale]
     predicate_scale  the same for predicates; None = `scale`
-    compiles         whether compiled code trains faster than the plain code, so that waiting for a compiler can pay
+    compiles         whether compiled code trains faster on a CPU than the plain code, so that it can pay to compile
     """
 
     by_queries = False
@@ -75,6 +75,15 @@ class Model(ABC):
         model = copy(self)
         model.shared = shared
         return model
+
+    def prepared(self, predicates: Tensor) -> tuple["Model", Tensor]:
+        """Return a model and a table of predicates that give the same scores, to the last bit, in less time.
+
+        What depends on the predicate alone is then computed once for each predicate, and not for each triple.
+
+        predicates  (R, predicate_width) the whole table
+        """
+        return self, predicates
 
     @abstractmethod
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
@@ -157,6 +166,14 @@ class Embeddings:
     entities: Tensor
     predicates: Tensor
     shared: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def rows_of(self, triples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the embeddings of subjects, predicates and objects of triples (n, 3): three tensors (n, width).
+
+        It uses index_select, which copies whole rows. `entities[ids]` takes six times as long on a CPU.
+        """
+        s, p, o = triples.unbind(1)
+        return self.entities.index_select(0, s), self.predicates.index_select(0, p), self.entities.index_select(0, o)
 
     def to(self, device: torch.device) -> "Embeddings":
         """Return the same tables on that device."""

@@ -2,19 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from kgcore.compiling import compile_if_possible
 from kgcore.kernels import fits_kernel, l1_distances, l1_gradients
+from kgcore.models import tiles
 from kgcore.models.options import check_norm
 
-TILE_QUERIES, TILE_ENTITIES = 256, 2048  # size of a tile of L1 distances; training uses no tiles
 TILED_FROM = 2**22  # fewest pairs of query and entity for which compiled tiles save time, as in ranking
+SETTLED_FROM = 2**20  # the same for distances whose near ties are settled by another formula
+LARGEST_DIFFERENCES, LARGEST_ON_GPU = 2**20, 2**25  # numbers of the differences q - e at a time, without tiles
+ROUNDING = 2.0**-24  # of a float32, relative
 
 
 class Comparator(ABC):
@@ -33,6 +34,36 @@ class Comparator(ABC):
         """Score every query with every candidate: (..., q, d) and (..., c, d) -> (..., q, c)."""
         return self.pairs(queries.unsqueeze(-2), entities.unsqueeze(-3))
 
+    def tiling(self, pairs: int, width: int) -> "Tiling":
+        """Return how to score so many pairs on a CPU in tiles of TILE_ENTITIES and at most TILE_QUERIES.
+
+        width  d, the length of a query
+        """
+        return Tiling(scores=self.outer if not self.broadcasts else self._outer_by_parts)
+
+    def _outer_by_parts(self, queries: Tensor, entities: Tensor) -> Tensor:
+        rows = max(1, LARGEST_DIFFERENCES // max(1, entities.numel()))
+        return torch.cat([self.outer(part, entities) for part in torch.split(queries, rows)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiling:
+    """How to score tiles of queries and entities.
+
+    scores    function from queries (q, d) and an arranged tile of c entities to scores (q, c)
+    arranged  function that arranges a tile of entities (c, d) for `scores`
+    settled   function from n queries and n entities to the n scores that count. Ranks use it for the pairs whose order
+              the scores of a tile leave open. None = the scores of tiles count
+    times     largest difference of the score of a tile and the settled one, for each unit of the score
+    plus      number to add to this difference
+    """
+
+    scores: Callable[[Tensor, Tensor], Tensor]
+    arranged: Callable[[Tensor], Tensor] = lambda entities: entities
+    settled: Callable[[Tensor, Tensor], Tensor] | None = None
+    times: float = 0.0
+    plus: float = 0.0
+
 
 class DotProduct(Comparator):
     """The dot product, sum_i q_i e_i."""
@@ -46,67 +77,90 @@ class DotProduct(Comparator):
         return queries @ entities.mT
 
 
-class NegativeDistance(Comparator):
-    """The negative distance, -||q - e||_n, for n = 1 or 2. Raises InputError if n is neither 1 nor 2."""
+class Distance(Comparator):
+    """The negative of a distance that is computed from the differences q - e, -d(q - e). A subclass sets `distance`.
+
+    distance  function of the differences and of the dimension of their d numbers. It is a sum of terms that are not
+              negative, or the root of such a sum. It is a function of a module: kernels are compiled for it once
+    """
 
     broadcasts = False
-
-    def __init__(self, norm: float) -> None:
-        self.norm = check_norm(norm)
+    distance: tiles.Distance
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
-        difference = queries - entities
-        return -difference.abs().sum(-1) if self.norm == 1 else -difference.square().sum(-1).add(1e-12).sqrt()
+        return -self.distance(queries - entities, -1)
 
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
         if torch.compiler.is_dynamo_compiling():  # inductor fuses the formula into one pass
             return super().outer(queries, entities)
         many = queries.dim() == 2 and len(queries) * len(entities) >= TILED_FROM
-        if self.norm == 1 and many and not torch.is_grad_enabled() and queries.device.type == "cpu":
-            return -_tiled_l1(queries, entities)
-        if self.norm == 1:
+        if many and not torch.is_grad_enabled() and queries.device.type == "cpu":
+            return -tiles.distances(self.distance, queries, entities)
+        return self.outer_at_once(queries, entities)
+
+    def outer_at_once(self, queries: Tensor, entities: Tensor) -> Tensor:
+        """Score every query with every candidate, as `outer` does, without tiles."""
+        if queries.dim() != 2 or torch.is_grad_enabled():
+            return super().outer(queries, entities)
+        most = LARGEST_DIFFERENCES if queries.device.type == "cpu" else LARGEST_ON_GPU
+        parts = torch.split(entities, max(1, most // max(1, queries.numel())))
+        return torch.cat([super(Distance, self).outer(queries, part) for part in parts], 1)
+
+    def tiling(self, pairs: int, width: int) -> Tiling:
+        if pairs < SETTLED_FROM:
+            return Tiling(scores=self.outer_at_once)
+        return Tiling(
+            scores=self._tile, arranged=tiles.columns_of, settled=self.pairs, times=(2 * width + 64) * ROUNDING
+        )
+
+    def _tile(self, queries: Tensor, columns: Tensor) -> Tensor:
+        return -tiles.tile_distances(self.distance, queries, columns)
+
+
+def l1(difference: Tensor, dim: int) -> Tensor:
+    """Return ||difference||_1."""
+    return difference.abs().sum(dim)
+
+
+def l2(difference: Tensor, dim: int) -> Tensor:
+    """Return ||difference||_2, with a finite gradient at 0."""
+    return difference.square().sum(dim).add(1e-12).sqrt()
+
+
+class NegativeDistance(Distance):
+    """The negative distance, -||q - e||_n, for n = 1 or 2. Raises InputError if n is neither 1 nor 2."""
+
+    def __init__(self, norm: float) -> None:
+        self.norm = check_norm(norm)
+        self.distance = l1 if self.norm == 1 else l2
+
+    def tiling(self, pairs: int, width: int) -> Tiling:
+        tiling = super().tiling(pairs, width)
+        if self.norm == 2 and tiling.settled is not None:
+            # cdist gives the root of a sum S, and tiles that of S + 1e-12. The roots differ by at most 1e-6
+            return replace(tiling, settled=_cdist_of_pairs, plus=2e-6)
+        return Tiling(scores=self.outer_at_once) if pairs < TILED_FROM else replace(tiling, settled=None, times=0)
+
+    def outer_at_once(self, queries: Tensor, entities: Tensor) -> Tensor:
+        if self.norm == 1 and torch.is_grad_enabled() and _same_blocks(queries, entities):
             distance: Tensor = _L1.apply(queries, entities)  # type: ignore[no-untyped-call]
             return -distance
+        if self.norm == 1:
+            return -torch.cdist(queries, entities, p=1)
         return -torch.cdist(queries, entities, p=2, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _tiled_l1(queries: Tensor, entities: Tensor) -> Tensor:
-    """Return torch.cdist for p = 1 on a CPU, computed one tile of entities at a time.
-
-    A tile fits in the CPU's cache. It is transposed, so that the i-th numbers of all its entities are contiguous. All
-    tiles have the same shape, so that only one kernel is compiled.
-    """
-    padded = pad(queries, (0, 0, 0, -len(queries) % TILE_QUERIES))
-    distances = queries.new_empty(len(padded), len(entities))
-    for start in range(0, len(entities), TILE_ENTITIES):
-        tile = entities[start : start + TILE_ENTITIES]
-        columns = pad(tile, (0, 0, 0, TILE_ENTITIES - len(tile))).T.contiguous()
-        for row in range(0, len(padded), TILE_QUERIES):
-            rows = slice(row, row + TILE_QUERIES)
-            distances[rows, start : start + len(tile)] = _l1_kernel(queries.shape[1])(padded[rows], columns)[
-                :, : len(tile)
-            ]
-    return distances[: len(queries)]
-
-
-@cache
-def _l1_kernel(width: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the compiled kernel of L1 distances for one width: (q, width), (width, c) -> (q, c)."""
-
-    def kernel(queries: Tensor, columns: Tensor) -> Tensor:
-        return (queries.unsqueeze(-1) - columns).abs().sum(1)
-
-    return compile_if_possible(kernel, "ranking", instead=lambda queries, columns: torch.cdist(queries, columns.T, p=1))
+def _cdist_of_pairs(queries: Tensor, entities: Tensor) -> Tensor:
+    near = torch.cdist(queries[:, None], entities[:, None], p=2, compute_mode="donot_use_mm_for_euclid_dist")
+    return -near[:, 0, 0]
 
 
 class _L1(torch.autograd.Function):
-    """torch.cdist for p = 1, with kernels for the CPU: a fifth of the time forward, less than half of it backward."""
+    """torch.cdist for p = 1 in training on a CPU: a fifth of its time forward, less than half of it backward."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, entities: Tensor) -> Tensor:
         ctx.save_for_backward(queries, entities)
-        if not _same_blocks(queries, entities):
-            return torch.cdist(queries, entities, p=1)
         distances = queries.new_empty(*queries.shape[:-1], entities.shape[-2])
         l1_distances(_blocks(queries), _blocks(entities), _blocks(distances))
         return distances
@@ -114,12 +168,8 @@ class _L1(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         queries, entities = ctx.saved_tensors
-        if not _same_blocks(queries, entities):
-            signs = (queries.unsqueeze(-2) - entities.unsqueeze(-3)).sgn_().mul_(gradient.unsqueeze(-1))
-            return signs.sum(-2), signs.sum(-3).neg_()
         of_queries, of_entities = (torch.zeros(part.shape) for part in (queries, entities))
-        parts = (queries, entities, gradient, of_queries, of_entities)
-        l1_gradients(*(_blocks(part) for part in parts))
+        l1_gradients(*(_blocks(part) for part in (queries, entities, gradient, of_queries, of_entities)))
         return of_queries, of_entities
 
 

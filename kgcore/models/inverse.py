@@ -44,6 +44,10 @@ class BothWays(Model):
         model.model = self.model.bound(shared)
         return model
 
+    def prepared(self, predicates: Tensor) -> tuple[Model, Tensor]:
+        tables = [self.model.prepared(part.contiguous()) for part in predicates.chunk(2, -1)]
+        return BothWays(tables[0][0]), torch.cat([table for _, table in tables], -1)
+
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         p, inverse = predicates.chunk(2, -1)
         return (self.model.score(subjects, p, objects) + self.model.score(objects, inverse, subjects)) / 2

@@ -31,11 +31,11 @@ def tiles(
     high = max(1, min(SUBJECTS_AT_ONCE, LARGEST_BLOCK // (width * wide)))
     others, ids = torch.from_numpy(objects).to(device), torch.from_numpy(subjects).to(device)
     for top in range(0, len(ids), high):
-        s = tables.entities[ids[top : top + high]]
+        s = tables.entities.index_select(0, ids[top : top + high])
         p = tables.predicates[predicate].expand(len(s), -1)
         rows = slice(top, top + len(s))
         for left in range(0, len(others), wide):
-            candidates = tables.entities[others[left : left + wide]]
+            candidates = tables.entities.index_select(0, others[left : left + wide])
             with torch.inference_mode():
                 scores = model.score_objects(s, p, candidates).double().cpu().numpy()
             yield rows, slice(left, left + len(candidates)), scores - levels[rows, None]
@@ -53,7 +53,7 @@ def answers(
     device = tables.entities.device
     wanted = -(-len(entities) // MULTIPLE) * MULTIPLE
     rows = block_rows(min(MOST_QUERIES, wanted), BLOCK_SCORES // max(len(candidates), 1))
-    possible = tables.entities[torch.from_numpy(candidates).to(device)]
+    possible = tables.entities.index_select(0, torch.from_numpy(candidates).to(device))
     parts = torch.split(possible, max(MULTIPLE, LARGEST_BLOCK // (rows * model.pair_width)))
     p = tables.predicates[predicate].expand(rows, -1)
     levels = None
@@ -62,7 +62,7 @@ def answers(
         levels = torch.from_numpy(made).float().to(device)
     start = 0
     for block, own in fixed_blocks(torch.from_numpy(entities).to(device), rows):
-        e = tables.entities[block]
+        e = tables.entities.index_select(0, block)
         if as_objects:
             scores = torch.cat([model.score_objects(e, p, part) for part in parts], 1)[:own]
         else:
@@ -83,7 +83,7 @@ def candidate_scores(
     rows  at least n; it sets how many entities are scored at a time: see `filtered_ranks`
     """
     ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
-    s, p, o = tables.entities[ids[:, 0]], tables.predicates[ids[:, 1]], tables.entities[ids[:, 2]]
+    s, p, o = tables.rows_of(ids)
     parts = torch.split(tables.entities, max(1, LARGEST_BLOCK // (rows * model.pair_width)))
     as_subjects = torch.cat([model.score_subjects(p, o, candidates) for candidates in parts], 1)
     return as_subjects, torch.cat([model.score_objects(s, p, candidates) for candidates in parts], 1)

@@ -5,18 +5,22 @@ import math
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Comparator, NegativeDistance
+from kgcore.models.base import Model, QueryModel
+from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
 
 
-class ModulusDistance(Comparator):
+def modulus(difference: Tensor, dim: int) -> Tensor:
+    """Return sum_i |d_i| of complex differences d, real parts first."""
+    re, im = difference.chunk(2, dim)
+    return (re.square() + im.square() + 1e-12).sqrt().sum(dim)
+
+
+class ModulusDistance(Distance):
     """The score -sum_i |q_i - e_i| of (k,) complex vectors, stored as (2k,) real, real parts first."""
 
-    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
-        re, im = (queries - entities).chunk(2, -1)
-        return -(re.square() + im.square() + 1e-12).sqrt().sum(-1)
+    distance = staticmethod(modulus)
 
 
 @MODELS.register("rotate")
@@ -34,16 +38,39 @@ class RotatE(QueryModel):
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)
+        self.norm = norm
         self.comparator = ModulusDistance() if check_norm(norm) == 1 else NegativeDistance(norm)
 
     @property
     def entity_width(self) -> int:
         return 2 * self.k
 
+    def prepared(self, predicates: Tensor) -> tuple[Model, Tensor]:
+        return _Turns(self.k, self.norm), torch.cat([predicates.cos(), predicates.sin()], -1)
+
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        re, im = subjects.chunk(2, -1)
-        cos, sin = predicates.cos(), predicates.sin()
-        return torch.cat([re * cos - im * sin, re * sin + im * cos], -1)
+        return _turned(subjects, predicates.cos(), predicates.sin())
 
     def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
         return self.object_query(objects, -predicates)
+
+
+class _Turns(RotatE):
+    """RotatE with the rotations r_i themselves for predicates: (2k,), real parts first."""
+
+    @property
+    def predicate_width(self) -> int:
+        return 2 * self.k
+
+    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
+        return _turned(subjects, *predicates.chunk(2, -1))
+
+    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
+        cos, sin = predicates.chunk(2, -1)
+        return _turned(objects, cos, -sin)
+
+
+def _turned(points: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Return the products of complex numbers (..., 2k) and cos + i sin (..., k)."""
+    re, im = points.chunk(2, -1)
+    return torch.cat([re * cos - im * sin, re * sin + im * cos], -1)

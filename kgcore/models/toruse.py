@@ -3,12 +3,27 @@
 from torch import Tensor
 
 from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Comparator
+from kgcore.models.comparators import Distance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
 
 
-class TorusDistance(Comparator):
+def _around(difference: Tensor) -> Tensor:
+    """Return twice the signed distance on the circle, in [-1, 1]."""
+    return 2 * (difference - difference.round().detach())
+
+
+def torus1(difference: Tensor, dim: int) -> Tensor:
+    """Return sum_i 2 d_i."""
+    return _around(difference).abs().sum(dim)
+
+
+def torus2(difference: Tensor, dim: int) -> Tensor:
+    """Return sum_i (2 d_i)^2."""
+    return _around(difference).square().sum(dim)
+
+
+class TorusDistance(Distance):
     """The score -sum_i (2 d_i)^n, where n = 1 or 2, and d_i in [0, 1/2] is the distance of q_i and e_i on a circle.
 
     The circle has length 1. The torus is a product of such circles.
@@ -18,11 +33,7 @@ class TorusDistance(Comparator):
 
     def __init__(self, norm: float) -> None:
         self.norm = check_norm(norm)
-
-    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
-        difference = queries - entities
-        distance = 2 * (difference - difference.round().detach())
-        return -(distance.abs() if self.norm == 1 else distance.square()).sum(-1)
+        self.distance = torus1 if self.norm == 1 else torus2
 
 
 @MODELS.register("toruse")

@@ -19,6 +19,9 @@ from kgcore.registries import MODELS
 from kgcore.registry import build
 
 MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
+GATHERED = (
+    2**21
+)  # numbers of the predicates of a block: beyond it, memory for a RESCAL block takes longer than its score
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,13 @@ class TrainedModel(Scorer):
         """The scoring function with its shared numbers. Raises InputError if the name or an option is unknown."""
         model = build(MODELS.get(self.name), self.options, self.k)
         return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
+
+    @cached_property
+    def _prepared(self) -> tuple[Model, Embeddings]:
+        """The scoring function and the tables that score many triples in the least time."""
+        with torch.inference_mode():
+            model, predicates = self.model.prepared(self.embeddings.predicates)
+        return model, replace(self.embeddings, predicates=predicates)
 
     def to(self, device: torch.device) -> "TrainedModel":
         """Return the same model with its tables on that device."""
@@ -84,16 +94,17 @@ class TrainedModel(Scorer):
     def raw_score(self, triples: Triples, rows: int | None = None) -> Scores:
         """Return the raw scores f (n,) float64 of triples (n, 3), without the cohort.
 
-        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers
+        rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers, or if the
+              embeddings of their predicates do not fit in GATHERED numbers
         """
-        model, tables = self.model, self.embeddings
-        rows = rows or block_rows(SCORE_ROWS, LARGEST_BLOCK // model.pair_width)
+        model, tables = self._prepared
+        rows = rows or block_rows(SCORE_ROWS, min(LARGEST_BLOCK // model.pair_width, GATHERED // model.predicate_width))
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
-        blocks = [
-            model.score(tables.entities[b[:, 0]], tables.predicates[b[:, 1]], tables.entities[b[:, 2]])[:count]
-            for b, count in fixed_blocks(ids, rows)
-        ]
-        scores: Scores = torch.cat(blocks).cpu().numpy().astype(np.float64) if blocks else np.zeros(0)
+        found = tables.entities.new_empty(len(ids))
+        for start, (block, count) in zip(range(0, len(ids), rows), fixed_blocks(ids, rows), strict=True):
+            # A kept result would lie in memory that the next block then could not use again while it is in the cache.
+            found[start : start + count] = model.score(*tables.rows_of(block))[:count]
+        scores: Scores = found.cpu().numpy().astype(np.float64)
         return scores
 
     def levels(self, triples: Triples) -> Floats:

@@ -28,9 +28,9 @@ from kgcore.training.tables import Tables
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms per step
 
 
-def worth_compiling(model: Model, steps: int) -> bool:
+def worth_compiling(model: Model, steps: int, device: torch.device) -> bool:
     """Return whether compiled code saves more time in so many steps than compiling takes."""
-    return model.compiles and steps >= COMPILE_FROM_STEPS
+    return (model.compiles or device.type != "cpu") and steps >= COMPILE_FROM_STEPS
 
 
 class TrainingState:
@@ -63,7 +63,7 @@ class TrainingState:
         self.batches = Batches(self.positives[:, 1], size, chunk, by_predicate)
         self._steps = config.epochs * len(self.batches)
         if compiled is None:
-            compiled = worth_compiling(model, self._steps)
+            compiled = worth_compiling(model, self._steps, device)
         objective = Objective(model, loss, config, rewarded=bool(self._strategy.tables))
         shape = (size, min(chunk, size)) if compiled else None
         self.step = Step(self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape)

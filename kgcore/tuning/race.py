@@ -167,7 +167,7 @@ class _Runners:
             self._checkpoint(name),
             self._track.checkpoint_seconds,
             on_epoch=on_epoch,
-            compiled=worth_compiling(built(config)[0], steps),
+            compiled=worth_compiling(built(config)[0], steps, self._track.device),
             until=goal,
         )
         return self._objective.value(self._objective.measure(trained.model))

@@ -6,26 +6,13 @@ import torch
 
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.models import pair_scores
+from kgcore.models import pair_scores, tiles
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.registries import MODELS
 from kgcore.registry import build
-
-
-def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: set, entities: int) -> float:
-    better = equal = 0
-    own = trained.score(triple[None])[0]
-    for entity in range(entities):
-        other = triple.copy()
-        other[column] = entity
-        if entity == triple[column] or tuple(other.tolist()) in facts:
-            continue
-        score = trained.score(other[None])[0]
-        better += score > own
-        equal += score == own
-    return 1 + better + equal / 2
+from tests.core.rank_loop import rank_by_loop
 
 
 @pytest.mark.parametrize("name", ["transe", "distmult", "simple", "convkb", "conve", "capse"])
@@ -33,6 +20,7 @@ def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: 
 def test_ranks_equal_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
     if block:
         monkeypatch.setattr(pair_scores, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
+        monkeypatch.setattr(tiles, "TILE_ENTITIES", 24)
     rng = np.random.default_rng(0)
 
     def whole(*shape: int) -> torch.Tensor:  # whole numbers: equal scores occur, and the order of a sum does not matter
