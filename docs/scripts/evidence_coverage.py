@@ -24,7 +24,7 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
 from kgcore.calibration.fit import Candidates
 from kgcore.calibration.matched import match
-from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CalibrateConfig
@@ -74,33 +74,42 @@ def world(dataset: str) -> World:
     return World(table, evidence, truth, mixture, store.load(runs["evidence"], CANDIDATE_EVIDENCE), triples)
 
 
-def with_labels(own: World, labels: Labels) -> BoundCalibrator:
-    """Return the calibrator that is fitted to the drawn labels (n,) of valid."""
+def fit_to_labels(own: World, labels: Labels) -> tuple[BoundCalibrator, CalibrationSample]:
+    """Return the calibrator that is fitted to the drawn labels (n,) of valid, and the sample of its log-odds."""
     valid = own.table.rows("valid", LABELLED)
     sample = ground_truth_sample(own.table.scores[valid], labels[valid], own.table.triples[valid, 1])
     config = CalibrateConfig(calibrators=("boosted_trees",))
-    return fit_combiners(replace(own.table, labels=labels), own.evidence, sample, config)[0][0]
+    return fit_combiners(replace(own.table, labels=labels), own.evidence, sample, config)[0]
 
 
-def without(own: World, labels: Labels, chosen: Bools, rng: np.random.Generator) -> BoundCalibrator:
+def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Generator) -> BoundCalibrator:
     """Return the calibrator that is fitted to positives, the drawn ones of valid, and to unlabelled candidates.
 
     chosen  mask (n,) of the rows that are candidates
     """
     table, data = own.table, own.mixture
     positive = table.rows("valid", LABELLED) & (labels == 1)
-    ends = np.cumsum([len(data.positives), *map(len, data.negatives.values())])
-    corruptions = own.drawn.evidence.rows(np.arange(ends[0], ends[-1]))
-    predicates = table.triples[:, 1]
-    samples = [ScoreSample(table.scores[rows], predicates=predicates[rows]) for rows in (positive, chosen)]
-    samples[0] = replace(samples[0], groups=10**6 + np.arange(len(samples[0])))  # others than those of corruptions
-    mixture = MixtureData(samples[0], data.negatives, samples[1])
-    parts = [own.evidence.at(positive).values, corruptions.values, own.evidence.at(chosen).values]
-    values = np.concatenate(parts)
-    triples = np.concatenate([table.triples[positive], own.triples[ends[0] : ends[-1]], table.triples[chosen]])
+    places = {tuple(triple): place for place, triple in enumerate(table.triples[positive].tolist())}
+    place_of = np.array([places.get(tuple(triple), -1) for triple in own.triples[: len(data.positives)].tolist()])
+    ends, negatives, kept = len(data.positives), {}, []
+    for name, made in data.negatives.items():  # those of positives that are drawn as true
+        assert made.groups is not None
+        rows = place_of[made.groups] >= 0
+        negatives[name] = replace(made.part(rows), groups=place_of[made.groups[rows]])
+        kept.append(ends + np.flatnonzero(rows))
+        ends += len(made)
+    corrupted, predicates = np.concatenate(kept), table.triples[:, 1]
+    mixture = MixtureData(
+        ScoreSample(table.scores[positive], np.arange(len(places)), predicates[positive]),
+        negatives,
+        ScoreSample(table.scores[chosen], predicates=predicates[chosen]),
+    )
+    parts = [own.evidence.at(positive), own.drawn.evidence.rows(corrupted), own.evidence.at(chosen)]
+    values = np.concatenate([part.values for part in parts])
+    triples = np.concatenate([table.triples[positive], own.triples[corrupted], table.triples[chosen]])
     config = CalibrateConfig(calibrators=("boosted_trees",), base_rate=float(own.truth[chosen].mean()))
     matched = match(mixture, "test", MixtureOptions(config.alpha, replicates=REPLICATES), rng)
-    evidence = TableEvidence(np.arange(len(values)), Evidence(corruptions.names, values), own.evidence.groups)
+    evidence = TableEvidence(np.arange(len(values)), Evidence(parts[0].names, values), own.evidence.groups)
     known = Candidates(mixture, matched, REPLICATES, 0)
     return fit_to_unlabelled(table, evidence, triples, known, config)[0][0]
 
@@ -131,7 +140,7 @@ def main(datasets: list[str]) -> None:
             rng = np.random.default_rng(seed)
             labels = (rng.random(len(own.truth)) < np.nan_to_num(own.truth)).astype(np.float64)
             candidates = test & (rng.random(len(test)) < 0.5)
-            fits = with_labels(own, labels), without(own, labels, candidates, rng)
+            fits = fit_to_labels(own, labels)[0], fit_without(own, labels, candidates, rng)
             for kind, bound in zip(found, fits, strict=True):
                 found[kind].append(measure(own, bound, labels, test & ~candidates))
         for kind, rows in found.items():
