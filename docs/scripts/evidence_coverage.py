@@ -100,7 +100,7 @@ def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Genera
         ends += len(made)
     corrupted, predicates = np.concatenate(kept), table.triples[:, 1]
     mixture = MixtureData(
-        ScoreSample(table.scores[positive], np.arange(len(places)), predicates[positive]),
+        ScoreSample(table.scores[positive], np.arange(int(positive.sum())), predicates[positive]),
         negatives,
         ScoreSample(table.scores[chosen], predicates=predicates[chosen]),
     )
