@@ -8,10 +8,13 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.unlabelled import unlabelled_brier
+from kgcore.combiners.unlike import unlike
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
 FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
+UNLIKE = "unlike_positives_"  # the share of true candidates that cannot be like the positives: see `unlike`
+MUCH_UNLIKE = 0.05  # such a share from this one on is reported
 
 
 def labelled_figures(
@@ -42,11 +45,16 @@ def unlabelled_figures(fitted: Sequence[tuple[BoundCalibrator, MixtureData]]) ->
     """Return the Brier score of each calibrator for candidates, estimated without labels: see `unlabelled_brier`.
 
     fitted  calibrators, and the samples of the mixtures that they were fitted to
+
+    The estimate is too low if true candidates are unlike the positives. So what they cost at least is added, and their
+    share is a figure of its own: see `unlike`. Evidence that only tells positives from candidates is not chosen then.
     """
     found = {}
     for bound, data in fitted:
         both = [bound.predict(own.scores, bound.model, own.predicates) for own in (data.positives, data.candidates)]
-        found[FIGURE + bound.shown_name] = unlabelled_brier(both[0], both[1], bound.base_rate)
+        others = unlike(both[0], both[1], bound.base_rate)
+        found[FIGURE + bound.shown_name] = unlabelled_brier(both[0], both[1], bound.base_rate) + others.cost
+        found[UNLIKE + bound.shown_name] = others.share
     return found
 
 
@@ -57,8 +65,8 @@ def in_order(fitted: Sequence[BoundCalibrator], figures: Mapping[str, Mapping[st
 
     A calibrator that sees evidence comes first if its figure is the lowest of its kind. Otherwise the order stays.
     """
-    best = {kind: min(own, key=lambda name: own[name]) for kind, own in figures.items() if own}
-    leading = {f"{kind}.{name.removeprefix(FIGURE)}" for kind, name in best.items()}
+    briers = {kind: _figures(own, FIGURE) for kind, own in figures.items() if own}
+    leading = {f"{kind}.{min(own, key=lambda name: own[name])}" for kind, own in briers.items()}
     return sorted(fitted, key=lambda bound: bound.combined is None or bound.label not in leading)
 
 
@@ -70,10 +78,22 @@ def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
     notes = []
     ways = {GROUND_TRUTH: "cross-fitted on the labelled validation triples", CANDIDATES: "estimated without labels"}
     for kind, how in ways.items():
-        own = {n.removeprefix(FIGURE): value for n, value in audits.get(kind, {}).items() if n.startswith(FIGURE)}
+        own = _figures(audits.get(kind, {}), FIGURE)
         if len(own) > 1:
             best = min(own, key=lambda name: own[name])
             texts = ", ".join(f"{name} {value:.4f}" for name, value in sorted(own.items(), key=lambda item: item[1]))
             words = kind.replace("_", " ")
             notes.append(f"Brier scores of the calibrators on {words}, {how}: {texts}. {best} has the lowest.")
+        for name, share in _figures(audits.get(kind, {}), UNLIKE).items():
+            if share >= MUCH_UNLIKE:
+                notes.append(
+                    f"{name}: at least {share:.0%} of the true candidates differ from the validation positives, if the "
+                    "base rate is right. Without labels, this calibrator is then wrong about them: label some "
+                    "candidates, or check the base rate."
+                )
     return notes
+
+
+def _figures(figures: Mapping[str, float], start: str) -> dict[str, float]:
+    """Return calibrator -> its figure with this start of its name."""
+    return {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}

@@ -8,6 +8,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.combiners.bins import Bins
 from kgcore.combiners.folds import sample_folds
 from kgcore.combiners.shapley import Shapley
 from kgcore.combiners.trees import MOST_LEAVES, Split, Trees
@@ -58,10 +59,12 @@ class BoostedTrees(Combiner):
         frequent = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
         self.categories_ = np.sort(found[frequent][counts[frequent] >= FEWEST_ROWS]).astype(np.int64)
         self.shift_ = sample.prior
-        trees = self._number_of_trees(balanced, rng) if self.trees is None else self.trees
+        bins = Bins.of(sample.values)
+        columns = self._columns(balanced, bins)
+        trees = self._number_of_trees(balanced, columns, rng) if self.trees is None else self.trees
         model = self._model(balanced, trees, rng)
-        model.fit(self._columns(balanced), balanced.labels, sample_weight=balanced.weights)
-        fitted = _arrays(model, len(sample.names), len(self.categories_))
+        model.fit(columns, balanced.labels, sample_weight=balanced.weights)
+        fitted = _arrays(model, bins, len(self.categories_))
         self._set(fitted.with_covers(sample.values, self._category(sample.predicates), balanced.weights))
         return self
 
@@ -97,12 +100,10 @@ class BoostedTrees(Combiner):
         place = np.minimum(np.searchsorted(self.categories_, predicates), len(self.categories_) - 1)
         return np.where(self.categories_[place] == predicates, place, -1)
 
-    def _columns(self, sample: EvidenceSample) -> Floats:
-        """Return the category and the features (n, 1 + d). scikit-learn would move a later category to the front."""
+    def _columns(self, sample: EvidenceSample, bins: Bins) -> Floats:
+        """Return the category and the bins of the features (n, 1 + d). scikit-learn would move a later category."""
         category = self._category(sample.predicates)
-        values = sample.values.astype(np.float64)
-        values[:, np.isnan(values).all(axis=0)] = 0.0  # scikit-learn needs a number in each column
-        return np.column_stack([np.where(category < 0, np.nan, category), values])
+        return np.column_stack([np.where(category < 0, np.nan, category), bins.codes(sample.values)])
 
     def _model(self, sample: EvidenceSample, trees: int, rng: np.random.Generator) -> HistGradientBoostingClassifier:
         return HistGradientBoostingClassifier(
@@ -117,11 +118,11 @@ class BoostedTrees(Combiner):
             random_state=int(rng.integers(2**31)),
         )
 
-    def _number_of_trees(self, sample: EvidenceSample, rng: np.random.Generator) -> int:
+    def _number_of_trees(self, sample: EvidenceSample, columns: Floats, rng: np.random.Generator) -> int:
         """Return the number of trees with the lowest log loss on held-out folds: the mean over the folds."""
         number = next((folds for rows, folds in FOLDS if len(sample) <= rows), 1)
         fold = sample_folds(sample, max(number, 5), rng)
-        columns, best = self._columns(sample), []
+        best = []
         for own in range(number):
             held, kept = fold == own, fold != own
             if min(len(np.unique(sample.labels[rows])) for rows in (held, kept)) < 2:
@@ -129,13 +130,16 @@ class BoostedTrees(Combiner):
             model = self._model(sample, self.most_trees, rng)
             model.set_params(early_stopping=True, n_iter_no_change=30, scoring="loss", tol=0.0)
             weights = {"sample_weight": sample.weights[kept], "sample_weight_val": sample.weights[held]}
-            model.fit(columns[kept], sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
+            seen = columns[kept]
+            seen[:, np.isnan(seen).all(axis=0)] = 0.0  # scikit-learn needs a number in each column
+            model.fit(seen, sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
             best.append(int(np.argmax(model.validation_score_)))
         return max(1, round(float(np.mean(best)))) if best else min(self.most_trees, 20)
 
 
-def _arrays(model: HistGradientBoostingClassifier, num_features: int, num_categories: int) -> Trees:
+def _arrays(model: HistGradientBoostingClassifier, bins: Bins, num_categories: int) -> Trees:
     """Return the trees of a fitted model, whose column 0 is the category. Covers are numbers of rows."""
+    num_features = len(bins.ends)
     splits: list[Split | None] = []
     values: list[float] = []
     covers: list[float] = []
@@ -156,6 +160,7 @@ def _arrays(model: HistGradientBoostingClassifier, num_features: int, num_catego
                 categories = sum(int(word) << 32 * place for place, word in enumerate(words))
                 splits.append(Split(num_features, 0.0, missing_left, categories))
             else:
-                splits.append(Split(column - 1, float(node["num_threshold"]), missing_left))
+                threshold = bins.threshold(column - 1, float(node["num_threshold"]))
+                splits.append(Split(column - 1, threshold, missing_left))
     start = float(np.ravel(model._baseline_prediction)[0])
     return Trees(num_features, num_categories, tuple(splits), np.array(values), np.array(covers), start)

@@ -46,6 +46,7 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
         "kgcore.calibration.fit",
         "kgcore.calibration.audit",
         "kgcore.calibration.thin",
+        *(("kgcore.calibration.answering", "kgcore.calibration.combine") if config.combiners else ()),
         *map(ALL_CALIBRATORS.module, config.calibrators),
     )
 

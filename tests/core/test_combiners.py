@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from kgcore.arrays import Floats
 from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.combiners.bins import Bins
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.cross_fit import cross_fit
 from kgcore.combiners.folds import sample_folds
@@ -134,7 +135,7 @@ def test_sums_of_trees_equal_those_of_scikit_learn_to_the_last_bit(monkeypatch: 
     fitted = BoostedTrees(trees=30).fit(sample, np.random.default_rng(0))
     other = sample_of(8)
     other.values[0], other.values[1], other.predicates[2] = np.inf, -np.inf, 5
-    expected = models[-1].decision_function(fitted._columns(other)) + fitted.shift_
+    expected = models[-1].decision_function(fitted._columns(other, Bins.of(sample.values))) + fitted.shift_
     assert np.array_equal(fitted.log_odds(other.values, other.predicates), expected)
 
 

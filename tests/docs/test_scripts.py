@@ -5,15 +5,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from flows.cli.index import whole_app
-from kgcore.config import CorruptConfig, EvaluateConfig, TrainConfig
+from kgcore.config import CorruptConfig, EvaluateConfig, EvidenceConfig, TrainConfig
+from kgcore.evaluation.predictions import Predictions
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
-from kgcore.registries import EVIDENCE
 from tests.docs.commands import unknown_words
 from tests.docs.scripts import script
 
@@ -80,4 +81,29 @@ def test_the_tables_of_evidence_have_a_cell_for_each_kind_of_negatives(
     assert all(0 < float(number) < 1 for cell in cells[1:] for number in cell.split(" → "))
     assert len(module.betrayed(names, made, "score").split(" | ")) == len(module.STRATEGIES)
     grouped = {group for groups in module.ROWS.values() for group in groups}
-    assert {name for name in EVIDENCE.names() if EVIDENCE.get(name).group != "names"} == grouped
+    assert grouped == set(EvidenceConfig().evidence)
+
+
+def test_the_table_of_three_seeds_shows_what_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script("evidence_seeds")
+    options = module.options("wn11", module.GRAPH, 2)
+    assert not unknown_words(app, " ".join(["kgcal", "run", *options]))
+    assert options.count("2") == len(module.SEEDS_OF)
+    audit = {"held_out_brier_beta": 0.08, "held_out_brier_boosted_trees": 0.05, "held_out_brier_per_relation": 0.07}
+    assert module.answering({"ece": 0.0, **audit}) == ("boosted_trees", "per_relation")
+    bars = module.BARS["wn11", "labels"]
+    cells = module.in_words([[0.05, 0.2, 0.93, 0.01], [0.06, 0.2, 0.92, 0.02]], bars).split(" | ")
+    assert cells[0] == "**0.0550 ± 0.0071**"
+    assert [cell.startswith("**") for cell in cells] == [True, True, True, True]
+    assert "**" not in module.in_words([[0.05, 0.17, 0.93, 0.01]], bars)
+
+
+def test_the_reliability_of_relations_counts_large_ones_only() -> None:
+    module, n = script("evidence_seeds"), 400
+    triples = np.stack([np.arange(n), np.repeat([0, 1, 2], [200, 150, 50]), np.arange(n)], axis=1)
+    labels = np.tile([0.0, 1.0], n // 2)
+    q = np.where(triples[:, 1] == 1, 0.9, 0.5)
+    predictions = Predictions(triples, labels, np.ones(n), q, {"a.b": q}, {}, {}, [], synthetic_negatives=False)
+    error, off = module.by_relation(predictions, "a.b")
+    assert off == 0.5
+    assert error == pytest.approx(0.4 * 150 / 350, abs=0.02)
