@@ -88,7 +88,7 @@ class UnseenAnswers:
         or only the others, are so few, both kinds share one calibrator.
         """
         counts = len(unseen.positives), len(unseen.negatives)
-        if min(counts) < FEWEST:
+        if not can_fit(unseen):
             raise InputError(
                 f"{counts[0]:,} true and {counts[1]:,} false labelled triples have an entity that training lacks: "
                 f"a calibrator for them needs at least {FEWEST} of both"
@@ -147,6 +147,11 @@ class UnseenAnswers:
             )
         first, second = ((Platt.from_parameters(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
         return cls(Combined.from_json(data["combined"]), data["dataset"], data["entities"], (first, second))
+
+
+def can_fit(unseen: Split) -> bool:
+    """Return whether labelled triples with unseen entities are enough for `UnseenAnswers.fit`."""
+    return _enough(unseen.labels)
 
 
 def _enough(labels: Labels) -> bool:
