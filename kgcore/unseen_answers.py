@@ -5,23 +5,26 @@ A calibrated model has no score for such a triple. Its evidence is that of group
 has two parts. A combiner learns from all labelled triples of known entities, once with the subject and once with the
 object hidden (`Features.hidden`). A calibrator and its band of confidence are fitted to the few rows with entities that
 are really unseen, because their labels may depend on which side is unseen: intervals are as wide as so few rows ask.
+
+The answer is stored as JSON, with the model and the graph that it was fitted to.
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
 from kgcore.calibration.band import Band
-from kgcore.calibration.base import Calibrator
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.errors import InputError
+from kgcore.combiners.combined import Combined
+from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import Split
 
+FORMAT = 1  # of the JSON
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 
@@ -35,22 +38,48 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What answers were fitted to.
+
+    combiner  registered name of the combiner
+    model     fingerprint of the model
+    dataset   fingerprint of the graph
+    """
+
+    combiner: str
+    model: str
+    dataset: str
+
+
+@dataclass(frozen=True)
 class UnseenAnswers:
     """Answers about triples with entities that training has not seen.
 
-    combiner  evidence -> log-odds
+    combined  evidence -> log-odds, with the groups of evidence and the model
+    dataset   fingerprint of the graph that it was fitted on
     entities  number E of the entities that training has
     maps      calibrator of the log-odds, and its band: of triples with a known object, and with an unseen object
     """
 
-    combiner: Combiner
+    combined: Combined
+    dataset: str
     entities: int
-    maps: tuple[tuple[Calibrator, Band], tuple[Calibrator, Band]]
+    maps: tuple[tuple[Platt, Band], tuple[Platt, Band]]
 
     @classmethod
-    def fit(cls, combiner: Combiner, features: Features, known: Split, unseen: Split, rng: np.random.Generator) -> Self:
+    def fit(
+        cls,
+        origin: Origin,
+        combiner: Combiner,
+        features: Features,
+        known: Split,
+        unseen: Split,
+        rng: np.random.Generator,
+    ) -> Self:
         """Fit to labelled triples. The combiner is fitted, too.
 
+        origin    what the answers are fitted to
+        combiner  a combiner that is not fitted, of the class that `origin` names
         features  groups of evidence, extended by the names of the unseen entities
         known     labelled triples of known entities
         unseen    labelled triples with an entity that training lacks: kgcore/datasets/unseen.py
@@ -59,7 +88,7 @@ class UnseenAnswers:
         or only the others, are so few, both kinds share one calibrator.
         """
         counts = len(unseen.positives), len(unseen.negatives)
-        if min(counts) < FEWEST:
+        if not can_fit(unseen):
             raise InputError(
                 f"{counts[0]:,} true and {counts[1]:,} false labelled triples have an entity that training lacks: "
                 f"a calibrator for them needs at least {FEWEST} of both"
@@ -74,11 +103,16 @@ class UnseenAnswers:
         enough = all(_enough(unseen.labels[rows]) for rows in (~of_object, of_object))
         kinds = (~of_object, of_object) if enough else (np.ones(len(unseen), dtype=bool),) * 2
         first, second = (_map(scores[rows], unseen.labels[rows], unseen.triples[rows, 1]) for rows in kinds)
-        return cls(combiner, features.entities, (first, second))
+        groups, name = tuple(features.groups), origin.combiner
+        combined = Combined(name, groups, evidence.names, origin.model, combiner, name)
+        return cls(combined, origin.dataset, features.entities, (first, second))
 
     def answers(self, triples: Triples, evidence: Evidence) -> Answers:
-        """Return the answers about triples (n, 3) with an entity that training lacks, from their evidence."""
-        scores = self.combiner.log_odds(evidence.values, triples[:, 1])
+        """Return the answers about triples (n, 3) with an entity that training lacks, from their evidence.
+
+        Raises MismatchError if the evidence has other features than those of the fit.
+        """
+        scores = self.combined.scores(evidence, triples[:, 1])
         q, low, high = np.empty((3, len(triples)))
         for (calibrator, band), rows in zip(self.maps, self._kinds(triples), strict=True):
             q[rows] = calibrator.calibrate(scores[rows])
@@ -89,11 +123,41 @@ class UnseenAnswers:
         unseen_object: Bools = triples[:, 2] >= self.entities
         return ~unseen_object, unseen_object
 
+    def check(self, model: str, dataset: str) -> None:
+        """Raise MismatchError unless it was fitted to the model and the graph with these fingerprints."""
+        for what, own, given in (("model", self.combined.model, model), ("graph", self.dataset, dataset)):
+            if own != given:
+                raise MismatchError(
+                    f"the answers about unseen entities were fitted to the {what} {own[:12]}, but the {what} here is "
+                    f"{given[:12]}: use the files of one pipeline"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answers as plain JSON values, which hold no executable code."""
+        maps = [{"parameters": platt.parameters(), "band": band.to_json()} for platt, band in self.maps]
+        own = {"format": FORMAT, "dataset": self.dataset, "entities": self.entities}
+        return {**own, "combined": self.combined.to_json(), "maps": maps}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read the output of `to_json`. Raises InputError for an unknown format and for an unknown combiner."""
+        if data.get("format") != FORMAT:
+            raise InputError(
+                f"the answers about unseen entities have format {data.get('format')!r}: this version reads {FORMAT}"
+            )
+        first, second = ((Platt.from_parameters(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
+        return cls(Combined.from_json(data["combined"]), data["dataset"], data["entities"], (first, second))
+
+
+def can_fit(unseen: Split) -> bool:
+    """Return whether labelled triples with unseen entities are enough for `UnseenAnswers.fit`."""
+    return _enough(unseen.labels)
+
 
 def _enough(labels: Labels) -> bool:
     return bool(min((labels == 1).sum(), (labels == 0).sum()) >= FEWEST)
 
 
-def _map(scores: Probabilities, labels: Labels, predicates: Ints) -> tuple[Calibrator, Band]:
+def _map(scores: Probabilities, labels: Labels, predicates: Ints) -> tuple[Platt, Band]:
     sample = ground_truth_sample(scores, labels, predicates)
     return Platt().fit_sample(sample), Band.fit(sample)

@@ -32,7 +32,7 @@ from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.trained import TrainedModel
-from kgcore.unseen_answers import Answers, UnseenAnswers
+from kgcore.unseen_answers import Answers, Origin, UnseenAnswers
 from tasks.workspace.settings import ensure_home, mirror
 
 NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")
@@ -109,10 +109,10 @@ def sampled(graph: KnowledgeGraph, model: TrainedModel, features: Features, stra
     return Rows(triples, labels, features.evidence(triples)), weights
 
 
-def answers_of(features: Features, groups: Sequence[str], known: Split, unseen: Unseen) -> Answers:
+def answers_of(origin: Origin, features: Features, groups: Sequence[str], known: Split, unseen: Unseen) -> Answers:
     """Return the answers about the test rows with unseen entities, from some groups of evidence."""
     chosen = Features({name: features.groups[name] for name in groups}, features.entities)
-    fitted = UnseenAnswers.fit(BoostedTrees(), chosen, known, unseen.splits["valid"], np.random.default_rng(0))
+    fitted = UnseenAnswers.fit(origin, BoostedTrees(), chosen, known, unseen.splits["valid"], np.random.default_rng(0))
     asked = unseen.splits["test"].triples
     return fitted.answers(asked, chosen.evidence(asked))
 
@@ -126,6 +126,7 @@ def tables(name: str, seed: int) -> None:
     model = trained_model(graph, name, seed)
     features = features_of(Source(graph, model), unseen)
     valid, test = (rows_of(part, features) for part in (graph.valid, graph.test))
+    origin = Origin("boosted_trees", model.fingerprint(), graph.fingerprint())
     drawn = [sampled(graph, model, features, strategy) for strategy in STRATEGIES]
     for title, groups in SETS.items():
         names = [feature for group in groups for feature in features.groups[group].names]
@@ -135,7 +136,7 @@ def tables(name: str, seed: int) -> None:
         fits = [boost(rows.table(names), rows.labels, weights) for rows, weights in drawn]
         cells += [measured(probabilities(boosted, asked), test.labels) for boosted in fits]
         if len(labels := unseen.splits["test"].labels):
-            own = answers_of(features, groups, graph.valid, unseen)
+            own = answers_of(origin, features, groups, graph.valid, unseen)
             cells += [measured(own.probabilities, labels), f"{np.mean(own.high - own.low):.2f}"]
             cells += [measured(np.r_[q, own.probabilities], np.r_[test.labels, labels])]
         print(f"| {name}:{seed} | {title} | {' | '.join(cells)} |", flush=True)

@@ -9,9 +9,11 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
+from kgcore.datasets.counts import check_counts
 from kgcore.datasets.draw import Draw, draw_splits
 from kgcore.datasets.read import Read, read_files
 from kgcore.datasets.unknown_names import MOST_EXAMPLES, examples_of_unknown_names
+from kgcore.datasets.unseen import Unseen, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
@@ -30,11 +32,13 @@ class Prepared:
              `drawn_from_duplicates` are there only if the splits are drawn, `triples_with_literals` only if some are
              left out
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
+    unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
     """
 
     graph: KnowledgeGraph
     counts: dict[str, int]
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unseen: Unseen | None = None
 
 
 def prepare(
@@ -74,7 +78,7 @@ def prepare(
 
     entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
-    _check_counts(spec, counts)
+    check_counts(spec, counts)
     splits: dict[str, Split] = {}
     for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
         taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
@@ -83,9 +87,9 @@ def prepare(
         splits[name] = _split(part, entity_ids, predicate_ids, read.confidences)
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
     unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
-    return Prepared(
-        KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"]), counts, unknown
-    )
+    graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"])
+    some = not spec.drawn and all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
+    return Prepared(graph, counts, unknown, unseen_rows(read, graph) if some else None)
 
 
 def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int]) -> dict[str, Ints]:
@@ -232,18 +236,3 @@ def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
     """Return a mask (n,) of the rows whose two entities and predicate are all in train."""
     known: Bools = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
     return known
-
-
-def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
-    """Raise InputError if a count differs from the declared count."""
-    wanted = spec.counts
-    found = {
-        "train_rows": counts["train_rows"],
-        "train_distinct": counts["train_rows"] - counts["train_duplicates"],
-        "entities": counts["entities_in_all_files" if wanted.entities_in_all else "entities"],
-        "predicates": counts["predicates"],
-    }
-    for name, value in found.items():
-        expected = getattr(wanted, name)
-        if expected is not None and value != expected:
-            raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")

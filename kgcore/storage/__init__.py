@@ -39,6 +39,14 @@ from kgcore.storage.ranks import read_ranks, write_ranks
 from kgcore.storage.scores import read_scores, write_scores
 from kgcore.storage.trials import read_trials, write_trials
 from kgcore.storage.triples import read_triples, write_triples
+from kgcore.storage.unseen import (
+    read_answers,
+    read_unseen,
+    read_unseen_answers,
+    write_answers,
+    write_unseen,
+    write_unseen_answers,
+)
 
 __all__ = [
     "CALIBRATOR_FILE",
@@ -49,6 +57,7 @@ __all__ = [
     "SCORE_CALIBRATOR_FILE",
     "missing_parts",
     "model_parts",
+    "read_answers",
     "read_calibrated",
     "read_calibrator",
     "read_corruptions",
@@ -70,6 +79,9 @@ __all__ = [
     "read_scores",
     "read_trials",
     "read_triples",
+    "read_unseen",
+    "read_unseen_answers",
+    "write_answers",
     "write_calibrated",
     "write_calibrator",
     "write_corruptions",
@@ -90,4 +102,6 @@ __all__ = [
     "write_scores",
     "write_trials",
     "write_triples",
+    "write_unseen",
+    "write_unseen_answers",
 ]

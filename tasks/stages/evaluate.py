@@ -1,8 +1,10 @@
 """evaluate: measure the quality of the probabilities."""
 
 from kgcore.calibration.answering import answering_notes
+from kgcore.calibration.fit import GROUND_TRUTH
 from kgcore.calibration.thin import thin_notes
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
+from kgcore.evaluation.all_rows import AllRows
 from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate, kept_sources
 from kgcore.evaluation.predictions import Predictions
@@ -28,12 +30,20 @@ from tasks.tracking.artifacts import (
     PREDICTIONS,
     RANK_METRICS,
     SUMMARY,
+    UNSEEN,
+    UNSEEN_TEST,
 )
 from tasks.tracking.labels import labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
-_CODE = ("kgcore.evaluation.evaluate", "kgcore.report.summary", "kgcore.report.data", "kgcore.report.markdown")
+_CODE = (
+    "kgcore.evaluation.evaluate",
+    "kgcore.evaluation.all_rows",
+    "kgcore.report.summary",
+    "kgcore.report.data",
+    "kgcore.report.markdown",
+)
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
@@ -46,6 +56,8 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
+    everything = _all_rows(run, predictions)
+    notes += [one.note(label) for label, one in everything.items()]
     summary = Summary(
         results=Results.of(measured),
         accuracy_per_relation=predictions.accuracy_per_relation,
@@ -60,6 +72,24 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
+    for one in everything.values():
+        run.log_metrics(one.figures())
+
+
+def _all_rows(run: StageRun, predictions: Predictions) -> dict[str, AllRows]:
+    """Measure all test rows, those with unseen entities included: label of the calibrator that answers -> figures.
+
+    Empty without answers about unseen entities, without labelled test negatives, and at a base rate that differs from
+    that of the validation labels.
+    """
+    if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
+        return {}
+    first, labels = run.load_models(CALIBRATOR)[0], run.load(UNSEEN).splits["test"].labels
+    if first.negatives != GROUND_TRUTH or first.fitted_at is not None:
+        return {}
+    known = predictions.probabilities[first.label], predictions.labels
+    found = AllRows.of(known, (run.load(UNSEEN_TEST).probabilities, labels), run.config(ClassifyConfig).tau)
+    return {first.label: found}
 
 
 def _candidates(run: StageRun, predictions: Predictions) -> list[str]:

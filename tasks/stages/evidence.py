@@ -4,11 +4,13 @@ import logging
 
 import numpy as np
 
+from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CalibrateConfig, EvidenceConfig
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, TableEvidence
 from kgcore.registries import EVIDENCE as GROUPS
 from kgcore.score_table import LABELLED
+from kgcore.unseen_answers import Origin, UnseenAnswers, can_fit
 from tasks.stages.base import Stage
 from tasks.stages.match import MATCH
 from tasks.stages.reference import StageRef
@@ -24,6 +26,9 @@ from tasks.tracking.artifacts import (
     MATCHED,
     MIXTURE_TRIPLES,
     SCORES,
+    UNSEEN,
+    UNSEEN_ANSWERS,
+    UNSEEN_TEST,
 )
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
@@ -45,7 +50,22 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     run.save(EVIDENCE, TableEvidence(rows.nonzero()[0], evidence, config.evidence))
     if len(candidates):
         run.save(CANDIDATE_EVIDENCE, TableEvidence(np.arange(len(candidates)), candidates, config.evidence))
+    if run.has(UNSEEN) and len(table.triples[table.rows("valid", LABELLED, 0)]):
+        _answer_unseen(run, features)
     run.log_metrics({"rows": float(len(evidence) + len(candidates)), "features": float(len(evidence.names))})
+
+
+def _answer_unseen(run: StageRun, features: Features) -> None:
+    """Fit the answers about entities that training lacks, and answer for the test rows, if validation has enough."""
+    graph, unseen = run.load(GRAPH), run.load(UNSEEN)
+    if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
+        return
+    origin = Origin("boosted_trees", run.load(SCORES).model, graph.fingerprint())
+    features, asked = features.extended(unseen.names), unseen.splits["test"].triples
+    rng = np.random.default_rng(0)
+    fitted = UnseenAnswers.fit(origin, BoostedTrees(), features, graph.valid, unseen.splits["valid"], rng)
+    run.save(UNSEEN_ANSWERS, fitted)
+    run.save(UNSEEN_TEST, fitted.answers(asked, features.evidence(asked)))
 
 
 EVIDENCE_STAGE = Stage(
@@ -54,7 +74,7 @@ EVIDENCE_STAGE = Stage(
     title="evidence of {scores}",
     config=EvidenceConfig,
     body=_body,
-    code=lambda config: ("kgcore.evidence.table", *map(GROUPS.module, config.evidence)),
+    code=lambda config: ("kgcore.evidence.table", "kgcore.unseen_answers", *map(GROUPS.module, config.evidence)),
     inputs={"model": TRAIN, "scores": SCORE, "candidates": MATCH},
     optional=("candidates",),
     on_device=True,

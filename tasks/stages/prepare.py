@@ -29,7 +29,7 @@ from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, run_stage
 from tasks.stages.task import as_task
-from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH
+from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH, UNSEEN
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import DownloadBar
@@ -47,6 +47,8 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     _log_read(prepared)
     _log_dropped(prepared)
     _log_prepared(run, prepared, spec.url or spec.title)
+    if prepared.unseen:
+        run.save(UNSEEN, prepared.unseen)
     _log_report(run, prepared)
 
 

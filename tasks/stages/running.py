@@ -113,6 +113,10 @@ class StageRun:
         """Return an artifact of an upstream stage. Raises InputError if it is missing or damaged."""
         return self.store.load(self.inputs[artifact.stage], artifact)
 
+    def has(self, artifact: Artifact[T]) -> bool:
+        """Return whether an upstream stage has run and has saved the artifact."""
+        return artifact.stage in self.inputs and artifact.path in (self.upstream(artifact.stage).tags.artifacts or {})
+
     def save(self, artifact: Artifact[T], value: T) -> None:
         """Write an artifact of this stage to `folder`."""
         save(self.folder, artifact, value)

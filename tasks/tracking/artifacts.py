@@ -14,6 +14,7 @@ from kgcore.arrays import Floats, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.matched import Matched
 from kgcore.corruptions.base import Corruptions
+from kgcore.datasets.unseen import Unseen
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import Predictions
@@ -28,6 +29,7 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.score_table import ScoreTable
 from kgcore.tuning.race_result import Race
+from kgcore.unseen_answers import Answers, UnseenAnswers
 from tasks.tracking.handles import Artifact, ModelFiles
 from tasks.tracking.labels import CALIBRATE_SCORES
 
@@ -81,6 +83,7 @@ GRAPH_WITHOUT_TEST: Artifact[KnowledgeGraph] = Artifact("prepare", "graph", _rea
 ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", storage.read_names)
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", storage.read_names)
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
+UNSEEN: Artifact[Unseen] = Artifact("prepare", "unseen.parquet", storage.read_unseen, storage.write_unseen)
 RACE: Artifact[Race] = _typed_json("choose", "race.json", Race)
 RACE_TABLE: Artifact[pd.DataFrame] = Artifact("choose", "race.csv", storage.read_trials, storage.write_trials)
 CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
@@ -97,6 +100,12 @@ CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audi
 SCORES: Artifact[ScoreTable] = Artifact("score", "scores.parquet", storage.read_scores, storage.write_scores)
 EVIDENCE: Artifact[TableEvidence] = Artifact(
     "evidence", "evidence.parquet", storage.read_evidence, storage.write_evidence
+)
+UNSEEN_ANSWERS: Artifact[UnseenAnswers] = Artifact(
+    "evidence", "unseen_answers.json", storage.read_unseen_answers, storage.write_unseen_answers
+)
+UNSEEN_TEST: Artifact[Answers] = Artifact(
+    "evidence", "unseen_test.parquet", storage.read_answers, storage.write_answers
 )
 CALIBRATOR: ModelFiles[BoundCalibrator] = ModelFiles(
     "calibrate", storage.read_calibrator, storage.write_calibrator, storage.CALIBRATOR_FILE

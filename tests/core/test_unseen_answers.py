@@ -1,19 +1,23 @@
 """Answers about entities that training lacks: on names that say the truth, and where there are too few labels."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.errors import InputError
+from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.unseen_answers import FEWEST, UnseenAnswers
+from kgcore.unseen_answers import FEWEST, Origin, UnseenAnswers
 from tests.core.names import model_of
 
 KINDS = ("deer", "stone")
 LETTERS = [f"{a}{b}" for a in "abc" for b in "abcdefghijklmnopqrst"]
 ENTITIES = [f"{kind}_{letters}" for kind in KINDS for letters in LETTERS]
+ORIGIN = Origin("boosted_trees", "model-1", "graph-1")
 UNSEEN = [f"{kind}_x{letter}" for kind in KINDS for letter in "abcdefghijklmnopqrstuvwxyz"]
 
 
@@ -32,12 +36,15 @@ def world() -> tuple[Features, Split, Split]:
     )
 
 
+def fitted_to(features: Features, known: Split, unseen: Split) -> UnseenAnswers:
+    combiner = BoostedTrees(trees=20, fewest=5)
+    return UnseenAnswers.fit(ORIGIN, combiner, features, known, unseen, np.random.default_rng(0))
+
+
 def test_names_answer_for_unseen_entities() -> None:
     features, known, unseen = world()
     half = np.arange(52) % 26 < FEWEST
-    fitted = UnseenAnswers.fit(
-        BoostedTrees(trees=20, fewest=5), features, known, unseen.part(half), np.random.default_rng(0)
-    )
+    fitted = fitted_to(features, known, unseen.part(half))
     asked = unseen.part(~half)
     found = fitted.answers(asked.triples, features.evidence(asked.triples))
     assert ((found.probabilities > 0.5) == (asked.labels == 1)).all()
@@ -50,4 +57,34 @@ def test_names_answer_for_unseen_entities() -> None:
 def test_too_few_labels_are_refused() -> None:
     features, known, unseen = world()
     with pytest.raises(InputError, match="26 true and 4 false labelled triples have an entity that training lacks"):
-        UnseenAnswers.fit(BoostedTrees(), features, known, unseen.part(np.arange(30)), np.random.default_rng(0))
+        fitted_to(features, known, unseen.part(np.arange(30)))
+
+
+def test_stored_answers_are_the_same() -> None:
+    features, known, unseen = world()
+    triples = np.concatenate([unseen.triples, unseen.triples[:5, [2, 1, 0]]])  # unseen subjects, and unseen objects
+    evidence = features.evidence(triples)
+    fitted = fitted_to(features, known, unseen)
+    objects = replace(unseen, triples=unseen.triples[:, [2, 1, 0]])
+    other = fitted_to(features, known, objects)
+    fitted = replace(fitted, maps=(fitted.maps[0], other.maps[1]))  # two calibrators that differ
+    read = UnseenAnswers.from_json(json.loads(json.dumps(fitted.to_json())))
+    for name in ("probabilities", "low", "high"):
+        expected, found = (getattr(one.answers(triples, evidence), name) for one in (fitted, read))
+        np.testing.assert_array_equal(found, expected)
+    assert (read.entities, read.dataset, read.combined.groups) == (120, "graph-1", tuple(features.groups))
+
+
+def test_answers_belong_to_their_model_graph_and_evidence() -> None:
+    features, known, unseen = world()
+    fitted = fitted_to(features, known, unseen)
+    fitted.check("model-1", "graph-1")
+    with pytest.raises(MismatchError, match="fitted to the model model-1, but the model here is model-2"):
+        fitted.check("model-2", "graph-1")
+    with pytest.raises(MismatchError, match="fitted to the graph graph-1, but the graph here is graph-2"):
+        fitted.check("model-1", "graph-2")
+    fewer = Features({"score": features.groups["score"]}, features.entities)
+    with pytest.raises(MismatchError, match="was fitted to the evidence"):
+        fitted.answers(unseen.triples, fewer.evidence(unseen.triples))
+    with pytest.raises(InputError, match="have format 2: this version reads 1"):
+        UnseenAnswers.from_json(fitted.to_json() | {"format": 2})
