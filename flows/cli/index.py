@@ -102,11 +102,17 @@ def index_text() -> str:
     topics: dict[str, str] = {}
     for topic in TOPICS:
         topics |= dict.fromkeys(_topic_group(topic).commands, topic)
-    whole = get_command(whole_app())
-    assert isinstance(whole, TyperGroup)
+    whole = whole_group()
     entries = group_entries(whole, topics, typer.Context(whole, info_name="kgcal", **whole.context_settings))
     found = {"components": components(), "commands": {name: asdict(entry) for name, entry in entries.items()}}
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+def whole_group() -> TyperGroup:
+    """Return the command line with all commands, loaded."""
+    group = get_command(whole_app())
+    assert isinstance(group, TyperGroup)
+    return group
 
 
 def _topic_group(topic: str) -> TyperGroup:
@@ -172,6 +178,10 @@ class LazyGroup(CommandGroup):
         entries, current = read_index()
         for name, entry in entries.items():
             self.add_command(_indexed((name,), entry, current), name)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command; one that the index lacks, such as that of a new stage, is loaded with all others."""
+        return super().get_command(ctx, cmd_name) or whole_group().get_command(ctx, cmd_name)
 
 
 def lazy_app() -> typer.Typer:
