@@ -16,7 +16,7 @@ class EvidenceConfig(Config):
     evidence: tuple[str, ...] = setting(
         (
             *("score", "cohorts", "degrees", "types", "neighbours", "paths", "rules", "constants"),
-            *("name_roles", "name_pairs", "name_likeness"),
+            *("name_roles", "name_pairs", "name_likeness", "name_embeddings"),
         ),
         "groups of evidence about triples",
         choices=EVIDENCE,

@@ -1,7 +1,6 @@
 """evidence: compute what the model and the training facts know of each held-out triple, beside its score."""
 
 import logging
-from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +36,6 @@ from tasks.workspace.resources import find_device, gpu_slot
 
 log = logging.getLogger("kgcal")
 NAMES = {"name_roles", "name_pairs", "name_likeness", "name_embeddings"}
-UNSEEN_NAMES = "name_embeddings"  # group that answers about unseen entities see, too: it replaces their embeddings
 FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 
 
@@ -46,8 +44,7 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     rows = table.rows("valid", LABELLED) | table.measured("test")
     with gpu_slot(find_device(run.context.device)) as device:
         trained = run.load_model(EMBEDDINGS).to(device)
-        source = Source(run.load(GRAPH), trained)
-        features = Features.of(source, config.evidence)
+        features = Features.of(Source(run.load(GRAPH), trained), config.evidence)
         evidence = features.evidence(table.triples[rows])
         matched = run.load(MIXTURE_TRIPLES) if MATCH.name in run.inputs else table.triples[:0]
         candidates = features.evidence(matched)
@@ -55,8 +52,7 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     if len(candidates):
         run.save(CANDIDATE_EVIDENCE, TableEvidence(np.arange(len(candidates)), candidates, config.evidence))
     if run.has(UNSEEN) and NAMES & set(config.evidence) and table.rows("valid", LABELLED, 0).any():
-        more = Features.of(source, sorted({UNSEEN_NAMES} - set(config.evidence)))
-        _answer_unseen(run, replace(features, groups=features.groups | more.groups))
+        _answer_unseen(run, features)
     run.log_metrics({"rows": float(len(evidence) + len(candidates)), "features": float(len(evidence.names))})
 
 
@@ -79,11 +75,7 @@ EVIDENCE_STAGE = Stage(
     title="evidence of {scores}",
     config=EvidenceConfig,
     body=_body,
-    code=lambda config: (
-        "kgcore.evidence.table",
-        "kgcore.unseen_answers",
-        *map(GROUPS.module, sorted({*config.evidence, UNSEEN_NAMES})),
-    ),
+    code=lambda config: ("kgcore.evidence.table", "kgcore.unseen_answers", *map(GROUPS.module, config.evidence)),
     inputs={"model": TRAIN, "scores": SCORE, "candidates": MATCH},
     optional=("candidates",),
     on_device=True,
