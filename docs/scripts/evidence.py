@@ -45,7 +45,7 @@ STRATEGIES = {  # name -> shares of the strategies, sides
 }
 MODEL = ("score", "cohorts")
 GRAPH = ("degrees", "types", "neighbours", "paths", "rules", "constants")
-NAMES = ("name_roles", "name_pairs", "name_likeness")
+NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")
 GROUPS = (*GRAPH, *NAMES)
 ROWS = {
     "score": ("score",),

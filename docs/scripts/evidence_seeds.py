@@ -23,6 +23,7 @@ import numpy as np
 from ablation import run
 
 from kgcore.calibration.answering import FIGURE
+from kgcore.config import EvidenceConfig
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.smooth import smooth_ece
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, PREDICTIONS
@@ -31,7 +32,7 @@ from tasks.tracking.store import open_store
 SEEDS = (0, 1, 2)
 SEEDS_OF = ("--seed", "--calibration-seed", "--match-seed", "--combine-seed", "--bootstrap-seed")
 GRAPH = ("score", "cohorts", "degrees", "types", "neighbours", "paths", "rules", "constants")
-EVIDENCE = {"without names": GRAPH, "with names": (*GRAPH, "name_roles", "name_pairs", "name_likeness")}
+EVIDENCE = {"without names": GRAPH, "with names": EvidenceConfig().evidence}
 KINDS = {"labels": "ground_truth", "no label": "candidates"}
 METRICS = ("brier", "log_loss", "accuracy", "smooth_ece")
 BARS = {  # of the table: the largest Brier score and log loss, the least accuracy, the largest smooth ECE
