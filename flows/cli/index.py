@@ -131,7 +131,7 @@ class IndexedCommand(TyperCommand):
     def __init__(self, path: Sequence[str], entry: Entry, current: bool) -> None:
         """Make the command at `path`, such as ("import", "pykeen").
 
-        current  whether the index lists the components that exist; if not, the real command prints the help, too
+        current  whether the index lists the components that exist; if not, the real command prints its help
         """
         super().__init__(path[-1], help=entry.help, epilog=entry.epilog, hidden=entry.hidden, rich_markup_mode=None)
         self.path, self.entry, self.current = path, entry, current

@@ -13,7 +13,7 @@ LEVEL_TOLERANCE = 1e-12  # levels that differ by less count as equal, so that ro
 
 @dataclass(frozen=True)
 class ScoreRuns:
-    """A sample divided into r runs of neighbouring scores, none of which isotonic regression can divide.
+    """A sample divided into r runs of neighbouring scores. Isotonic regression never divides a run.
 
     A run is a score of positives and the scores above it up to the next score of positives. The scores above it belong
     to negatives alone, so a curve that falls there would fit better than any that rises: pool adjacent violators merges
