@@ -12,6 +12,7 @@ from numba import njit
 from torch import Tensor
 
 Array = npt.NDArray[np.float32]
+SUMS = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; NaN and infinity stay, so a diverged loss is seen
 
 
 def fits_kernel(*tensors: Tensor) -> bool:
@@ -19,7 +20,7 @@ def fits_kernel(*tensors: Tensor) -> bool:
     return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def adam_rows(
     table: Array,
     first: Array,
@@ -53,7 +54,7 @@ def adam_rows(
             table[row, column] -= size * m / (np.sqrt(v * scale) + tiny)
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def l1_distances(queries: Array, entities: Array, distances: Array) -> None:
     """Fill distances (b, q, c) with the sums of |query - entity|: queries (b, q, d), entities (b, c, d)."""
     for block in range(queries.shape[0]):
@@ -65,7 +66,7 @@ def l1_distances(queries: Array, entities: Array, distances: Array) -> None:
                 distances[block, i, j] = total
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def l1_gradients(queries: Array, entities: Array, gradient: Array, of_queries: Array, of_entities: Array) -> None:
     """Add the gradients of L1 distances to of_queries (b, q, d) and of_entities (b, c, d).
 

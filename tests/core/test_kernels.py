@@ -65,3 +65,14 @@ def test_l1_distances_of_float64_need_no_kernel() -> None:
     entities = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
     assert not fits_kernel(queries)
     torch.autograd.gradcheck(NegativeDistance(1).outer, (queries, entities))
+
+
+def test_numbers_that_are_not_finite_stay() -> None:
+    queries = torch.tensor([[[0.0] * 20, [np.nan] * 20, [np.inf] * 20]], requires_grad=True)
+    distances = -NegativeDistance(1).outer(queries, torch.zeros(1, 1, 20))
+    assert distances[0, 0, 0] == 0
+    assert distances[0, 1, 0].isnan()
+    assert distances[0, 2, 0].isinf()
+    adam = RowAdam(torch.zeros(3, 20))
+    adam.step(torch.tensor([1]), torch.full((1, 20), np.nan), 1, 0.1)
+    assert adam.table.isnan().sum(1).tolist() == [0, 20, 0]
