@@ -3,8 +3,8 @@
 from flows.deployment.flow import flow
 from flows.deployment.publish import publish_check, publish_scores
 from kgcore.config import EvaluateConfig, ScoresConfig
-from tasks.jobs.calibrate_scores import ScoresRequest
 from tasks.jobs.calibrate_scores import calibrate_scores as run_calibration
+from tasks.jobs.scores_request import ScoresRequest
 from tasks.jobs.scores_result import ScoresResult
 from tasks.jobs.watch import WatchResult
 
@@ -18,6 +18,7 @@ def calibrate_scores(
     calibrator: str = "",
     promote: bool = False,
     watch: bool = False,
+    recalibrate: bool = False,
     config: ScoresConfig = ScoresConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
 ) -> ScoresResult | WatchResult:
@@ -35,10 +36,13 @@ def calibrate_scores(
         calibrator: calibrator to use, such as beta; if empty, the one with the best Brier score
         promote: register the calibrator, and make it the champion of its scorer if it passes the gate of `promote`
         watch: check a stored calibrator, by default the champion of the scorer, on newly labelled rows, and fit none
+        recalibrate: with --watch, if the check finds drift: fit calibrators again, and make the best one the champion
+            if it passes the gate of `promote`
         config: the columns, the calibrators and the folds
         evaluate: how the probabilities are measured
     """
-    found = run_calibration(ScoresRequest(file, apply, output, model, calibrator, promote, watch), config, evaluate)
+    request = ScoresRequest(file, apply, output, model, calibrator, promote, watch, recalibrate)
+    found = run_calibration(request, config, evaluate)
     if isinstance(found, WatchResult):
         publish_check(found)
     else:

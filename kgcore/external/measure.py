@@ -46,7 +46,7 @@ def cross_fitted(
             found.setdefault(_label(name, calibrator, config), []).append(q)
         parts.append(held)
         on_fold(number + 1, chosen)
-    return _predictions(_together(parts), {label: np.concatenate(q) for label, q in found.items()}, config)
+    return _predictions(ScoreRows.joined(parts), {label: np.concatenate(q) for label, q in found.items()}, config)
 
 
 def folds_of(rows: ScoreRows, config: ScoresConfig) -> tuple[int, int]:
@@ -61,18 +61,6 @@ def folds_of(rows: ScoreRows, config: ScoresConfig) -> tuple[int, int]:
 
 def _label(name: str, calibrator: Calibrator, config: ScoresConfig) -> str:
     return f"{NEGATIVES}.{name}" if name in config.calibrators else name
-
-
-def _together(parts: Sequence[ScoreRows]) -> ScoreRows:
-    weights = [part.weights for part in parts if part.weights is not None]
-    relations = [part.relations for part in parts if part.relations is not None]
-    return ScoreRows(
-        np.concatenate([part.scores for part in parts]),
-        np.concatenate([part.positive for part in parts]),
-        np.concatenate(weights) if weights else None,
-        np.concatenate(relations) if relations else None,
-        parts[0].names,
-    )
 
 
 def _predictions(rows: ScoreRows, found: dict[str, Probabilities], config: ScoresConfig) -> Predictions:

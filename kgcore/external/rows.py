@@ -1,7 +1,8 @@
 """Labelled scores of one scorer, in an order that does not depend on the order of the file."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights
 from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import check_base_rate
-from kgcore.errors import FitError
+from kgcore.errors import FitError, InputError
 
 CLIP = 1e-7  # probabilities are clipped to [CLIP, 1 - CLIP] before they become log-odds, as in the log loss
 
@@ -108,6 +109,41 @@ class ScoreRows:
         most = np.array([self.weights[self.positive == label].max(initial=0.0) for label in (0, 1)])
         kept = self.part(rng.random(len(self)) * most[self.positive] < self.weights)
         return ScoreRows(kept.scores, kept.positive, None, kept.relations, kept.names)
+
+    def named(self, names: tuple[str, ...]) -> "ScoreRows":
+        """Return the rows with relations that are numbered by `names`, which has all of their names."""
+        if self.relations is None or self.names == names:
+            return self
+        place = {name: number for number, name in enumerate(names)}
+        own = np.array([place[name] for name in self.names], dtype=np.int32)
+        return replace(self, relations=own[self.relations], names=names)
+
+    @classmethod
+    def joined(cls, parts: Sequence["ScoreRows"]) -> "ScoreRows":
+        """Return the rows of all parts, one after the other.
+
+        If some parts have weights, a row of a part without weights gets their mean weight. Relations are numbered again
+        if the parts have different ones.
+
+        Raises InputError if only some of the parts have relations.
+        """
+        with_relations = [part.relations is not None for part in parts]
+        if any(with_relations) != all(with_relations):
+            raise InputError("only some of the rows have relations: name the column of relations for all, or for none")
+        names = tuple(sorted({name for part in parts for name in part.names}))
+        parts = [part.named(names) for part in parts]
+        relations = [part.relations for part in parts if part.relations is not None]
+        weights = [part.weights for part in parts if part.weights is not None]
+        if weights:
+            mean = float(np.concatenate(weights).mean())
+            weights = [np.full(len(part), mean) if part.weights is None else part.weights for part in parts]
+        return cls(
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([part.positive for part in parts]),
+            np.concatenate(weights) if weights else None,
+            np.concatenate(relations) if relations else None,
+            names,
+        )
 
     def fingerprint(self) -> str:
         """Return a hash of the rows, the same for every order of the rows if they are `in_order`."""

@@ -13,6 +13,9 @@ tuning_result.py  the result of a search
 base_rate_result.py  the base rate of candidates
 apply_scores.py   gives rows of scores their probabilities
 fitted_scores.py  fits calibrators to scores and measures them
+log_scores.py     logs what was fitted to scores, promotes and applies the best
+recalibrate_scores.py  fits calibrators to scores again after drift
+scores_request.py what a user asks `calibrate-scores` to do
 promote_scores.py makes a calibrator of scores the champion of its scorer
 watch_scores.py   checks a calibrator of scores on newly labelled rows
 score_model.py    finds a stored calibrator of scores

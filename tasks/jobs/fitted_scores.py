@@ -14,7 +14,7 @@ from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores, left_out, usable
 from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
-from kgcore.external.read import read_scores
+from kgcore.external.read import ScoreFile, read_scores
 from kgcore.external.rows import ScoreRows
 from kgcore.report.results import Results
 from kgcore.report.scores import Counts, ScoresSummary, name_relations
@@ -42,14 +42,18 @@ class FittedScores:
     rows: ScoreRows
 
 
-def fit_and_measure(path: Path, config: ScoresConfig, evaluation: EvaluateConfig) -> FittedScores:
-    """Read labelled scores, fit the calibrators, and measure them on test rows or by cross-fitting.
-
-    Raises InputError for a wrong file, with file and line, and as `usable` does; FitError if a fit does not converge.
-    """
+def read_labelled(path: Path, config: ScoresConfig) -> ScoreFile:
+    """Read labelled scores, and show the progress. Raises InputError as `usable` and `read_scores` do."""
     usable(config)
     with progress_bar("read", 100) as move:
-        file = read_scores(path, config, lambda done: move(int(100 * done)))
+        return read_scores(path, config, lambda done: move(int(100 * done)))
+
+
+def fit_and_measure(file: ScoreFile, config: ScoresConfig, evaluation: EvaluateConfig) -> FittedScores:
+    """Fit the calibrators to labelled scores, and measure them on test rows or by cross-fitting.
+
+    Raises InputError as `usable` does, FitError if a fit does not converge.
+    """
     folds, held_out = 0, None
     if file.test is None:
         _, folds = folds_of(file.fit, config)

@@ -8,6 +8,7 @@ from filelock import FileLock
 
 from kgcore.config import ScoresConfig, WatchConfig
 from kgcore.errors import InputError
+from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.read import read_new_rows
 from kgcore.external.rows import ScoreRows
 from kgcore.monitoring.drift import Check, Origin, check
@@ -53,21 +54,34 @@ def watch_scores(store: Store, path: Path, model: str, calibrator: str, config: 
     return result
 
 
+def origin_of(fitted: ScoreRows, calibrator: ScoreCalibrator) -> Origin:
+    """Return what a calibrator was fitted and measured on: its rows, weighted to the base rate of its fit."""
+    bound = calibrator.bound
+    sample = fitted.sample(bound.base_rate if bound.fitted_at is None else bound.fitted_at)
+    by_relation = bound.calibrator.by_predicate
+    return Origin(sample, bound.base_rate, by_relation, sample.scores, sample.weights, bound.limits)
+
+
+def as_asked(new: ScoreRows, calibrator: ScoreCalibrator) -> NewTriples:
+    """Return new rows as the calibrator takes them: with its numbers of the relations, if it has a map for each.
+
+    Raises InputError if it has, and the rows have no relations.
+    """
+    if not calibrator.bound.calibrator.by_predicate:
+        return NewTriples(new.scores, new.labels, None)
+    if new.relations is None:
+        name = calibrator.bound.name
+        raise InputError(f"the calibrator {name} has a map for each relation: name their column: --relation")
+    numbers = {name: number for number, name in enumerate(calibrator.relations)}
+    renumbered = np.array([numbers.get(name, len(numbers)) for name in new.names], dtype=np.int64)
+    return NewTriples(new.scores, new.labels, renumbered[new.relations])
+
+
 def _check(fitted: ScoreRows, new: ScoreRows, found: FoundScoreModel, limits: WatchConfig, number: int) -> Check:
     """Measure a calibrator on new rows. `fitted` are the rows that it was fitted on."""
-    bound, names = found.calibrator.bound, found.calibrator.relations
-    by_relation = bound.calibrator.by_predicate
-    relations = None
-    if by_relation:
-        if new.relations is None:
-            raise InputError(f"the calibrator {bound.name} has a map for each relation: name their column: --relation")
-        numbers = {name: number for number, name in enumerate(names)}
-        renumbered = np.array([numbers.get(name, len(names)) for name in new.names], dtype=np.int64)
-        relations = renumbered[new.relations]
-    sample = fitted.sample(bound.base_rate if bound.fitted_at is None else bound.fitted_at)
-    origin = Origin(sample, bound.base_rate, by_relation, sample.scores, sample.weights, bound.limits)
-    probabilities, _, _ = found.calibrator.predict(new.scores, relations)
-    return check(probabilities, NewTriples(new.scores, new.labels, relations), origin, limits, number)
+    asked = as_asked(new, found.calibrator)
+    probabilities, _, _ = found.calibrator.predict(asked.scores, asked.predicates)
+    return check(probabilities, asked, origin_of(fitted, found.calibrator), limits, number)
 
 
 def _result(

@@ -146,6 +146,23 @@ def test_newly_labelled_rows_show_whether_a_calibrator_still_fits(calibrated: Ca
     assert "scores.csv has the rows that the calibrator was fitted to: give newly labelled rows" in done.stderr
 
 
+def test_drift_is_answered_by_a_new_champion(calibrated: Calibrated) -> None:
+    """The scores of new rows run the other way: the old map is wrong, and a new one replaces it."""
+    table = table_of_scores(np.random.default_rng(10), 1500).to_pandas()
+    table["f"] = -table["f"]
+    table.to_csv(calibrated.folder / "turned.csv", index=False)
+    ask = ("--score", "f", "--label", "y", "--scorer", "third", "--bootstrap-replicates", "50")
+    calibrated("scores.csv", *ask, "--calibrators", "beta,platt", "--promote")
+    shown = calibrated("turned.csv", *ask, "--calibrators", "isotonic,histogram", "--watch", "--recalibrate")
+    assert "kgcal-scores-third/2" in shown
+    assert "It is the new champion." in shown
+    assert "calibrators were fitted to half of the new rows" in shown
+    [again] = re.findall(r"recalibrated: run (\w+)", shown)
+    assert again in {run.info.run_id for run in runs_of(calibrated.kgcal, "calibrate-scores")}
+    done = calibrated.kgcal("calibrate-scores", "turned.csv", *ask, "--recalibrate")
+    assert "--recalibrate needs --watch" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

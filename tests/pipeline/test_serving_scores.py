@@ -13,9 +13,10 @@ from fastapi.testclient import TestClient
 
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError
-from tasks.jobs.calibrate_scores import ScoresRequest, calibrate_scores
+from tasks.jobs.calibrate_scores import calibrate_scores
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.score_model import AskScores
+from tasks.jobs.scores_request import ScoresRequest
 from tasks.jobs.scores_result import ScoresResult
 from tasks.serving import scores as serving
 from tasks.serving.score_api import create_score_app

@@ -22,8 +22,8 @@ from kgcore.config import (
     TuneConfig,
 )
 from kgcore.external.calibrator import ScoreCalibrator
-from tasks.jobs import calibrate_scores as scores_job
 from tasks.jobs import exam as exam_job
+from tasks.jobs import log_scores as scores_job
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
 from tasks.stages.running import StageRun

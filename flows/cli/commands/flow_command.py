@@ -44,6 +44,7 @@ PLAIN: Mapping[str, Any] = {
     "calibrate-scores.file": Annotated[str, typer.Argument(metavar="[FILE]")],
     "calibrate-scores.output": Annotated[str, typer.Option("--output", "-o")],
     "calibrate-scores.promote": Annotated[bool, typer.Option("--promote")],
+    "calibrate-scores.recalibrate": Annotated[bool, typer.Option("--recalibrate")],
     "calibrate-scores.watch": Annotated[bool, typer.Option("--watch")],
     "import-embeddings.entity_table": Annotated[str, typer.Argument(metavar="ENTITIES")],
     "import-embeddings.relation_table": Annotated[str, typer.Argument(metavar="RELATIONS")],
