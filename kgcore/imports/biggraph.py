@@ -134,7 +134,9 @@ def _arrays(path: Path) -> dict[str, Numbers]:
     try:
         import h5py
     except ImportError as error:
-        raise InputError("PyTorch-BigGraph writes HDF5 files, which need h5py: `pip install h5py`") from error
+        raise InputError(
+            "PyTorch-BigGraph writes HDF5 files, which need h5py: `pip install 'kgcal[biggraph]'`"
+        ) from error
     found: dict[str, Numbers] = {}
 
     def keep(name: str, item: Any) -> None:

@@ -1,14 +1,11 @@
 """Models of PyTorch-BigGraph: scores by its operators and comparators; a sentence for wrong files."""
 
-import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -17,43 +14,6 @@ from kgcore.imports.biggraph import read_biggraph
 from tests.core.foreign_models import FILE_ENTITIES, FILE_PREDICATES, E, Formula, K, R, check, sum_of_products
 
 SHIFT = np.array([0.5, -1.0, 0.25, 2.0, 0.0, 1.5], dtype=np.float32)
-
-
-@dataclass
-class Dataset:
-    """A stand-in for h5py.Dataset."""
-
-    array: np.ndarray
-
-    @property
-    def dtype(self) -> Any:
-        return self.array.dtype
-
-    def __getitem__(self, item: tuple[()]) -> np.ndarray:
-        return self.array
-
-
-class Hdf5:
-    """A stand-in for h5py.File: it reads NumPy's .npz. The format of HDF5 itself is h5py's matter."""
-
-    def __init__(self, arrays: Any) -> None:
-        self.arrays = arrays
-
-    def visititems(self, function: Callable[[str, Any], None]) -> None:
-        function("model", object())  # a group
-        for name in self.arrays.files:
-            function(name, Dataset(self.arrays[name]))
-
-
-@pytest.fixture
-def h5py(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextlib.contextmanager
-    def file(path: Path, mode: str) -> Iterator[Hdf5]:
-        assert mode == "r"
-        with np.load(path) as arrays:
-            yield Hdf5(arrays)
-
-    monkeypatch.setitem(sys.modules, "h5py", SimpleNamespace(File=file, Dataset=Dataset))
 
 
 def biggraph(folder: Path, operator: str, comparator: str, shift: np.ndarray | None = None, **config: Any) -> Path:
@@ -76,8 +36,9 @@ def biggraph(folder: Path, operator: str, comparator: str, shift: np.ndarray | N
 
 
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    with path.open("wb") as file:
-        np.savez(file, **arrays)
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array)
 
 
 def complex_dot(h: np.ndarray, r: np.ndarray, t: np.ndarray) -> float:
@@ -87,7 +48,6 @@ def complex_dot(h: np.ndarray, r: np.ndarray, t: np.ndarray) -> float:
     return float(h @ np.concatenate([re, im]))
 
 
-@pytest.mark.usefixtures("h5py")
 @pytest.mark.parametrize("shift", [None, SHIFT])
 @pytest.mark.parametrize(
     ("operator", "comparator", "formula"),
@@ -101,7 +61,6 @@ def test_biggraph(tmp_path: Path, operator: str, comparator: str, formula: Formu
     check(read_biggraph(biggraph(tmp_path, operator, comparator, shift), None), R, formula)
 
 
-@pytest.mark.usefixtures("h5py")
 @pytest.mark.parametrize(
     ("comparator", "config", "words"),
     [
@@ -119,7 +78,6 @@ def test_biggraph_that_cannot_be_used_is_refused(
         read_biggraph(biggraph(tmp_path, "diagonal", comparator, **config), None)
 
 
-@pytest.mark.usefixtures("h5py")
 def test_biggraph_needs_a_name_for_each_row(tmp_path: Path) -> None:
     folder = biggraph(tmp_path, "diagonal", "dot")
     (folder / "entity_names_all_1.json").write_text('["a"]')
@@ -134,5 +92,5 @@ def test_biggraph_needs_a_name_for_each_row(tmp_path: Path) -> None:
 
 def test_without_h5py_a_sentence_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(InputError, match="which need h5py: `pip install h5py`"):
+    with pytest.raises(InputError, match="which need h5py: `pip install 'kgcal\\[biggraph\\]'`"):
         read_biggraph(biggraph(tmp_path, "diagonal", "dot"), None)
