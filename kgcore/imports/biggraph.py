@@ -134,9 +134,8 @@ def _arrays(path: Path) -> dict[str, Numbers]:
     try:
         import h5py
     except ImportError as error:
-        raise InputError(
-            "PyTorch-BigGraph writes HDF5 files, which need h5py: `pip install 'kgcal[biggraph]'`"
-        ) from error
+        needs = "PyTorch-BigGraph writes HDF5 files, which need h5py: `pip install 'kgcal[biggraph]'`"
+        raise InputError(needs) from error
     found: dict[str, Numbers] = {}
 
     def keep(name: str, item: Any) -> None:

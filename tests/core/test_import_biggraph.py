@@ -91,6 +91,7 @@ def test_biggraph_needs_a_name_for_each_row(tmp_path: Path) -> None:
 
 
 def test_without_h5py_a_sentence_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = biggraph(tmp_path, "diagonal", "dot")
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(InputError, match="which need h5py: `pip install 'kgcal\\[biggraph\\]'`"):
-        read_biggraph(biggraph(tmp_path, "diagonal", "dot"), None)
+    with pytest.raises(InputError, match=r"which need h5py: `pip install 'kgcal\[biggraph\]'`"):
+        read_biggraph(folder, None)
