@@ -49,6 +49,7 @@ ui: $(READY) ## serve the MLflow UI with all runs
 bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/large.py --entities 1000000
 	$(BIN)/python benchmarks/corruptions.py
 	$(BIN)/python benchmarks/genealogy.py
 	$(BIN)/python benchmarks/rank.py --dataset family --model transe --model complex --model rotate

@@ -55,6 +55,28 @@ def adam_rows(
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def adagrad_rows(
+    table: Array, sums: Array, rows: npt.NDArray[np.int64], gradient: Array, rate: float, epsilon: float
+) -> None:
+    """Update rows of a table (n, d) and of its sums (n,) in place: see `RowAdagrad`.
+
+    rows       (r,) distinct indices
+    gradient   (r, d)
+    rate       learning rate
+    """
+    size, tiny, width = np.float32(rate), np.float32(epsilon), np.float32(table.shape[1])
+    for place in range(len(rows)):
+        row = rows[place]
+        total = np.float32(0)
+        for column in range(table.shape[1]):
+            total += gradient[place, column] * gradient[place, column]
+        sums[row] += total / width
+        factor = size / (np.sqrt(sums[row]) + tiny)
+        for column in range(table.shape[1]):
+            table[row, column] -= factor * gradient[place, column]
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def l1_distances(queries: Array, entities: Array, distances: Array) -> None:
     """Fill distances (b, q, c) with the sums of |query - entity|: queries (b, q, d), entities (b, c, d)."""
     for block in range(queries.shape[0]):

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from kgcore.losses.base import Loss
     from kgcore.metrics.base import Metric
     from kgcore.models.base import Model
+    from kgcore.optimisers.base import RowOptimiser
 
 DATASETS: "Registry[DatasetSpec]" = Registry("data set", "kgcore.datasets", "DATASETS")
 FORMATS: "Registry[Format]" = Registry("file format", "kgcore.datasets.formats", "FORMATS")
 LAYOUTS: "Registry[Layout]" = Registry("layout of files", "kgcore.datasets.formats", "LAYOUTS")
 MODELS: "Registry[type[Model]]" = Registry("model", "kgcore.models", "MODELS")
+OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.optimisers", "OPTIMISERS")
 LOSSES: "Registry[type[Loss]]" = Registry("loss", "kgcore.losses", "LOSSES")
 STRATEGIES: "Registry[type[Strategy]]" = Registry("corruption strategy", "kgcore.corruptions", "STRATEGIES")
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry("calibrator", "kgcore.calibration", "CALIBRATORS")

@@ -61,6 +61,9 @@ def resolve(preset: str | None, given: PipelineGiven, races: bool = True) -> Res
     With `auto`, the settings of training are those of `default` until the race has chosen others, and `choose` is a
     RaceConfig.
 
+    All presets have learning rates for Adam. With another optimiser, a learning rate that is not given is that of the
+    optimiser: see `recipes.LEARNING_RATES`.
+
     The preset can decide the loss only if neither the loss nor its options are given. If options are given without a
     loss, they are options of the default loss. If the preset `default` has no settings for the model or loss, it
     decides no setting of the training.
@@ -69,6 +72,9 @@ def resolve(preset: str | None, given: PipelineGiven, races: bool = True) -> Res
     given without a race, if settings contradict each other, or if `best` or `paper` has no settings for the model or
     loss.
     """
+    rate = recipes.LEARNING_RATES.get(given.over(PipelineConfigs()).train.optimiser)
+    if rate is not None:
+        given = replace(given, train=given.train.over(TrainGiven(learning_rate=rate)))
     usual = given.over(PipelineConfigs())
     if preset is None:
         preset = AUTO if races and usual.prepare.dataset not in recipes.DATASETS else "default"

@@ -14,7 +14,7 @@ from kgcore.config.choices import (
     object_share,
 )
 from kgcore.errors import InputError
-from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 
 FEWEST_ETA = 20
 ENOUGH = 100
@@ -52,7 +52,13 @@ class TrainConfig(Config):
         "number of positives that share one set of corruptions; 1 = every positive draws its own, as in the paper",
         ge=1,
     )
-    learning_rate: float = setting(5e-3, "Adam's step size at the start", gt=0)
+    optimiser: str = setting(
+        "adam",
+        "optimiser; adagrad is for graphs whose tables do not fit into the memory with adam: it needs a third of it; "
+        "distances like transe are as good with it, dot products are worse",
+        choices=OPTIMISERS,
+    )
+    learning_rate: float = setting(5e-3, "step size of the optimiser at the start", gt=0)
     learning_rate_end: float = setting(
         0.0, "final step size as a share of the learning rate; the decay is linear", ge=0, le=1
     )

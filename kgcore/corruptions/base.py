@@ -15,8 +15,8 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:
-    from kgcore.adam import RowAdam
     from kgcore.models.trained import TrainedModel
+    from kgcore.optimisers.adam import RowAdam
 
 SUBJECT, OBJECT = 0, 2
 REDRAWS = 10  # how often a corruption that is a known fact is drawn again

@@ -4,12 +4,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kgcore.adam import RowAdam
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.corruptions.base import OBJECT, Strategy
 from kgcore.corruptions.uniform import Uniform
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.distmult import DistMult
+from kgcore.optimisers.adam import RowAdam
 from kgcore.registries import STRATEGIES
 
 

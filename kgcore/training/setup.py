@@ -1,4 +1,9 @@
-"""Functions that make the model, the loss, the cohort and the batch size from the training settings."""
+"""Functions that make the model, the loss, the cohort and the batch size from the training settings.
+
+A check whether the tables fit into the memory is here, too.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,7 +13,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model
 from kgcore.models.cohort import Cohort, draw_cohort
-from kgcore.registries import LOSSES, MODELS
+from kgcore.registries import LOSSES, MODELS, OPTIMISERS
 from kgcore.registry import build
 
 
@@ -46,3 +51,23 @@ def batch_size(config: TrainConfig, by_predicate: bool) -> int:
     if not by_predicate or config.batch_size < config.chunk_size:
         return config.batch_size
     return config.batch_size // config.chunk_size * config.chunk_size
+
+
+def bytes_of_tables(entities: int, config: TrainConfig) -> int:
+    """Return the bytes of the embeddings of so many entities and of the state of their optimiser, in float32."""
+    model, _ = built(config)
+    width = model.entity_width
+    return 4 * entities * width + OPTIMISERS.get(config.optimiser).state_bytes(entities, width)
+
+
+def check_memory(entities: int, config: TrainConfig, free: int) -> None:
+    """Raise InputError if the tables of so many entities need more than `free` bytes."""
+    needed = bytes_of_tables(entities, config)
+    if needed <= free:
+        return
+    lean = bytes_of_tables(entities, replace(config, optimiser="adagrad"))
+    advice = f"--optimiser adagrad needs {lean / 1e9:.1f} GB" if lean < needed else "a smaller --k needs less"
+    raise InputError(
+        f"the embeddings of {entities:,} entities and the state of the optimiser {config.optimiser} need "
+        f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free: {advice}"
+    )

@@ -1,8 +1,8 @@
 """The state of a training: its tables, its random generator and its losses. An epoch changes all of them.
 
 All random numbers come from one NumPy generator on the CPU. Therefore a training has the same result on every device,
-up to rounding. A checkpoint holds the tables, their Adam moments, the generator and the losses. On a CPU, a training
-that continues from a checkpoint ends with the same bits as an uninterrupted one.
+up to rounding. A checkpoint holds the tables, the state of their optimisers, the generator and the losses. On a CPU, a
+training that continues from a checkpoint ends with the same bits as an uninterrupted one.
 """
 
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from kgcore.adam import RowAdam
 from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model
 from kgcore.models.inverse import folded
 from kgcore.models.trained import TrainedModel
+from kgcore.optimisers.base import RowOptimiser
+from kgcore.registries import OPTIMISERS
 from kgcore.training.batches import Batches
 from kgcore.training.checkpoint import Checkpoint
 from kgcore.training.corruptions import StepCorruptions
@@ -54,7 +55,8 @@ class TrainingState:
         self.rng = np.random.default_rng(config.seed)
         self.positives, self._confidences = graph.train.triples, graph.train.confidences
         self.corruptions = StepCorruptions(graph, config, self.rng)
-        self.tables = Tables(graph, model, config.initial_scale, device, self.rng)
+        optimiser = OPTIMISERS.get(config.optimiser)
+        self.tables = Tables(graph, model, config.initial_scale, optimiser, device, self.rng)
         self._strategy = self.corruptions.strategy
         self._strategy.start(self.rng)
         self.losses: list[float] = []
@@ -81,7 +83,7 @@ class TrainingState:
         return self.losses[-1]
 
     def _learning_rate(self, number: int) -> float:
-        """Return Adam's step size in step `number`, which counts from 1.
+        """Return the step size in step `number`, which counts from 1.
 
         The step size falls linearly from the learning rate to `learning_rate_end` times the learning rate.
         """
@@ -100,7 +102,7 @@ class TrainingState:
         options = dict(config.model_options)
         return TrainedModel(config.model, config.k, folded(embeddings) if inverse else embeddings, options, inverse)
 
-    def _all_tables(self) -> dict[str, RowAdam]:
+    def _all_tables(self) -> dict[str, RowOptimiser]:
         """Return name -> table, for the tables of the model and the tables that the corruption strategy learns."""
         learnt = {f"corruptions.{name}": table for name, table in self._strategy.tables.items()}
         return self.tables.by_name() | learnt
@@ -108,9 +110,9 @@ class TrainingState:
     def save(self) -> Checkpoint:
         """Return a checkpoint of the state. Call this between two epochs."""
         tensors = {
-            f"{name}.{part}": getattr(table, part)
+            f"{name}.{part}": tensor
             for name, table in self._all_tables().items()
-            for part in ("table", "first", "second")
+            for part, tensor in table.tensors().items()
         }
         return Checkpoint(tensors, {"losses": self.losses, "generator": self.rng.bit_generator.state})
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kgcore.adam import RowAdam
 from kgcore.arrays import Ints
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.base import Embeddings, GraphModel, Model
+from kgcore.optimisers.base import RowOptimiser
 
 DRAWN = 2**14  # rows of a table that are drawn at a time
 
@@ -25,17 +25,17 @@ class Leaf:
     values   (r, d) values of these rows, a leaf tensor of autograd
     """
 
-    table: RowAdam
+    table: RowOptimiser
     numbers: Tensor
     values: Tensor
 
     def update(self, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update the rows with Adam. `gradient` is (r, d); `step` counts from 1."""
+        """Update the rows. `gradient` is (r, d); `step` counts from 1."""
         self.table.step(self.numbers, gradient, step, learning_rate)
 
 
 class Tables:
-    """The embeddings of entities and predicates, and the model's shared parameters. Each table has its Adam moments.
+    """The embeddings of entities and predicates, and the model's shared parameters. Each table has an optimiser.
 
     Shared parameters belong to no single entity or predicate. The initial embeddings are uniform in [-a, a], where a is
     `initial_scale` times the scale that the model defines.
@@ -46,11 +46,12 @@ class Tables:
         graph: KnowledgeGraph,
         model: Model,
         initial_scale: float,
+        optimiser: type[RowOptimiser],
         device: torch.device,
         rng: np.random.Generator,
     ) -> None:
-        def table(start: npt.NDArray[Any]) -> RowAdam:
-            return RowAdam(torch.from_numpy(start.astype(np.float32, copy=False)).to(device))
+        def table(start: npt.NDArray[Any]) -> RowOptimiser:
+            return optimiser(torch.from_numpy(start.astype(np.float32, copy=False)).to(device))
 
         def uniform(rows: int, width: int, scale: float) -> npt.NDArray[np.float32]:
             limit, start = initial_scale * scale, np.empty((rows, width), dtype=np.float32)
@@ -67,7 +68,7 @@ class Tables:
         self._encoder = model if isinstance(model, GraphModel) else None
         self._facts = torch.from_numpy(graph.train.triples).to(device) if self._encoder else None
 
-    def take(self, table: RowAdam, ids: Ints) -> tuple[Leaf, Tensor]:
+    def take(self, table: RowOptimiser, ids: Ints) -> tuple[Leaf, Tensor]:
         """Take the rows of `table` that a step needs for the ids (n,). Also return the index (n,) of each id in them.
 
         The rows are those of the distinct ids, sorted. If the model encodes the graph, they are all rows of the table,
@@ -103,7 +104,7 @@ class Tables:
             entities, predicates = self.encode(shared, self.entities.table, self.predicates.table)
         return Embeddings(entities, predicates, shared).to(torch.device("cpu"))
 
-    def by_name(self) -> dict[str, RowAdam]:
+    def by_name(self) -> dict[str, RowOptimiser]:
         """Return name -> table, with the names that checkpoints use."""
         shared = {f"shared.{name}": table for name, table in self.shared.items()}
         return {"entities": self.entities, "predicates": self.predicates} | shared

@@ -16,7 +16,7 @@ from kgcore.config.entries import RaceConfig, entries
 from kgcore.config.portfolio import contenders
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from kgcore.report.race import race_markdown, race_table
 from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
 from kgcore.tuning.race_result import Race, Row
@@ -47,6 +47,7 @@ def _code(config: ChooseConfig) -> tuple[str, ...]:
     found = entries(race, *ANY, confidences=True).values()
     strategies = {name for one in found for name in one.training_strategy} | set(race.negatives.calibration_strategy)
     modules = {*(MODELS.module(one.model) for one in found), *(LOSSES.module(one.loss) for one in found)}
+    modules |= {OPTIMISERS.module(one.optimiser) for one in found}
     portfolio = (contenders.__module__, "kgcore.config.entries")
     return ("kgcore.tuning.race", *portfolio, *sorted(modules), *sorted(map(STRATEGIES.module, strategies)))
 

@@ -15,7 +15,7 @@ from kgcore.config import TrainConfig
 from kgcore.config.imports import ImportedModel
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph
-from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
@@ -28,7 +28,7 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import console, progress_bar
-from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.resources import find_device, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
 LOSS_SECONDS = 2.0  # shortest time between two writes of the losses to MLflow
@@ -36,7 +36,7 @@ log = logging.getLogger("kgcal")
 
 
 def _code(config: TrainConfig) -> tuple[str, ...]:
-    parts = (MODELS.module(config.model), LOSSES.module(config.loss))
+    parts = (MODELS.module(config.model), LOSSES.module(config.loss), OPTIMISERS.module(config.optimiser))
     return ("kgcore.training.loop", *parts, *(STRATEGIES.module(name) for name in config.training_strategy))
 
 
@@ -44,6 +44,7 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
     from kgcore.losses.base import Loss
     from kgcore.training.loop import train  # imported here because it loads torch, which is slow
+    from kgcore.training.setup import check_memory
 
     graph = run.load(GRAPH)
     key = training_key(config, graph)
@@ -65,6 +66,7 @@ def _body(run: StageRun, config: TrainConfig) -> None:
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         begun.replace(checkpoint)
     device = find_device(run.context.device)
+    check_memory(len(graph.entities), config, free_memory(device))
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
         losses = SeriesLog(run.store, run.run_id, "loss", run.dataset, LOSS_SECONDS)
         progress = _Progress(losses, bar, len(graph.train))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+import psutil
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
 from prefect.settings import PREFECT_API_URL
@@ -40,6 +41,15 @@ def find_device(name: str) -> "torch.device":
     if (device.index or 0) >= available:
         raise InputError(f"the device {name!r} is not available here: use cpu or auto")
     return device
+
+
+def free_memory(device: "torch.device") -> int:
+    """Return the bytes of memory that are free on a device. Memory limits of containers are not seen."""
+    import torch
+
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
 
 
 @contextmanager

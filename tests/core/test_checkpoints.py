@@ -7,6 +7,7 @@ import torch
 
 from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph
+from kgcore.registries import OPTIMISERS
 from kgcore.training import loop
 from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from tests.core.trainings import CPU, StoppedError, same, stop_at
@@ -46,6 +47,17 @@ def test_an_interrupted_training_ends_with_the_same_bits(
     resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
     assert resumed.resumed_at == 4
     assert same(resumed, undisturbed)
+
+
+def test_a_checkpoint_has_the_state_of_every_optimiser(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    for name in OPTIMISERS.names():
+        config = TrainConfig(k=8, epochs=5, batch_size=128, optimiser=name, learning_rate=0.05)
+        undisturbed = loop.train(small_graph, config, CPU)
+        path = tmp_path / f"{name}.safetensors"
+        with pytest.raises(StoppedError):
+            loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop_at(3))
+        assert same(loop.train(small_graph, config, CPU, path), undisturbed)
+        assert undisturbed.losses[-1] < undisturbed.losses[0]
 
 
 def test_a_damaged_checkpoint_is_ignored(small_graph: KnowledgeGraph, tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.adam import RowAdam
 from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
 from kgcore.graph import KnowledgeGraph
+from kgcore.optimisers.adam import RowAdam
 from kgcore.registries import STRATEGIES
 from kgcore.training import loop
 from kgcore.training.objective import mean_scores

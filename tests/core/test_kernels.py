@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.adam import RowAdam
 from kgcore.kernels import fits_kernel
 from kgcore.models.comparators import NegativeDistance
+from kgcore.optimisers.adam import RowAdam
 
 
 @given(seed=st.integers(0, 99), rows=st.integers(1, 9), width=st.integers(1, 40), steps=st.integers(1, 4))

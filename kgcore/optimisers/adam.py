@@ -4,10 +4,12 @@ import torch
 from torch import Tensor
 
 from kgcore.kernels import adam_rows, fits_kernel
+from kgcore.optimisers.base import RowOptimiser
+from kgcore.registries import OPTIMISERS
 
 
-class RowAdam:
-    """Adam for a table (n, d) whose gradient is 0 except in a few rows. Only these rows and their moments change.
+class RowAdam(RowOptimiser):
+    """Adam for a table (n, d).
 
     m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  x <- x - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
@@ -18,10 +20,11 @@ class RowAdam:
     first, second  (n, d) the moments m and v
     """
 
+    STATE = ("first", "second")
     BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
     def __init__(self, table: Tensor) -> None:
-        self.table = table
+        super().__init__(table)
         self.first, self.second = torch.zeros_like(table), torch.zeros_like(table)
 
     @torch.no_grad()
@@ -43,3 +46,10 @@ class RowAdam:
         self.second.index_copy_(0, rows, second)
         spread = second.div_(corrected).sqrt_().add_(self.EPSILON)
         self.table.index_add_(0, rows, first.div_(spread), alpha=-rate)
+
+    @staticmethod
+    def state_bytes(rows: int, width: int) -> int:
+        return 8 * rows * width
+
+
+OPTIMISERS.add("adam", RowAdam)
