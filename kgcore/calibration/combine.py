@@ -40,14 +40,12 @@ def fit_combiners(
 
     Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
     """
-    rows = table.rows("valid", LABELLED)
-    known, predicates = evidence.at(rows), table.triples[rows, 1]
-    seen = EvidenceSample(known.names, known.values, sample.labels, sample.weights, predicates)
+    seen = labelled_sample(table, evidence, sample)
     fitted = []
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
         found = cross_fit(COMBINERS.get(name)(), seen, rng, config.combine_folds)
-        combined = Combined(name, evidence.groups, known.names, table.model, found.combiner, name)
+        combined = Combined(name, evidence.groups, seen.names, table.model, found.combiner, name)
         held_out = replace(sample, scores=found.log_odds)
         bound = BoundCalibrator(
             name=RECALIBRATOR,
@@ -62,6 +60,13 @@ def fit_combiners(
         )
         fitted.append((bound, held_out))
     return fitted
+
+
+def labelled_sample(table: ScoreTable, evidence: TableEvidence, sample: CalibrationSample) -> EvidenceSample:
+    """Return the labelled validation rows with their evidence. Raises MismatchError if a row has none."""
+    rows = table.rows("valid", LABELLED)
+    known = evidence.at(rows)
+    return EvidenceSample(known.names, known.values, sample.labels, sample.weights, table.triples[rows, 1])
 
 
 def fit_to_unlabelled(

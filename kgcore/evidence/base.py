@@ -56,11 +56,13 @@ class Feature(ABC):
     The docstring of a group gives the formula of each feature, its cost, and what could make it misleading.
 
     group        what a group of features is about, for the table of what each adds: model, graph, rules or names
+    names        (d) names of the features: lower-case words with underscores, unique among all groups
     sees_unseen  whether `values` takes triples with entities that training lacks: ids E, E + 1, ... after `extended`.
                  If not, `Features.evidence` gives NaN for these triples, and `values` never sees them
     """
 
     group: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
     sees_unseen: ClassVar[bool] = False
 
     @classmethod
@@ -74,11 +76,6 @@ class Feature(ABC):
         names  their names. Nothing is learned from them: the features of all other triples stay the same
         """
         return self
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The names (d) of the features: lower-case words with underscores, unique among all groups."""
 
     def needs(self, side: int) -> tuple[str, ...]:
         """Return the features that would not be known if training lacked one entity. side: 0 = subject, 1 = object.

@@ -10,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from kgcore.calibration.matched import Matched
+from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
 from kgcore.metrics.catalogue import every_metric
 from kgcore.report.candidates import candidates_figure
@@ -36,6 +37,7 @@ def page(
     runs: dict[str, str],
     candidates: Matched | None = None,
     race: Race | None = None,
+    ablation: Ablation | None = None,
 ) -> str:
     """Return the page as HTML.
 
@@ -48,6 +50,7 @@ def page(
     runs      stage -> its MLflow run id
     candidates  the candidates that calibrators were fitted to; None: there are none
     race        the race that chose the training settings; None: there was none
+    ablation    what each group of evidence adds; None: no calibrator sees evidence of labelled triples
     """
     return render(
         "page.html.j2",
@@ -63,6 +66,7 @@ def page(
         race=race,
         race_rows=race_cells(race) if race else [],
         race_head=race_head(race) if race else [],
+        ablation=ablation,
         counts=counts,
         runs=runs,
     )

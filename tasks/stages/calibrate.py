@@ -22,6 +22,7 @@ from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_sta
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
+    ABLATION,
     CALIBRATION_AUDIT,
     CALIBRATOR,
     COMBINED_MIXTURE,
@@ -41,12 +42,15 @@ from tasks.tracking.store import open_store
 T = TypeVar("T")
 
 
+_COMBINE = ("kgcore.calibration.answering", "kgcore.calibration.combine", "kgcore.combiners.ablation")
+
+
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
     return (
         "kgcore.calibration.fit",
         "kgcore.calibration.audit",
         "kgcore.calibration.thin",
-        *(("kgcore.calibration.answering", "kgcore.calibration.combine") if config.combiners else ()),
+        *(_COMBINE if config.combiners else ()),
         *map(ALL_CALIBRATORS.module, config.calibrators),
     )
 
@@ -159,6 +163,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
         _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
         _copy(run, before, HELD_OUT_LOG_ODDS)
         _copy(run, before, COMBINED_MIXTURE)
+        _copy(run, before, ABLATION)
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"

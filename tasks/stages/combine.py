@@ -6,13 +6,16 @@ import numpy as np
 
 from kgcore.calibration.answering import labelled_figures, unlabelled_figures
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
+from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled, labelled_sample
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.combiners.ablation import SCORE, ablate
 from kgcore.config import CalibrateConfig
+from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import ScoreTable
 from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import (
+    ABLATION,
     CANDIDATE_EVIDENCE,
     COMBINED_MIXTURE,
     EVIDENCE,
@@ -40,6 +43,7 @@ def combine(
     if GROUND_TRUTH in samples and not table.soft("valid"):
         sample, rng = samples[GROUND_TRUTH], np.random.default_rng(config.combine_seed)
         made = fit_combiners(table, run.load(EVIDENCE), sample, config)
+        _ablate(run, table, config, sample)
         run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in made})
         every = [*((one, sample) for one in alone[GROUND_TRUTH]), *made]
         figures[GROUND_TRUTH] = labelled_figures(every, config.combine_folds, rng)
@@ -51,3 +55,13 @@ def combine(
         figures[CANDIDATES] = unlabelled_figures([*((one, candidates.data) for one in alone[CANDIDATES]), *found])
         combined += [bound for bound, _ in found]
     return combined, figures
+
+
+def _ablate(run: StageRun, table: ScoreTable, config: CalibrateConfig, sample: CalibrationSample) -> None:
+    """Save what each group of evidence adds to the score, if the run has the score and other groups."""
+    evidence = run.load(EVIDENCE)
+    if SCORE not in evidence.groups or len(evidence.groups) == 1:
+        return
+    groups = {name: EVIDENCE_GROUPS.get(name).names for name in evidence.groups}
+    rng = np.random.default_rng(config.combine_seed)
+    run.save(ABLATION, ablate(labelled_sample(table, evidence, sample), groups, rng))

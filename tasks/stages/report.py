@@ -1,5 +1,6 @@
 """report: write the results as one HTML file, and the figures as PNG files for the MLflow UI."""
 
+from kgcore.combiners.ablation import Ablation
 from kgcore.config import ReportConfig
 from kgcore.registries import METRICS
 from kgcore.report.page import page
@@ -8,7 +9,16 @@ from tasks.stages.base import Stage
 from tasks.stages.choose import CHOOSE
 from tasks.stages.evaluate import EVALUATE
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, CORRUPTION_AUDIT, COUNTS, MATCHED, MEASURED, RACE, SUMMARY
+from tasks.tracking.artifacts import (
+    ABLATION,
+    CALIBRATION_AUDIT,
+    CORRUPTION_AUDIT,
+    COUNTS,
+    MATCHED,
+    MEASURED,
+    RACE,
+    SUMMARY,
+)
 from tasks.tracking.artifacts import REPORT as PAGE
 
 
@@ -27,11 +37,20 @@ def _body(run: StageRun, config: ReportConfig) -> None:
         settings=settings,
         runs=runs,
         candidates=run.load(MATCHED) if "match" in run.inputs else None,
+        ablation=_ablation(run),
         race=run.load(RACE) if "choose" in run.inputs else None,
     )
     run.save(PAGE, html)
     for name, figure in figures.items():
         run.log_figure(name, figure)
+
+
+def _ablation(run: StageRun) -> Ablation | None:
+    """Return what each group of evidence adds; None if no calibrator sees evidence of labelled triples."""
+    calibrated = run.store.get(run.inputs["calibrate"])
+    if ABLATION.path not in (calibrated.tags.artifacts or {}):
+        return None
+    return run.store.load(calibrated.run_id, ABLATION)
 
 
 REPORT = Stage(

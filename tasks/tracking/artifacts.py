@@ -13,6 +13,7 @@ from kgcore import storage
 from kgcore.arrays import Floats, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.matched import Matched
+from kgcore.combiners.ablation import Ablation
 from kgcore.corruptions.base import Corruptions
 from kgcore.datasets.unseen import Unseen
 from kgcore.ensembles.ensemble import Ensemble
@@ -36,7 +37,7 @@ from tasks.tracking.labels import CALIBRATE_SCORES
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
-S = TypeVar("S", Summary, PipelineSummary, EnsembleSummary, Race)
+S = TypeVar("S", Ablation, Summary, PipelineSummary, EnsembleSummary, Race)
 
 
 def _read_graph_without_test(path: Path) -> KnowledgeGraph:
@@ -119,6 +120,7 @@ COMBINED_MIXTURE: Artifact[MixtureData] = Artifact(
 HELD_OUT_LOG_ODDS: Artifact[Mapping[str, Scores]] = Artifact(
     "calibrate", "held_out_log_odds.parquet", storage.read_log_odds, storage.write_log_odds
 )
+ABLATION: Artifact[Ablation] = _typed_json("calibrate", "ablation.json", Ablation)
 CALIBRATION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("calibrate", "audit.json")
 PREDICTIONS: Artifact[Predictions] = Artifact(
     "classify", "predictions.parquet", storage.read_predictions, storage.write_predictions

@@ -1,6 +1,7 @@
 """Calibrators that see evidence: from the pipeline, with labels and candidates, to every command that asks them."""
 
 import json
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kgcore.config import EvidenceConfig
 from kgcore.storage import read_predictions
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.pipeline.conftest import Kgcal, model_folder, models_of
@@ -54,6 +56,16 @@ def test_evidence_is_better_than_the_score_alone(made: Made) -> None:
         alone = metrics[kind]["smoothed_isotonic"]["brier"]
         assert metrics[kind]["boosted_trees"]["brier"] < alone - 0.005
     assert any(note.startswith("Brier scores of the calibrators on ground truth") for note in made.results["notes"])
+
+
+def test_the_report_says_what_each_group_adds(made: Made) -> None:
+    [page] = made.kgcal.home.glob("reports/*/report.html")
+    shown = page.read_text()
+    table = shown[shown.index("What evidence adds") : shown.index("Groups can say the same")]
+    groups = [name for name in EvidenceConfig().evidence if name != "score"]
+    assert re.findall(r"<tr><td>(\w+)</td>", table) == groups
+    best = float(re.findall(r"<tr><td>paths</td><td>([-+.0-9]+) ", table)[0])
+    assert best < -0.005  # relatives are paths
 
 
 @pytest.mark.parametrize("label", FORESTS)
