@@ -11,6 +11,7 @@ from torch import Tensor
 from kgcore.kernels import fits_kernel, l1_distances, l1_gradients
 from kgcore.models import tiles
 from kgcore.models.options import check_norm
+from kgcore.tile_kernels import TileKernel, l1_tile, l2_tile
 
 TILED_FROM = 2**22  # fewest pairs of query and entity for which compiled tiles save time, as in ranking
 SETTLED_FROM = 2**20  # the same for distances whose near ties are settled by another formula
@@ -81,11 +82,13 @@ class Distance(Comparator):
     """The negative of a distance that is computed from the differences q - e, -d(q - e). A subclass sets `distance`.
 
     distance  function of the differences and of the dimension of their d numbers. It is a sum of terms that are not
-              negative, or the root of such a sum. It is a function of a module: kernels are compiled for it once
+              negative, or the root of such a sum
+    kernel    its loop over the columns of a tile; None: it has none
     """
 
     broadcasts = False
     distance: tiles.Distance
+    kernel: TileKernel | None = None
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         return -self.distance(queries - entities, -1)
@@ -95,7 +98,7 @@ class Distance(Comparator):
             return super().outer(queries, entities)
         many = queries.dim() == 2 and len(queries) * len(entities) >= TILED_FROM
         if many and not torch.is_grad_enabled() and queries.device.type == "cpu":
-            return -tiles.distances(self.distance, queries, entities)
+            return -tiles.distances(self.distance, self.kernel, queries, entities)
         return self.outer_at_once(queries, entities)
 
     def outer_at_once(self, queries: Tensor, entities: Tensor) -> Tensor:
@@ -114,7 +117,7 @@ class Distance(Comparator):
         )
 
     def _tile(self, queries: Tensor, columns: Tensor) -> Tensor:
-        return -tiles.tile_distances(self.distance, queries, columns)
+        return -tiles.tile_distances(self.distance, self.kernel, queries, columns)
 
 
 def l1(difference: Tensor, dim: int) -> Tensor:
@@ -133,6 +136,7 @@ class NegativeDistance(Distance):
     def __init__(self, norm: float) -> None:
         self.norm = check_norm(norm)
         self.distance = l1 if self.norm == 1 else l2
+        self.kernel = l1_tile if self.norm == 1 else l2_tile
 
     def tiling(self, pairs: int, width: int) -> Tiling:
         tiling = super().tiling(pairs, width)

@@ -6,6 +6,7 @@ from kgcore.models.base import QueryModel
 from kgcore.models.comparators import Distance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
+from kgcore.tile_kernels import torus1_tile, torus2_tile
 
 
 def _around(difference: Tensor) -> Tensor:
@@ -34,6 +35,7 @@ class TorusDistance(Distance):
     def __init__(self, norm: float) -> None:
         self.norm = check_norm(norm)
         self.distance = torus1 if self.norm == 1 else torus2
+        self.kernel = torus1_tile if self.norm == 1 else torus2_tile
 
 
 @MODELS.register("toruse")

@@ -35,13 +35,8 @@ PLAIN: dict[str, tuple[comparators.Distance, Callable[[np.ndarray], np.ndarray]]
 
 
 @pytest.fixture
-def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use tiles for any number of pairs, without the compiler."""
-
-    def kernel(distance: tiles.Distance, width: int) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-        return lambda queries, columns: tiles.by_parts(distance, queries, columns)
-
-    monkeypatch.setattr(tiles, "_kernel", kernel)
+def always_tiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use tiles for any number of pairs."""
     for least in ("TILED_FROM", "SETTLED_FROM"):
         monkeypatch.setattr(comparators, least, 0)
 
@@ -52,7 +47,7 @@ def rows(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize(("queries", "entities"), [(1, 1), (3, 7), (300, tiles.TILE_ENTITIES + 5)])
-def test_distances_in_tiles_equal_the_plain_formula(uncompiled: None, name: str, queries: int, entities: int) -> None:
+def test_distances_in_tiles_equal_the_plain_formula(always_tiled: None, name: str, queries: int, entities: int) -> None:
     comparator, plain = PLAIN[name]
     q, e = rows(queries, 6), rows(entities, 6)
     with torch.inference_mode():
@@ -61,13 +56,30 @@ def test_distances_in_tiles_equal_the_plain_formula(uncompiled: None, name: str,
     np.testing.assert_allclose(tiled.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["l1", "modulus"])
-def test_the_compiled_kernel_equals_its_reference(name: str) -> None:
-    distance = PLAIN[name][0].distance
-    q, columns = rows(5, 6), tiles.columns_of(rows(9, 6))
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_kernel_equals_its_reference(monkeypatch: pytest.MonkeyPatch, name: str, threads: int) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    comparator = PLAIN[name][0]
+    q, columns = rows(35, 6), tiles.columns_of(rows(9, 6))
     with torch.inference_mode():
-        compiled = tiles.tile_distances(distance, q, columns)
-        torch.testing.assert_close(compiled, tiles.by_parts(distance, q, columns))
+        found = tiles.tile_distances(comparator.distance, comparator.kernel, q, columns)
+        torch.testing.assert_close(found, tiles.by_parts(comparator.distance, q, columns))
+        without = tiles.tile_distances(comparator.distance, None, q, columns)
+    torch.testing.assert_close(found, without)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@given(seed=st.integers(0, 99), width=st.integers(1, 6), count=st.integers(1, 40))
+def test_a_column_has_the_same_bits_wherever_it_stands(name: str, seed: int, width: int, count: int) -> None:
+    kernel = PLAIN[name][0].kernel
+    assert kernel is not None
+    rng = np.random.default_rng(seed)
+    queries = rng.normal(size=(3, 2 * width)).astype(np.float32)
+    columns = np.repeat(rng.normal(size=(2 * width, 1)).astype(np.float32), count, 1)
+    found = np.empty((3, count), np.float32)
+    kernel(queries, columns, found)
+    assert (found == found[:, :1]).all()
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -95,7 +107,7 @@ def random_case(name: str, options: dict[str, float | bool], width: int) -> tupl
 )
 @pytest.mark.parametrize("inverse", [False, True])
 def test_errors_of_tiles_do_not_change_ranks(
-    uncompiled: None, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, float], width: int, inverse: bool
+    always_tiled: None, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, float], width: int, inverse: bool
 ) -> None:
     """The ranks are those of `score`, though every score of a tile has an error of a few bits."""
     trained, triples, facts = random_case(name, options, width)

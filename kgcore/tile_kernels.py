@@ -1,0 +1,93 @@
+"""Distances of many queries to the columns of a tile, compiled by Numba for the CPU: see kgcore/models/tiles.py.
+
+Each kernel is the loop of one distance. It fills found (q, c) from queries (q, d) and columns (d, c), float32. The
+inner loop runs over the columns, so that the compiler uses vectors without adding up in another order: a column has the
+same bits wherever it stands in a tile. The plain form of a kernel is the distance itself.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[np.float32]
+TileKernel = Callable[[Array, Array, Array], None]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def l1_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i |q_i - e_i|, added up from the first term to the last one, four terms at a time."""
+    width = queries.shape[1]
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(0, width - 3, 4):
+            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
+            for j in range(columns.shape[1]):
+                near = found[row, j] + abs(a - columns[i, j]) + abs(b - columns[i + 1, j])
+                found[row, j] = near + abs(c - columns[i + 2, j]) + abs(d - columns[i + 3, j])
+        for i in range(width // 4 * 4, width):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                found[row, j] += abs(a - columns[i, j])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def l2_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sqrt(sum_i (q_i - e_i)^2 + 1e-12), four terms at a time."""
+    width, tiny = queries.shape[1], np.float32(1e-12)
+    for row in range(queries.shape[0]):
+        found[row] = tiny
+        for i in range(0, width - 3, 4):
+            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
+            for j in range(columns.shape[1]):
+                w, x = a - columns[i, j], b - columns[i + 1, j]
+                y, z = c - columns[i + 2, j], d - columns[i + 3, j]
+                found[row, j] += (w * w + x * x) + (y * y + z * z)
+        for i in range(width // 4 * 4, width):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                x = a - columns[i, j]
+                found[row, j] += x * x
+        for j in range(columns.shape[1]):
+            found[row, j] = np.sqrt(found[row, j])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i |q_i - e_i| of complex numbers. The first half of the d numbers are the real parts."""
+    half, tiny = queries.shape[1] // 2, np.float32(1e-12)
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(half):
+            a, b = queries[row, i], queries[row, i + half]
+            for j in range(columns.shape[1]):
+                x, y = a - columns[i, j], b - columns[i + half, j]
+                found[row, j] += np.sqrt(x * x + y * y + tiny)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def torus1_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i 2 d_i, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1."""
+    two, half = np.float32(2), np.float32(0.5)
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(queries.shape[1]):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                x = a - columns[i, j]
+                found[row, j] += two * abs(x - np.floor(x + half))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def torus2_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i (2 d_i)^2, where d_i is that of `torus1_tile`."""
+    two, half = np.float32(2), np.float32(0.5)
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(queries.shape[1]):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                x = a - columns[i, j]
+                x = two * (x - np.floor(x + half))
+                found[row, j] += x * x
