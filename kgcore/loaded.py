@@ -62,6 +62,7 @@ class LoadedModel:
 
         score, probability, low, high  float64, NaN if there is no value
         decision, known                boolean, NA if there is no value
+        unseen                         the entities that training has not seen, if names answer for them
         reason                         why there is no answer; missing if there is an answer
 
         `Answers.table` explains the columns. Raises InputError for a column that is missing, for a value that is
@@ -73,7 +74,7 @@ class LoadedModel:
         table = answers.table(names_of(frame))
         columns = {name: table[name].to_pandas() for name in ANSWERS}
         columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
-        columns["reason"] = columns["reason"].astype("str")
+        columns |= {name: columns[name].astype("str") for name in ("unseen", "reason")}
         return frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
 
     def answers(
