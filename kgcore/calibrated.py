@@ -77,6 +77,12 @@ class CalibratedModel:
         assert self._named is not None
         return self._named.of(triples, names)
 
+    @property
+    def shared_words(self) -> frozenset[str]:
+        """Return the words that the names of at least two entities have."""
+        assert self._named is not None
+        return self._named.shared_words
+
     def answer_unseen(self, triples: Triples, evidence: Evidence) -> Answers:
         """Return probabilities and intervals of the triples (n, 3) of `unseen_evidence`, at the calibrator's base rate.
 

@@ -1,5 +1,6 @@
 """The evidence of triples with entities that training lacks, which come with their names."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ import numpy as np
 from kgcore.arrays import Triples
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.words import words_of
 from kgcore.registries import EVIDENCE
 
 
@@ -38,6 +40,12 @@ class NamedEvidence:
         places = {name: place for place, name in enumerate(self.features)}
         values[:, [places[name] for name in found.names]] = found.values
         return Evidence(self.features, values)
+
+    @cached_property
+    def shared_words(self) -> frozenset[str]:
+        """The words that the names of at least two entities of training have."""
+        counts = Counter(word for name in self.source.graph.entities for word in set(words_of(name)))
+        return frozenset(word for word, count in counts.items() if count > 1)
 
     @cached_property
     def _tables(self) -> Features:
