@@ -1,4 +1,4 @@
-"""Answers about unseen entities that a calibrated model holds: as fitted, to the bit, after storage and in any batch."""
+"""Answers about unseen entities that a calibrated model holds: as fitted, to the bit, stored and alone."""
 
 import json
 from dataclasses import replace
@@ -77,14 +77,18 @@ def test_packed_answers_are_the_fitted_ones_to_the_bit(
     found = table(model, asked)
     check_equal(found, expected)
     assert found["unseen"].tolist() == ["subject"] * 52 + ["object"] * 52 + ["subject and object"] * 2
-    assert found["score"].isna().all() and found["reason"].isna().all() and not found["known"].any()
+    assert found["score"].isna().all()
+    assert found["reason"].isna().all()
+    assert not found["known"].any()
     for i in (0, 30, 60, 105):  # alone, and with other new names
         assert table(model, asked[i : i + 1])["probability"].item() == expected.probabilities[i]
     write_calibrated(tmp_path, model)
     check_equal(kgcore.load(tmp_path).predict(asked, at_least=0), expected)
 
 
-def test_rows_of_known_entities_are_answered_as_before(made: tuple[CalibratedModel, Found], asked: pd.DataFrame) -> None:
+def test_rows_of_known_entities_are_answered_as_before(
+    made: tuple[CalibratedModel, Found], asked: pd.DataFrame
+) -> None:
     model, expected = made
     known = pd.DataFrame([(ENTITIES[40], "eats", ENTITIES[1]), (ENTITIES[99], "eats", ENTITIES[2])], columns=NAMES)
     without = replace(model, calibrator=replace(model.calibrator, unseen=None))
@@ -100,7 +104,8 @@ def test_an_unknown_predicate_or_an_empty_name_has_no_answer(made: tuple[Calibra
     rows = pd.DataFrame([("new", "drinks", ENTITIES[0]), ("", "eats", ENTITIES[0])], columns=NAMES)
     found = table(made[0], rows)
     assert found["reason"].tolist() == ["unknown subject and predicate", "unknown subject"]
-    assert found["unseen"].isna().all() and found["probability"].isna().all()
+    assert found["unseen"].isna().all()
+    assert found["probability"].isna().all()
 
 
 @pytest.mark.parametrize("base_rate", [0.001, 0.2, 0.9])
@@ -124,7 +129,8 @@ def test_an_interval_of_the_base_rate_widens_the_intervals(
     one, wide = (model.under(model.calibrator.at(0.3, limits)) for limits in (None, (0.2, 0.4)))
     narrow, found = table(one, asked), table(wide, asked)
     np.testing.assert_array_equal(found["probability"], narrow["probability"])
-    assert (found["low"] <= narrow["low"]).all() and (found["high"] >= narrow["high"]).all()
+    assert (found["low"] <= narrow["low"]).all()
+    assert (found["high"] >= narrow["high"]).all()
     assert ((found["high"] - found["low"]) > (narrow["high"] - narrow["low"])).any()
 
 
@@ -141,10 +147,12 @@ def test_formats(made: tuple[CalibratedModel, Found]) -> None:
     stored = json.loads(json.dumps(bound.to_json()))
     assert stored["format"] == 7
     read = BoundCalibrator.from_json(stored)
-    assert read.unseen is not None and bound.unseen is not None
+    assert read.unseen is not None
+    assert bound.unseen is not None
     assert read.unseen.to_json() == bound.unseen.to_json()
     old = replace(bound, unseen=None).to_json()
-    assert old["format"] < 7 and BoundCalibrator.from_json(old).unseen is None
+    assert old["format"] < 7
+    assert BoundCalibrator.from_json(old).unseen is None
     unseen = bound.unseen.to_json()
     del unseen["base_rate"]
     assert UnseenAnswers.from_json(unseen | {"format": 1}).base_rate is None
@@ -168,8 +176,8 @@ def test_the_explanation_adds_up_to_the_probability_of_predict(
     assert [(name.name, name.shared, name.new) for name in first.names] == [("deer_xa", ("deer",), ("xa",))]
     assert "Of the name deer_xa, other entities have the words deer." in first.sentences
     assert isinstance(explainer.about(ENTITIES[40], "eats", ENTITIES[1]), Explanation)
-    with pytest.raises(InputError, match="has no entity 'new'.* and no predicate 'drinks'"):
+    with pytest.raises(InputError, match=r"has no entity 'new'.* and no predicate 'drinks'"):
         explainer.about("new", "drinks", ENTITIES[1])
     without = replace(model, calibrator=replace(model.calibrator, unseen=None))
-    with pytest.raises(InputError, match="no entity 'new'.*has no answers about entities that training has not seen"):
+    with pytest.raises(InputError, match=r"no entity 'new'.*has no answers about entities that training has not seen"):
         Explainer(without).about("new", "eats", ENTITIES[1])
