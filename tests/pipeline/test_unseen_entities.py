@@ -52,8 +52,8 @@ def write_graph(folder: Path) -> None:
     lines = ["\t".join(row) for row in dict.fromkeys(train)]
     (folder / "train.tsv").write_text("\n".join(lines) + "\n")
     for name, part in (("valid", slice(0, 60)), ("test", slice(60, 120))):
-        held = [(*row, 1) for row in rows(deer, "eats", 1100) + rows(new["deer"][part], "eats", 60)]
-        held += [(*row, -1) for row in rows(stones, "eats", 1100) + rows(new["stone"][part], "eats", 60)]
+        held = [(*row, 1) for row in rows(deer, "eats", 1400) + rows(new["deer"][part], "eats", 60)]
+        held += [(*row, -1) for row in rows(stones, "eats", 1400) + rows(new["stone"][part], "eats", 60)]
         kept = [row for row in dict.fromkeys(held) if "\t".join(map(str, row[:3])) not in set(lines)]
         (folder / f"{name}.tsv").write_text("\n".join("\t".join(map(str, row)) for row in kept) + "\n")
 
