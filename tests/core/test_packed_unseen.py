@@ -24,7 +24,7 @@ from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.storage import write_calibrated
 from tests.core.calibrated_models import calibrated_and_sample
-from tests.core.test_unseen_answers import ENTITIES, UNSEEN
+from tests.core.deer import ENTITIES, UNSEEN
 
 GROUPS = ("score", "degrees", "neighbours", "name_roles", "name_pairs", "name_likeness", "name_embeddings")
 NAMES = ["subject", "predicate", "object"]

@@ -12,13 +12,10 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
+from tests.core.deer import ENTITIES, UNSEEN
 from tests.core.names import model_of
 
-KINDS = ("deer", "stone")
-LETTERS = [f"{a}{b}" for a in "abc" for b in "abcdefghijklmnopqrst"]
-ENTITIES = [f"{kind}_{letters}" for kind in KINDS for letters in LETTERS]
 ORIGIN = Origin("boosted_trees", "model-1", "graph-1")
-UNSEEN = [f"{kind}_x{letter}" for kind in KINDS for letter in "abcdefghijklmnopqrstuvwxyz"]
 
 
 def world() -> tuple[Features, Split, Split]:
