@@ -22,6 +22,8 @@ def explain(
 ) -> Explained:
     """Explain the probability of a triple by calibration data, other base rates, alternatives and near known facts.
 
+    For an entity that training has not seen, the explanation says what its name adds, if the model has answers for it.
+
     Without --model the champion of the data set answers. Without a champion, the newest finished run answers.
 
     Args:

@@ -33,6 +33,9 @@ def predict(
     The candidates are those of a file, one triple, or with --predicate all pairs of subjects and objects. Without
     --model the champion of the data set answers. Without a champion, the newest finished run answers.
 
+    An entity that training has not seen gets a probability from its name, with a wider interval, if the model can: the
+    column `unseen` marks the row. --fdr does not test such rows.
+
     Args:
         candidates: file of triples, in any format, or one triple: subject, predicate, object
         output: file for the answers (.parquet, .csv or .tsv); if empty, none is written

@@ -1,14 +1,21 @@
 """A calibrated model, which maps triples of names to scores and probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.fit import GROUND_TRUTH
+from kgcore.calibration.unseen_answers import Answers
 from kgcore.combiners.scorer import CombinedModel
+from kgcore.evidence.base import Source
+from kgcore.evidence.named import NamedEvidence
+from kgcore.evidence.table import Evidence
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 
@@ -37,7 +44,63 @@ class CalibratedModel:
 
     def at(self, base_rate: float) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate in (0, 1): see `BoundCalibrator.at`."""
-        return replace(self, calibrator=self.calibrator.at(base_rate))
+        return self.under(self.calibrator.at(base_rate))
+
+    def under(self, calibrator: BoundCalibrator) -> "CalibratedModel":
+        """Return the same model with its calibrator at another base rate. They share the tables about names."""
+        other = replace(self, calibrator=calibrator)
+        vars(other).update(_named=self._named)  # fills the cache
+        return other
+
+    @property
+    def answers_unseen(self) -> bool:
+        """Return whether it answers about entities that training has not seen."""
+        return self._named is not None
+
+    @property
+    def lacks(self) -> str:
+        """Return why it does not answer about entities that training has not seen, as a sentence; '' if it does."""
+        if self.answers_unseen:
+            return ""
+        start = f"The model ({self.label}) has no answers about entities that training has not seen"
+        if self.trained.pool:
+            return f"{start}: it is an ensemble."
+        if self.calibrator.negatives != GROUND_TRUTH:
+            return f"{start}: these need a calibrator that was fitted to labelled negatives."
+        return (
+            f"{start}: these need a run with calibrators that see evidence, evidence from names, and validation labels "
+            "about such entities."
+        )
+
+    def unseen_evidence(self, triples: Triples, names: Sequence[str]) -> Evidence:
+        """Return the evidence of triples (n, 3), each with an entity that training lacks: see `NamedEvidence.of`."""
+        assert self._named is not None
+        return self._named.of(triples, names)
+
+    @property
+    def shared_words(self) -> frozenset[str]:
+        """Return the words that the names of at least two entities have."""
+        assert self._named is not None
+        return self._named.shared_words
+
+    def answer_unseen(self, triples: Triples, evidence: Evidence) -> Answers:
+        """Return probabilities and intervals of the triples (n, 3) of `unseen_evidence`, at the calibrator's base rate.
+
+        An interval of the base rate widens the intervals.
+        """
+        bound = self.calibrator
+        assert bound.unseen is not None
+        return bound.unseen.answers(triples, evidence, bound.base_rate, bound.limits)
+
+    @cached_property
+    def _named(self) -> NamedEvidence | None:
+        unseen, trained = self.calibrator.unseen, self.trained
+        if unseen is None:
+            return None
+        base = trained.trained if isinstance(trained, CombinedModel) else trained
+        unseen.check(base.fingerprint(), self.calibrator.dataset)
+        combined = unseen.combined
+        return NamedEvidence(Source(self.graph, cast("TrainedModel", base)), combined.groups, combined.features)
 
     def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
         """Return scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose three names are known.

@@ -15,6 +15,7 @@ from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
 from kgcore.prediction.explanation import Explainer, Explanation
+from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.storage import missing_parts, read_calibrated
 
 _BOOLEANS = ("decision", "known")
@@ -62,6 +63,7 @@ class LoadedModel:
 
         score, probability, low, high  float64, NaN if there is no value
         decision, known                boolean, NA if there is no value
+        unseen                         the entities that training has not seen, if names answer for them
         reason                         why there is no answer; missing if there is an answer
 
         `Answers.table` explains the columns. Raises InputError for a column that is missing, for a value that is
@@ -73,7 +75,7 @@ class LoadedModel:
         table = answers.table(names_of(frame))
         columns = {name: table[name].to_pandas() for name in ANSWERS}
         columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
-        columns["reason"] = columns["reason"].astype("str")
+        columns |= {name: columns[name].astype("str") for name in ("unseen", "reason")}
         return frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
 
     def answers(
@@ -122,15 +124,18 @@ class LoadedModel:
         frame: pd.DataFrame = answers.table(answers.named(found.triples)).to_pandas()
         return frame
 
-    def explain(self, subject: str, predicate: str, object: str, *, base_rate: float | None = None) -> Explanation:
+    def explain(
+        self, subject: str, predicate: str, object: str, *, base_rate: float | None = None
+    ) -> Explanation | UnseenExplanation:
         """Explain the probability of a triple. The files have no calibration sample, so `evidence` is None.
 
         base_rate  as in `predict`
 
-        Raises InputError for a name that is not in the graph, and for a base rate out of range.
+        An entity that training has not seen gets an `UnseenExplanation`, if the model has answers about these. Raises
+        InputError for another name that is not in the graph, and for a base rate out of range.
         """
         model = self.calibrated if base_rate is None else self.calibrated.at(base_rate)
-        return Explainer(model).explain(subject, predicate, object)
+        return Explainer(model).about(subject, predicate, object)
 
     @cached_property
     def _answers(self) -> Answers:

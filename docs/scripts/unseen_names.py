@@ -18,6 +18,7 @@ from matched import trained_model
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Labels, Probabilities, Triples
+from kgcore.calibration.unseen_answers import Answers, Origin, UnseenAnswers
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CorruptConfig
 from kgcore.corruptions.base import corrupt
@@ -32,7 +33,6 @@ from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.trained import TrainedModel
-from kgcore.unseen_answers import Answers, Origin, UnseenAnswers
 from tasks.workspace.settings import ensure_home, mirror
 
 NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")

@@ -14,6 +14,7 @@ Each calibrator has its own file. The other files:
 * bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.
 * matched.py and mixed.py calibrate to a file of candidates, whose mixture kgcore/mixture fits. windows.py has their
   confidence limits.
+* unseen_answers.py answers about triples with entities that training has not seen, from their names.
 * shift.py moves probabilities to another base rate.
 * baselines/ holds simple maps that calibrators are compared with.
 

@@ -10,6 +10,7 @@ from kgcore.calibration.base import Calibrator
 from kgcore.calibration.matched import Matched
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
+from kgcore.calibration.unseen_answers import UnseenAnswers
 from kgcore.combiners.combined import Combined
 from kgcore.config import ESTIMATED, STATED
 from kgcore.config.calibrate import base_rate_text
@@ -17,12 +18,13 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
 # format 1 lacks the key fitted_at, formats 1 and 2 lack corruptions, formats 1 to 3 lack support, and formats 1 to 4
-# lack mixture, base_rate_low and base_rate_high; formats 1 to 5 lack combined
-FORMAT = 6
+# lack mixture, base_rate_low and base_rate_high; formats 1 to 5 lack combined, formats 1 to 6 unseen
+FORMAT = 7
 LARGEST_SCORE = 1e30  # no model has a larger score
 WITHOUT_SUPPORT = 3  # the format of a calibrator without support
 WITHOUT_MIXTURE = 4  # the format of a calibrator without mixture, and without an interval of the base rate
 WITHOUT_COMBINED = 5  # the format of a calibrator that sees the score alone
+WITHOUT_UNSEEN = 6  # the format of a calibrator that has no answers about unseen entities
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class BoundCalibrator:
     support      confidence limits and counts from the sample that it was fitted on; None for a baseline, and for a
                  calibrator of format 1 to 3
     combined     the combiner whose log-odds are its scores, if it sees evidence; None: it sees the score of a model
+    unseen       answers about triples with entities that training has not seen; None: these get no probability
     """
 
     name: str
@@ -73,6 +76,7 @@ class BoundCalibrator:
     limits: tuple[float, float] | None = None
     mixture: Matched | None = field(default=None, compare=False)
     combined: Combined | None = None
+    unseen: UnseenAnswers | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -187,8 +191,9 @@ class BoundCalibrator:
         added |= {} if self.mixture is None else {"mixture": self.mixture.to_json()}
         version = WITHOUT_COMBINED if added else WITHOUT_MIXTURE if support else WITHOUT_SUPPORT
         added |= {} if self.combined is None else {"combined": self.combined.to_json()}
+        added |= {} if self.unseen is None else {"unseen": self.unseen.to_json()}
         return {
-            "format": FORMAT if self.combined else version,
+            "format": FORMAT if self.unseen else WITHOUT_UNSEEN if self.combined else version,
             "calibrator": self.name,
             "negatives": self.negatives,
             "base_rate": self.base_rate,
@@ -225,6 +230,7 @@ class BoundCalibrator:
             limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
             mixture=Matched.from_json(data["mixture"]) if "mixture" in data else None,
             combined=Combined.from_json(data["combined"]) if "combined" in data else None,
+            unseen=UnseenAnswers.from_json(data["unseen"]) if "unseen" in data else None,
         )
 
 

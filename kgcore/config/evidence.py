@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kgcore.config.base import Config, setting
-from kgcore.registries import EVIDENCE
+from kgcore.registries import COMBINERS, EVIDENCE
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceConfig(Config):
-    """The groups of evidence."""
+    """The groups of evidence, and what answers about entities that training has not seen."""
 
     stage: ClassVar[str] = "evidence"
 
@@ -21,3 +21,9 @@ class EvidenceConfig(Config):
         "groups of evidence about triples",
         choices=EVIDENCE,
     )
+    unseen_combiner: str = setting(
+        "boosted_trees",
+        "combiner that answers about entities that training has not seen",
+        choices=COMBINERS.without(("stack",)),
+    )
+    unseen_seed: int = setting(0, "seed of the fit of this combiner", ge=0)

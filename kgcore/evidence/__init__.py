@@ -5,5 +5,6 @@ features, with its definition, its cost, and what could make it misleading. Only
 that is itself a training fact is left out of its own evidence. kgcore/combiners turns evidence into log-odds.
 
 The groups name_*.py read the words of names (words.py). They, and degrees.py, also see entities that training lacks:
-kgcore/unseen_answers.py answers for these.
+named.py makes their evidence, and
+kgcore/calibration/unseen_answers.py answers for them.
 """

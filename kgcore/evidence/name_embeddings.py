@@ -57,23 +57,24 @@ class NameEmbeddings(Feature):
         named = np.diff(parts.starts) > 0
         others = [np.flatnonzero(named & (folds != k)) for k in range(FOLDS)]
         coefficients = tuple(_ridge(matrix[rows], table[rows] - mean) for rows in others)
-        return cls(trained, parts, coefficients, mean, len(table))._with_estimates()
+        made = cls(trained, parts, coefficients, mean, len(table))
+        each = made._estimates(matrix)
+        return made._with(np.stack(each)[folds, np.arange(len(table))])
 
-    def _with_estimates(self) -> Self:
-        """Return the same with a scorer that has the estimates of all entities after their embeddings."""
-        matrix, folds = matrix_of(self.parts), folds_of(self.entities)
-        each = [self.mean + matrix @ coefficients for coefficients in self.coefficients]
-        estimates = np.mean(each, axis=0)
-        for k in range(FOLDS):
-            own = np.flatnonzero(folds == k)
-            estimates[own] = each[k][own]
+    def _estimates(self, matrix: sp.csr_matrix) -> list[Floats]:
+        """Return the estimates (n, k) of names with the matrix x (n, parts), by the coefficients of each fold."""
+        return [self.mean + matrix @ coefficients for coefficients in self.coefficients]
+
+    def _with(self, estimates: Floats) -> Self:
+        """Return the same with a scorer that has further estimates (n, k) at the end of its table of embeddings."""
         tables = self.scorer.embeddings
-        kept = tables.entities[: self.entities]
-        entities = torch.cat([kept, torch.from_numpy(estimates).to(kept)])
+        entities = torch.cat([tables.entities, torch.from_numpy(estimates).to(tables.entities)])
         return replace(self, scorer=replace(self.scorer, embeddings=replace(tables, entities=entities)))
 
     def extended(self, names: Sequence[str]) -> Self:
-        return replace(self, parts=self.parts.extended(parts_of(name) for name in names))._with_estimates()
+        parts = self.parts.extended(parts_of(name) for name in names)
+        new = matrix_of(parts)[len(self.parts) :]
+        return replace(self, parts=parts)._with(np.mean(self._estimates(new), axis=0))
 
     def needs(self, side: int) -> tuple[str, ...]:
         return ("named_object",) if side == 0 else ("named_subject",)

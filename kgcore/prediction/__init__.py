@@ -22,6 +22,7 @@ evidence.py       the calibration triples behind it
 curve.py          the calibration curve of its predicate
 alternatives.py   its rank among other subjects and other objects
 nearest_facts.py  the known facts that resemble it
+unseen_explanation.py  a triple with an entity that training has not seen, from its name
 estimate.py       a probability with its interval
 near_names.py     names that are spelled like an unknown one
 wording.py        the explanation in sentences

@@ -1,7 +1,7 @@
 """Answers for candidate triples: score, probability, interval, decision, and the reason where there is no answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,10 +10,14 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.unseen_answers import Answers as UnseenAnswers
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
 
 TOO_LITTLE = "too little calibration data for the predicate"
+SUBJECT, PREDICATE, OBJECT = 1, 2, 4  # bits of the code of an unknown name
+SIDES = {SUBJECT: "subject", OBJECT: "object", SUBJECT + OBJECT: "subject and object"}
 _UNKNOWN = ("subject", "predicate", "object")
 # The reasons by the bits of a code: 1 unknown subject, 2 unknown predicate, 4 unknown object; 8 is TOO_LITTLE.
 REASONS = (
@@ -21,7 +25,8 @@ REASONS = (
     *("unknown " + " and ".join(name for bit, name in enumerate(_UNKNOWN) if code >> bit & 1) for code in range(1, 8)),
     TOO_LITTLE,
 )
-ANSWERS = ("score", "probability", "low", "high", "decision", "known", "reason")
+UNKNOWN_ENTITIES = {f"unknown {side}" for side in SIDES.values()}  # the reasons with a known predicate
+ANSWERS = ("score", "probability", "low", "high", "decision", "known", "unseen", "reason")
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,13 @@ class Answers:
 
         names  the columns subject, predicate and object as strings, and any other columns
 
-        score        f(s, p, o), any real number; missing if a name is unknown
+        score        f(s, p, o), any real number; missing if a name is unknown to training
         probability  calibrated, in [0, 1]; missing, as low, high and decision, if there is a reason for no answer
         low, high    the 95 % confidence interval of the probability, in [0, 1]; missing if the calibrator has none
         decision     whether the probability is above the threshold
         known        whether the triple is a known fact: a true triple of any split
+        unseen       one of SIDES: the entities that training has not seen. The probability then rests on names, the
+                     predicate and the other entity. Missing if training has seen both, or if there is no answer
         reason       why there is no answer: one of REASONS; missing if there is an answer
 
         Raises InputError if `names` has a column of ANSWERS, MismatchError if the calibrator was fitted to another
@@ -54,17 +61,23 @@ class Answers:
         """
         check_free(names.column_names)
         triples, code = self._numbers(names)
-        named = code == 0
-        if self.at_least and self.model.calibrator.support is not None and named.any():
-            few = self.model.calibrator.support.fewest(triples[named, 1]) < self.at_least
-            code[np.flatnonzero(named)[few]] = 8
+        named, by_names = code == 0, self._by_names(names, code)
+        sides, asked = np.where(by_names, code, 0), named | by_names
+        code[by_names] = 0
+        if self.at_least and self.model.calibrator.support is not None and asked.any():
+            few = self.model.calibrator.support.fewest(triples[asked, 1]) < self.at_least
+            code[np.flatnonzero(asked)[few]] = 8
         n = len(triples)
         score, probability, low, high = (np.full(n, np.nan) for _ in range(4))
         score[named] = self.model.trained.score(triples[named])
-        answered = code == 0
-        of, predicates, calibrator = score[answered], triples[answered, 1], self.model.calibrator
-        probability[answered] = calibrator.predict(of, self._fingerprint, predicates)
-        low[answered], high[answered] = calibrator.interval(of, probability[answered], predicates)
+        answered, calibrator = code == 0, self.model.calibrator
+        own, unseen = answered & named, answered & by_names
+        of, predicates = score[own], triples[own, 1]
+        probability[own] = calibrator.predict(of, self._fingerprint, predicates)
+        low[own], high[own] = calibrator.interval(of, probability[own], predicates)
+        if unseen.any():
+            found = self._about_unseen(names.filter(pa.array(unseen)), triples[unseen])
+            probability[unseen], low[unseen], high[unseen] = found.probabilities, found.low, found.high
         known = np.zeros(n, dtype=bool)
         known[named] = self.model.graph.all_known.contains(triples[named])
         columns = {
@@ -73,7 +86,8 @@ class Answers:
             "low": pa.array(low, mask=np.isnan(low)),
             "high": pa.array(high, mask=np.isnan(high)),
             "decision": pa.array(probability > self.threshold, mask=~answered),
-            "known": pa.array(known, mask=~named),
+            "known": pa.array(known, mask=~asked),
+            "unseen": pa.array([SIDES.get(side) for side in np.where(unseen, sides, 0).tolist()], pa.string()),
             "reason": pa.DictionaryArray.from_arrays(pa.array(code, mask=answered), list(REASONS)).cast(pa.string()),
         }
         for name, column in columns.items():
@@ -87,9 +101,7 @@ class Answers:
 
         Raises InputError if the base rate is out of range.
         """
-        calibrator = self.model.calibrator
-        calibrator = calibrator if base_rate is None else calibrator.at(base_rate)
-        other = Answers(replace(self.model, calibrator=calibrator), threshold, at_least)
+        other = Answers(self.model if base_rate is None else self.model.at(base_rate), threshold, at_least)
         vars(other).update(_vocabularies=self._vocabularies, _fingerprint=self._fingerprint)  # fills the caches
         return other
 
@@ -110,6 +122,19 @@ class Answers:
         unknown: Bools = triples < 0
         return triples, (unknown @ np.array([1, 2, 4])).astype(np.int64)
 
+    def _by_names(self, names: pa.Table, code: Ints) -> Bools:
+        """Return which triples (n,) have an entity that training lacks, and get an answer from its name."""
+        found: Bools = (code > 0) & (code & PREDICATE == 0) & self.model.answers_unseen
+        if found.any():
+            for column in ("subject", "object"):
+                found &= pc.fill_null(pc.not_equal(names[column], ""), False).to_numpy().astype(bool)
+        return found
+
+    def _about_unseen(self, names: pa.Table, triples: Triples) -> UnseenAnswers:
+        """Answer triples (n, 3) of `names` with an entity that training lacks: -1."""
+        numbered, new = numbered_unseen(self.model.graph, triples, [names["subject"], names["object"]])
+        return self.model.answer_unseen(numbered, self.model.unseen_evidence(numbered, new))
+
     @cached_property
     def _vocabularies(self) -> tuple[pa.Array, pa.Array, pa.Array]:
         graph = self.model.graph
@@ -121,6 +146,22 @@ class Answers:
     @cached_property
     def _fingerprint(self) -> str:
         return self.model.trained.fingerprint()
+
+
+def numbered_unseen(
+    graph: KnowledgeGraph, triples: Triples, sides: Sequence[pa.ChunkedArray]
+) -> tuple[Triples, list[str]]:
+    """Number the entities that training lacks. Return the triples, and the names: names[i] has the id E + i.
+
+    triples  (n, 3) numbers; -1 for a subject or an object that training lacks
+    sides    names (n,) of the subjects and of the objects
+    """
+    lacking = [names.filter(pa.array(triples[:, 2 * side] < 0)) for side, names in enumerate(sides)]
+    new = pc.unique(pa.chunked_array([chunk for names in lacking for chunk in names.chunks], pa.string()))
+    numbered = triples.copy()
+    for column, names in zip((0, 2), lacking, strict=True):
+        numbered[triples[:, column] < 0, column] = len(graph.entities) + _positions(names, new)
+    return numbered, new.to_pylist()
 
 
 def check_free(columns: Sequence[str]) -> None:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logit
 
-from kgcore.arrays import Triples
+from kgcore.arrays import Ints, Triples
 from kgcore.calibrated import CalibratedModel
+from kgcore.combiners.combined import Combined
 from kgcore.combiners.scorer import CombinedModel
+from kgcore.evidence.table import Evidence
 
 CONSTANT, PREDICATE, CALIBRATION = "constant", "predicate", "calibration"
 
@@ -39,8 +41,15 @@ def contributions_of(model: CalibratedModel, triple: Triples, probability: float
     scorer = model.trained
     if not isinstance(scorer, CombinedModel):
         return ()
-    evidence = scorer.evidence(triple)
-    constant, [parts] = scorer.combined.contributions(evidence, triple[:, 1])
+    return divided(scorer.combined, scorer.evidence(triple), triple[:, 1], probability)
+
+
+def divided(combined: Combined, evidence: Evidence, predicate: Ints, probability: float) -> tuple[Contribution, ...]:
+    """Divide the log-odds of a probability in (0, 1) among the evidence of its triple: see `contributions_of`.
+
+    evidence, predicate  one row
+    """
+    constant, [parts] = combined.contributions(evidence, predicate)
     values = [*evidence.values[0].tolist(), np.nan]
     rows = [
         Contribution(name, None if np.isnan(value) else value, part)

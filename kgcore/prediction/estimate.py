@@ -26,6 +26,13 @@ class Estimate:
         return "" if self.low is None or self.high is None else f"{_digits(self.low)} to {_digits(self.high)}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shifted(Estimate):
+    """The probability at a base rate in (0, 1)."""
+
+    base_rate: float
+
+
 def _digits(share: float) -> str:
     return f"{share:.4f}" if share >= 0.001 or share == 0 else f"{share:.2g}"
 

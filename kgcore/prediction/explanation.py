@@ -14,21 +14,15 @@ from kgcore.graph import TripleIndex
 from kgcore.prediction.alternatives import Alternatives, ranked
 from kgcore.prediction.contributions import Contribution, contributions_of
 from kgcore.prediction.curve import Curve, curve_of
-from kgcore.prediction.estimate import Estimate, numbers
+from kgcore.prediction.estimate import Estimate, Shifted, numbers
 from kgcore.prediction.evidence import Evidence, evidence_of
-from kgcore.prediction.near_names import frequent_predicates, positions_of
+from kgcore.prediction.near_names import frequent_predicates, positions, positions_of
 from kgcore.prediction.nearest_facts import NearestFacts, Support
+from kgcore.prediction.unseen_explanation import UnseenExplanation, explain_unseen
 from kgcore.prediction.wording import sentences
 
 BASE_RATES = (0.5, 0.1, 0.01, 0.001)
 NEARLY_EQUAL = 0.02  # a rate of BASE_RATES within 2 % of the stated base rate is not shown
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shifted(Estimate):
-    """The probability at a base rate in (0, 1)."""
-
-    base_rate: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +94,19 @@ class Explainer:
     sample: CalibrationSample | None = None
     config: ExplainConfig = ExplainConfig()
 
+    def about(self, subject: str, predicate: str, object_: str) -> Explanation | UnseenExplanation:
+        """Explain the probability of a triple of names, with an entity that training lacks, too, if the model can.
+
+        Raises InputError for an unknown predicate, and for an unknown entity if the model has no answers about these.
+        """
+        graph, names = self.model.graph, (subject, predicate, object_)
+        s, p, o = positions(graph, names)
+        if p < 0 or min(s, o) >= 0 or not (subject and object_):
+            return self.explain(*names)
+        if not self.model.answers_unseen:
+            positions_of(graph, names, self.model.lacks)
+        return explain_unseen(self.model, names, self._reason(p), self._rates)
+
     def explain(self, subject: str, predicate: str, object_: str) -> Explanation:
         """Explain the probability of a triple of names. Scores and probabilities equal those of `Answers`, to the bit.
 
@@ -159,9 +166,15 @@ class Explainer:
         return np.stack([q, *bound.interval(scores, q, triples[:, 1])], axis=1)
 
     def _at_base_rates(self, score: Scores, triple: Triples) -> tuple[Shifted, ...]:
+        return tuple(
+            Shifted(base_rate=rate, **numbers(self._probabilities(score, triple, rate)[0])) for rate in self._rates
+        )
+
+    @cached_property
+    def _rates(self) -> tuple[float, ...]:
+        """The base rates at which the probability is shown, in descending order."""
         own = self.model.calibrator.base_rate
-        rates = sorted([own, *(rate for rate in BASE_RATES if abs(rate / own - 1) > NEARLY_EQUAL)], reverse=True)
-        return tuple(Shifted(base_rate=rate, **numbers(self._probabilities(score, triple, rate)[0])) for rate in rates)
+        return tuple(sorted([own, *(rate for rate in BASE_RATES if abs(rate / own - 1) > NEARLY_EQUAL)], reverse=True))
 
     @cached_property
     def _fingerprint(self) -> str:

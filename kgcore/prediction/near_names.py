@@ -12,17 +12,24 @@ MOST_NEAR, MOST_FREQUENT = 3, 5
 LARGEST_SEARCH = 100_000  # names that are compared; in a larger graph, names with the same first letter come first
 
 
-def positions_of(graph: KnowledgeGraph, names: tuple[str, str, str]) -> tuple[int, int, int]:
+def positions(graph: KnowledgeGraph, names: tuple[str, str, str]) -> tuple[int, int, int]:
+    """Return the positions of subject, predicate and object in the graph's vocabularies; -1 for an unknown name."""
+    known = (graph.entities, graph.predicates, graph.entities)
+    s, p, o = (_position(names[i], known[i]) for i in range(3))
+    return s, p, o
+
+
+def positions_of(graph: KnowledgeGraph, names: tuple[str, str, str], hint: str = "") -> tuple[int, int, int]:
     """Return the positions of subject, predicate and object in the graph's vocabularies.
+
+    hint  sentence that ends the message; '': none
 
     Raises InputError for unknown names. The message has near spellings and, for a predicate, the frequent predicates.
     """
-    known = (graph.entities, graph.predicates, graph.entities)
-    found = [_position(names[i], known[i]) for i in range(3)]
-    if faults := [_fault(graph, i, names[i]) for i in range(3) if found[i] is None]:
-        raise InputError(f"the graph {graph.name} has no {' and no '.join(faults)}")
-    s, p, o = (place for place in found if place is not None)
-    return s, p, o
+    found = positions(graph, names)
+    if faults := [_fault(graph, i, names[i]) for i in range(3) if found[i] < 0]:
+        raise InputError(f"the graph {graph.name} has no {' and no '.join(faults)}" + (f". {hint}" if hint else ""))
+    return found
 
 
 def frequent_predicates(graph: KnowledgeGraph) -> list[str]:
@@ -46,11 +53,11 @@ def near_names(name: str, known: Sequence[str]) -> list[str]:
     return [own[near] for near in difflib.get_close_matches(folded, own, n=MOST_NEAR)]
 
 
-def _position(name: str, known: Sequence[str]) -> int | None:
+def _position(name: str, known: Sequence[str]) -> int:
     try:
         return known.index(name)
     except ValueError:
-        return None
+        return -1
 
 
 def _fault(graph: KnowledgeGraph, column: int, name: str) -> str:

@@ -1,14 +1,15 @@
 """The explanation of a triple in words: each sentence states one fact."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kgcore.prediction.alternatives import Alternatives
-from kgcore.prediction.contributions import CALIBRATION, CONSTANT
+from kgcore.prediction.contributions import CALIBRATION, CONSTANT, Contribution
 from kgcore.prediction.evidence import Evidence
 
 if TYPE_CHECKING:
     from kgcore.prediction.explanation import Explanation
+    from kgcore.prediction.unseen_explanation import UnseenExplanation
 
 MOST_NAMED = 3  # features for a triple, and features against it
 _KNOWN = {
@@ -22,9 +23,9 @@ _KNOWN = {
 
 def sentences(made: "Explanation") -> Iterator[str]:
     """Yield the sentences of an explanation, the probability first."""
-    yield _probability(made)
+    yield probability_sentence(made)
     if made.contributions:
-        yield _contributions(made)
+        yield contributions_sentence(made.contributions)
     if made.known:
         yield _KNOWN[made.known]
     if made.labelled_false:
@@ -40,16 +41,17 @@ def sentences(made: "Explanation") -> Iterator[str]:
     yield _support(made)
 
 
-def _probability(made: "Explanation") -> str:
+def probability_sentence(made: "Explanation | UnseenExplanation") -> str:
+    """Return the probability with its interval and its base rate, or why there is none."""
     if made.probability is None:
         return f"No probability: {made.reason}."
     interval = f" (95 % interval: {made.interval_text})" if made.interval_text else ""
     return f"The probability is {made.text}{interval}, if {percent(made.base_rate)} of all candidates are true."
 
 
-def _contributions(made: "Explanation") -> str:
+def contributions_sentence(contributions: Sequence[Contribution]) -> str:
     """Return which features of the evidence count most for and against the triple."""
-    features = [row for row in made.contributions if row.feature not in (CONSTANT, CALIBRATION)]
+    features = [row for row in contributions if row.feature not in (CONSTANT, CALIBRATION)]
     for_it = [row.feature for row in features if row.log_odds > 0][:MOST_NAMED]
     against = [row.feature for row in features if row.log_odds < 0][:MOST_NAMED]
     parts = [(for_it, "for"), (against, "against")]

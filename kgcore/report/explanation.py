@@ -9,6 +9,7 @@ import numpy as np
 from kgcore.prediction.curve import Curve
 from kgcore.prediction.evidence import Histogram, Share
 from kgcore.prediction.explanation import Explanation
+from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.report.page import svg
 from kgcore.report.plots import COLOURS, new_figure
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 CALIBRATOR, TRUE, FALSE = COLOURS[0], COLOURS[2], COLOURS[1]
 
 
+def page_of(made: Explanation | UnseenExplanation, dataset: str, model: str, run: str) -> str:
+    """Return the page of either kind of explanation. Arguments: as in `explanation_page`."""
+    if isinstance(made, Explanation):
+        return explanation_page(made, dataset, model, run)
+    return _render(made=made, dataset=dataset, model=model, run=run, groups={}, sides={}, figure="")
+
+
 def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> str:
     """Return the page as HTML.
 
@@ -26,8 +34,6 @@ def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> s
     model    URI of the calibrator
     run      id of the MLflow run; '' if it is not known
     """
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = resources.files(__package__).joinpath("explanation.html.j2").read_text(encoding="utf-8")
     figure = explanation_figure(made)
     support = made.support
     groups = {
@@ -39,9 +45,14 @@ def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> s
         f"other objects: {made.subject} {made.predicate} ?": (made.object, made.objects),
         f"other subjects: ? {made.predicate} {made.object}": (made.subject, made.subjects),
     }
-    return environment.from_string(template).render(
-        made=made, dataset=dataset, model=model, run=run, groups=groups, sides=sides, figure=figure and svg(figure)
-    )
+    drawn = figure and svg(figure)
+    return _render(made=made, dataset=dataset, model=model, run=run, groups=groups, sides=sides, figure=drawn)
+
+
+def _render(**values: object) -> str:
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = resources.files(__package__).joinpath("explanation.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(**values)
 
 
 def explanation_figure(made: Explanation) -> "Figure | None":

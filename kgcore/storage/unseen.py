@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from kgcore.calibration.unseen_answers import Answers, UnseenAnswers
 from kgcore.datasets.unseen import Unseen
 from kgcore.graph import Split
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
-from kgcore.unseen_answers import Answers, UnseenAnswers
 
 
 def write_unseen(path: Path, unseen: Unseen) -> None:

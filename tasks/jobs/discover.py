@@ -211,7 +211,7 @@ def _table(discovery: "Discovery", found: "Found", config: DiscoverConfig) -> pa
     """Return the list with the columns of the answer of `kgcal predict`, and the rank as its first column."""
     names = discovery.model.graph.names_of(found.triples)
     answers = Answers(discovery.model, 0.5, config.at_least)
-    table = answers.table(table_of(names.to_numpy().tolist())).drop_columns(["decision", "known"])
+    table = answers.table(table_of(names.to_numpy().tolist())).drop_columns(["decision", "known", "unseen"])
     if found.p_values is not None:
         table = table.add_column(table.column_names.index("reason"), "p_value", pa.array(found.p_values))
     if config.above:

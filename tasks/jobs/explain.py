@@ -8,7 +8,8 @@ from pathlib import Path
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.report.explanation import explanation_figure, explanation_page
+from kgcore.prediction.unseen_explanation import UnseenExplanation
+from kgcore.report.explanation import explanation_figure, page_of
 from kgcore.storage import write_json
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.request import Answered, Request, answering
@@ -22,7 +23,12 @@ ENDINGS = (".html", ".json")
 class Explained(Answered):
     """An explanation, and who explains."""
 
-    explanation: Explanation
+    explanation: Explanation | UnseenExplanation
+
+    @property
+    def of_known(self) -> Explanation | None:
+        """Return the explanation if training has seen both entities; otherwise None."""
+        return self.explanation if isinstance(self.explanation, Explanation) else None
 
 
 def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfig) -> Explained:
@@ -42,13 +48,13 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     by, store = answering(request), open_store()
     found, (subject, predicate, object_) = by.found, triple
     sample = counted_sample(found.model_id, found.model)
-    made = Explainer(by.model, sample, config).explain(subject, predicate, object_)
+    made = Explainer(by.model, sample, config).about(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
         asked = {"subject": subject, "predicate": predicate, "object": object_}
         store.log_params(run_id, {**asdict(config), **asked, **by.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
-        page = explanation_page(made, found.dataset, found.uri, run_id)
+        page = page_of(made, found.dataset, found.uri, run_id)
         _write(Path(folder), made, page)
         store.log_files(run_id, Path(folder))
         if output.lower().endswith(".html"):
@@ -58,17 +64,19 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     return Explained(**by.answered, explanation=made, run=run_id)
 
 
-def _metrics(made: Explanation) -> dict[str, float]:
-    metrics = {"score": made.score, "subject_rank": made.subjects.rank, "object_rank": made.objects.rank}
+def _metrics(made: Explanation | UnseenExplanation) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    if isinstance(made, Explanation):
+        metrics = {"score": made.score, "subject_rank": made.subjects.rank, "object_rank": made.objects.rank}
     named = {"probability": made.probability, "low": made.low, "high": made.high}
     return metrics | {name: value for name, value in named.items() if value is not None}
 
 
-def _write(folder: Path, made: Explanation, page: str) -> None:
+def _write(folder: Path, made: Explanation | UnseenExplanation, page: str) -> None:
     """Write explanation.json, explanation.html and, if there is a curve, figures/curve.png to the folder."""
     write_json(folder / "explanation.json", made.to_json())
     _save(folder / "explanation.html", page)
-    if figure := explanation_figure(made):
+    if isinstance(made, Explanation) and (figure := explanation_figure(made)):
         (folder / "figures").mkdir()
         figure.savefig(folder / "figures" / "curve.png", dpi=150)
 

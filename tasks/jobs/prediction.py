@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.config import PredictConfig
-from kgcore.prediction.answers import Answers
+from kgcore.prediction.answers import UNKNOWN_ENTITIES, Answers
 from kgcore.prediction.few_false import P_VALUE, SELECTED
 from kgcore.prediction.sink import sink
 from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Answering, Request, answering
@@ -28,20 +28,24 @@ class Prediction(AnsweredTable):
     answered   number of candidates with a probability
     accepted   number of candidates that count as true
     known      number of candidates that are known facts
+    unseen     number of answered candidates with an entity that training has not seen: names answer for them
     selected   number of selected candidates: at most the share `fdr` of them is false, in expectation
     tested     number of candidates among which they were selected; 0: nothing was selected
     fdr        level of the selection; 0: none
     reasons    why candidates have no answer -> their number
+    lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are no such candidates
     """
 
     threshold: float
     answered: int
     accepted: int
     known: int
+    unseen: int
     selected: int
     tested: int
     fdr: float
     reasons: Mapping[str, int]
+    lacks: str
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class _Tally:
         """Count the answers of a table."""
         self.counts["rows"] += len(table)
         self.counts["answered"] += len(table) - table["probability"].null_count
+        self.counts["unseen"] += len(table) - table["unseen"].null_count
         for name, column in (("accepted", "decision"), ("known", "known"), ("selected", SELECTED)):
             if column in table.column_names:
                 self.counts[name] += pc.sum(table[column]).as_py() or 0
@@ -138,17 +143,27 @@ class _Tally:
             answered=self.counts["answered"],
             accepted=self.counts["accepted"],
             known=self.counts["known"],
+            unseen=self.counts["unseen"],
             selected=self.counts["selected"],
             tested=self.counts["tested"],
             fdr=predictor.config.fdr,
             expected=self.expected,
             reasons=dict(self.reasons),
+            lacks=predictor.by.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
             examples=self.examples,
             run=run,
         )
 
 
 def _metrics(summary: Prediction) -> dict[str, float]:
-    names = ("rows", "answered", "accepted", "known", "expected", *(("selected", "tested") if summary.fdr else ()))
+    names = (
+        "rows",
+        "answered",
+        "accepted",
+        "known",
+        "unseen",
+        "expected",
+        *(("selected", "tested") if summary.fdr else ()),
+    )
     counts = {name: float(getattr(summary, name)) for name in names}
     return counts | {f"no_answer.{reason.replace(' ', '_')}": float(n) for reason, n in summary.reasons.items()}

@@ -52,7 +52,7 @@ def create_app(served: Served) -> FastAPI:
     @app.get("/explain")
     def explain(query: Annotated[ExplainQuery, Query()]) -> dict[str, Any]:
         """Explain the probability of a triple: `sentences` in words, and the numbers behind them."""
-        return served.current.explainer(query.base_rate).explain(query.subject, query.predicate, query.object).to_json()
+        return served.current.explainer(query.base_rate).about(query.subject, query.predicate, query.object).to_json()
 
     @app.get("/names")
     def names(query: Annotated[NamesQuery, Query()]) -> dict[str, list[str]]:

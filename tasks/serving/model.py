@@ -73,6 +73,8 @@ class Served(Followed[Answerer]):
         found, config = read_located(locate(self._ask)), PredictConfig()
         graph, answers = found.model.graph, Answers(found.model, config.decides_at, config.at_least)
         answers.table(table_of([(graph.entities[0], graph.predicates[0], graph.entities[0])]))  # fills its caches
+        if found.model.answers_unseen:
+            answers.table(table_of([(graph.entities[0], graph.predicates[0], f"{graph.entities[0]} ")]))
         try:
             sample = counted_sample(found.model_id, found.model)
         except KgcalError as error:

@@ -1,6 +1,7 @@
 """calibrate: fit the calibrators that turn scores into probabilities."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from kgcore.calibration.answering import in_order
@@ -32,6 +33,7 @@ from tasks.tracking.artifacts import (
     MIXTURE,
     PREDICATES,
     SCORES,
+    UNSEEN_ANSWERS,
 )
 from tasks.tracking.handles import Artifact
 from tasks.tracking.labels import shares_text, short_label
@@ -61,7 +63,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     samples = _samples(table, config, candidates)
     combined, figures = combine(run, table, config, samples, candidates, fitted)
-    fitted = in_order([*fitted, *combined], figures)
+    fitted = _with_unseen(run, in_order([*fitted, *combined], figures))
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
     soft = table.soft("valid")
@@ -73,6 +75,21 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
     run.tag(RunTags(base_rate=config.base_rate_text))
+
+
+def _with_unseen(run: StageRun, fitted: Sequence[BoundCalibrator]) -> list[BoundCalibrator]:
+    """Give the answers about unseen entities to the calibrators that were fitted to labelled triples, as these were."""
+    if not run.has(UNSEEN_ANSWERS):
+        return list(fitted)
+    unseen = run.load(UNSEEN_ANSWERS)
+    given = []
+    for bound in fitted:
+        if bound.negatives == GROUND_TRUTH:
+            unseen.check(bound.base_model, bound.dataset)
+            own = replace(unseen, base_rate=bound.base_rate) if unseen.base_rate is None else unseen
+            bound = replace(bound, unseen=own)
+        given.append(bound)
+    return given
 
 
 def _save_audit(

@@ -4,13 +4,13 @@ import logging
 
 import numpy as np
 
-from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.calibration.unseen_answers import Origin, UnseenAnswers, can_fit
 from kgcore.config import CalibrateConfig, EvidenceConfig
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, TableEvidence
+from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
 from kgcore.score_table import LABELLED
-from kgcore.unseen_answers import Origin, UnseenAnswers, can_fit
 from tasks.stages.base import Stage
 from tasks.stages.match import MATCH
 from tasks.stages.reference import StageRef
@@ -52,19 +52,19 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     if len(candidates):
         run.save(CANDIDATE_EVIDENCE, TableEvidence(np.arange(len(candidates)), candidates, config.evidence))
     if run.has(UNSEEN) and NAMES & set(config.evidence) and table.rows("valid", LABELLED, 0).any():
-        _answer_unseen(run, features)
+        _answer_unseen(run, features, config)
     run.log_metrics({"rows": float(len(evidence) + len(candidates)), "features": float(len(evidence.names))})
 
 
-def _answer_unseen(run: StageRun, features: Features) -> None:
+def _answer_unseen(run: StageRun, features: Features, config: EvidenceConfig) -> None:
     """Fit the answers about entities that training lacks, and answer for the test rows, if validation has enough."""
     graph, unseen = run.load(GRAPH), run.load(UNSEEN)
     if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
         return
-    origin = Origin("boosted_trees", run.load(SCORES).model, graph.fingerprint())
+    origin = Origin(config.unseen_combiner, run.load(SCORES).model, graph.fingerprint())
     features, asked = features.extended(unseen.names), unseen.splits["test"].triples
-    rng = np.random.default_rng(0)
-    fitted = UnseenAnswers.fit(origin, BoostedTrees(), features, graph.valid, unseen.splits["valid"], rng)
+    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(config.unseen_combiner)()
+    fitted = UnseenAnswers.fit(origin, combiner, features, graph.valid, unseen.splits["valid"], rng)
     run.save(UNSEEN_ANSWERS, fitted)
     run.save(UNSEEN_TEST, fitted.answers(asked, features.evidence(asked)))
 
@@ -75,7 +75,12 @@ EVIDENCE_STAGE = Stage(
     title="evidence of {scores}",
     config=EvidenceConfig,
     body=_body,
-    code=lambda config: ("kgcore.evidence.table", "kgcore.unseen_answers", *map(GROUPS.module, config.evidence)),
+    code=lambda config: (
+        "kgcore.evidence.table",
+        "kgcore.calibration.unseen_answers",
+        COMBINERS.module(config.unseen_combiner),
+        *map(GROUPS.module, config.evidence),
+    ),
     inputs={"model": TRAIN, "scores": SCORE, "candidates": MATCH},
     optional=("candidates",),
     on_device=True,

@@ -13,6 +13,7 @@ from kgcore import storage
 from kgcore.arrays import Floats, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.matched import Matched
+from kgcore.calibration.unseen_answers import Answers, UnseenAnswers
 from kgcore.combiners.ablation import Ablation
 from kgcore.corruptions.base import Corruptions
 from kgcore.datasets.unseen import Unseen
@@ -30,7 +31,6 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.score_table import ScoreTable
 from kgcore.tuning.race_result import Race
-from kgcore.unseen_answers import Answers, UnseenAnswers
 from tasks.tracking.handles import Artifact, ModelFiles
 from tasks.tracking.labels import CALIBRATE_SCORES
 

@@ -33,7 +33,7 @@ OUTPUTS = {
     **dict.fromkeys(COLUMNS, "string"),
     **dict.fromkeys(("score", "probability", "low", "high"), "double"),
     **dict.fromkeys(("decision", "known"), "boolean"),
-    "reason": "string",
+    **dict.fromkeys(("unseen", "reason"), "string"),
 }
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kgcore.calibration.unseen_answers import Answers
 from kgcore.datasets.unseen import Unseen
 from kgcore.evaluation.all_rows import AllRows
 from kgcore.graph import Split
 from kgcore.storage import read_answers, read_unseen, write_answers, write_unseen
-from kgcore.unseen_answers import Answers
 
 
 def test_figures_by_hand() -> None:

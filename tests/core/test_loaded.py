@@ -83,7 +83,7 @@ def test_columns_have_the_same_types_whatever_is_missing(
     write_calibrated(tmp_path, calibrated(small_graph))
     loaded = kgcore.load(tmp_path)
     kinds = [str(kind) for kind in loaded.predict(candidates)[list(ANSWERS)].dtypes]
-    assert kinds == ["float64"] * 4 + ["boolean"] * 2 + ["str"]
+    assert kinds == ["float64"] * 4 + ["boolean"] * 2 + ["str"] * 2
     for part in (candidates.head(5), candidates.tail(2), candidates.head(0)):
         assert [str(kind) for kind in loaded.predict(part)[list(ANSWERS)].dtypes] == kinds
 

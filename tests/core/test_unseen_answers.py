@@ -6,19 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kgcore.calibration.unseen_answers import FEWEST, Origin, UnseenAnswers
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.unseen_answers import FEWEST, Origin, UnseenAnswers
+from tests.core.deer import ENTITIES, UNSEEN
 from tests.core.names import model_of
 
-KINDS = ("deer", "stone")
-LETTERS = [f"{a}{b}" for a in "abc" for b in "abcdefghijklmnopqrst"]
-ENTITIES = [f"{kind}_{letters}" for kind in KINDS for letters in LETTERS]
 ORIGIN = Origin("boosted_trees", "model-1", "graph-1")
-UNSEEN = [f"{kind}_x{letter}" for kind in KINDS for letter in "abcdefghijklmnopqrstuvwxyz"]
 
 
 def world() -> tuple[Features, Split, Split]:
@@ -86,5 +83,5 @@ def test_answers_belong_to_their_model_graph_and_evidence() -> None:
     fewer = Features({"score": features.groups["score"]}, features.entities)
     with pytest.raises(MismatchError, match="was fitted to the evidence"):
         fitted.answers(unseen.triples, fewer.evidence(unseen.triples))
-    with pytest.raises(InputError, match="have format 2: this version reads 1"):
-        UnseenAnswers.from_json(fitted.to_json() | {"format": 2})
+    with pytest.raises(InputError, match="have format 3: this version reads 1 to 2"):
+        UnseenAnswers.from_json(fitted.to_json() | {"format": 3})

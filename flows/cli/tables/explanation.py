@@ -1,6 +1,7 @@
 """The terminal output of `kgcal explain`."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from tasks.jobs.explain import Explained
 if TYPE_CHECKING:
     from kgcore.prediction.alternatives import Alternatives
     from kgcore.prediction.explanation import Explanation
+    from kgcore.prediction.unseen_explanation import UnseenExplanation
 
 BASE_RATE = Column("base rate", numbers=True)
 SCORE, PROBABILITY = Column("score", numbers=True), Column("probability", numbers=True)
@@ -26,7 +28,8 @@ def show_explanation(console: Console, shown: Explained) -> None:
     for sentence in made.sentences:
         console.print(f"* {sentence}", soft_wrap=True, markup=False)
     columns: dict[str, Column]
-    for title, columns, rows in _tables(made):
+    full = shown.of_known
+    for title, columns, rows in chain(_common(made), _tables(full) if full else ()):
         console.print(f"\n{title}", soft_wrap=True, markup=False)
         cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
         console.print(fitted_table(columns, cells, console.width))
@@ -35,8 +38,8 @@ def show_explanation(console: Console, shown: Explained) -> None:
         console.print(f"explanation: {shown.output}", soft_wrap=True, markup=False)
 
 
-def _tables(made: "Explanation") -> Iterator[tuple[str, dict[str, Column], list[list[str]]]]:
-    """Yield each table that is not empty: its title, its columns, its rows."""
+def _common(made: "Explanation | UnseenExplanation") -> Iterator[tuple[str, dict[str, Column], list[list[str]]]]:
+    """Yield the tables that both kinds of explanation have: their titles, columns and rows."""
     answer = {"probability": PROBABILITY, "interval": INTERVAL}
     if made.contributions:
         shown = [row for row in made.contributions if abs(row.log_odds) >= LEAST_SHOWN]
@@ -50,6 +53,11 @@ def _tables(made: "Explanation") -> Iterator[tuple[str, dict[str, Column], list[
     if made.at_base_rates:
         rows = [[f"{row.base_rate:.4g}", row.text, row.interval_text] for row in made.at_base_rates]
         yield "other base rates", {"base_rate": BASE_RATE} | answer, rows
+
+
+def _tables(made: "Explanation") -> Iterator[tuple[str, dict[str, Column], list[list[str]]]]:
+    """Yield each further table that is not empty."""
+    answer = {"probability": PROBABILITY, "interval": INTERVAL}
     sides = (
         ("object", f"{made.subject} {made.predicate} ?", made.objects),
         ("subject", f"? {made.predicate} {made.object}", made.subjects),

@@ -23,6 +23,10 @@ def show_prediction(console: Console, made: Prediction) -> None:
             f"{made.rows:,} triples: {made.answered:,} answered, {made.accepted:,} with a probability above "
             f"{made.threshold:g}, {made.known:,} known facts, {made.expected:,.1f} expected to be true"
         )
+    if made.unseen and made.rows > 1:
+        console.print(
+            f"from names: {made.unseen:,} of the answers are about entities that training has not seen", soft_wrap=True
+        )
     if made.fdr:
         console.print(
             f"selected: {made.selected:,} of {made.tested:,} candidates that are no known facts; at most "
@@ -32,6 +36,8 @@ def show_prediction(console: Console, made: Prediction) -> None:
     if made.rows > 1:
         for reason, number in made.reasons.items():
             console.print(f"no answer: {reason} ({number:,} triples)")
+    if made.lacks:
+        console.print(made.lacks, soft_wrap=True)
     console.print(f"model: {made.model} ({made.calibrator}), base rate {made.base_rate_text}", soft_wrap=True)
     if made.output:
         console.print(f"answers: {made.output}", soft_wrap=True)
@@ -43,7 +49,10 @@ def _answer(row: Mapping[str, Any], threshold: float) -> str:
     interval = "" if row["low"] is None else f" (95 % interval: {row['low']:.4f} to {row['high']:.4f})"
     accepted = "above" if row["decision"] else "not above"
     known = "; a known fact" if row["known"] else ""
-    return f"probability {row['probability']:.4f}{interval}, {accepted} the threshold {threshold:g}{known}"
+    answer = f"probability {row['probability']:.4f}{interval}, {accepted} the threshold {threshold:g}{known}"
+    return (
+        f"{answer}\ntraining has not seen the {row['unseen']}: the answer rests on names" if row["unseen"] else answer
+    )
 
 
 def _answers(made: Prediction) -> Table:
@@ -60,7 +69,11 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     if row["reason"]:
         return [triple, "", "", "", str(row["reason"])]
     interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
-    return [triple, f"{row['probability']:.4f}", interval, _word(row["decision"]), _word(row["known"])]
+    return [triple, f"{row['probability']:.4f}", interval, _word(row["decision"]), _known(row)]
+
+
+def _known(row: Mapping[str, Any]) -> str:
+    return f"{row['unseen']} unseen: from names" if row["unseen"] else _word(row["known"])
 
 
 def _word(value: bool) -> str:

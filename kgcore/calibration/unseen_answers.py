@@ -6,9 +6,11 @@ has two parts. A combiner learns from all labelled triples of known entities, on
 object hidden (`Features.hidden`). A calibrator and its band of confidence are fitted to the few rows with entities that
 are really unseen, because their labels may depend on which side is unseen: intervals are as wide as so few rows ask.
 
-The answer is stored as JSON, with the model and the graph that it was fitted to.
+The answer is stored as JSON, with the model and the graph that it was fitted to. Calibrators that were fitted to the
+same labels hold it: kgcore/calibration/bound.py.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,13 +20,14 @@ from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
 from kgcore.calibration.band import Band
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.shift import shift
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.combined import Combined
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import Split
 
-FORMAT = 1  # of the JSON
+FORMAT = 2  # of the JSON; format 1 lacks base_rate
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 
@@ -59,12 +62,15 @@ class UnseenAnswers:
     dataset   fingerprint of the graph that it was fitted on
     entities  number E of the entities that training has
     maps      calibrator of the log-odds, and its band: of triples with a known object, and with an unseen object
+    base_rate share of true triples among the labelled triples of known entities, in (0, 1): the base rate of the fit;
+              None if an earlier version stored the answers
     """
 
     combined: Combined
     dataset: str
     entities: int
     maps: tuple[tuple[Platt, Band], tuple[Platt, Band]]
+    base_rate: float | None = None
 
     @classmethod
     def fit(
@@ -105,10 +111,20 @@ class UnseenAnswers:
         first, second = (_map(scores[rows], unseen.labels[rows], unseen.triples[rows, 1]) for rows in kinds)
         groups, name = tuple(features.groups), origin.combiner
         combined = Combined(name, groups, evidence.names, origin.model, combiner, name)
-        return cls(combined, origin.dataset, features.entities, (first, second))
+        return cls(combined, origin.dataset, features.entities, (first, second), float(known.labels.mean()))
 
-    def answers(self, triples: Triples, evidence: Evidence) -> Answers:
+    def answers(
+        self,
+        triples: Triples,
+        evidence: Evidence,
+        base_rate: float | None = None,
+        limits: tuple[float, float] | None = None,
+    ) -> Answers:
         """Return the answers about triples (n, 3) with an entity that training lacks, from their evidence.
+
+        base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the fit. Another one
+                   adds a constant to all log-odds: kgcore/calibration/shift.py
+        limits     the ends of an interval of the base rate, which widens the intervals; None: it has none
 
         Raises MismatchError if the evidence has other features than those of the fit.
         """
@@ -117,7 +133,15 @@ class UnseenAnswers:
         for (calibrator, band), rows in zip(self.maps, self._kinds(triples), strict=True):
             q[rows] = calibrator.calibrate(scores[rows])
             low[rows], high[rows] = band.limits(scores[rows])
+        ends = limits or (base_rate, base_rate)
+        q, low, high = (self._moved(one, to) for one, to in zip((q, low, high), (base_rate, *ends), strict=True))
         return Answers(q, np.minimum(low, q), np.maximum(high, q))
+
+    def _moved(self, probabilities: Probabilities, base_rate: float | None) -> Probabilities:
+        own = self.base_rate
+        if own is None or base_rate is None or math.isclose(own, base_rate, rel_tol=1e-12):
+            return probabilities
+        return shift(probabilities, own, base_rate)
 
     def _kinds(self, triples: Triples) -> tuple[Bools, Bools]:
         unseen_object: Bools = triples[:, 2] >= self.entities
@@ -135,18 +159,23 @@ class UnseenAnswers:
     def to_json(self) -> dict[str, Any]:
         """Return the answers as plain JSON values, which hold no executable code."""
         maps = [{"parameters": platt.parameters(), "band": band.to_json()} for platt, band in self.maps]
-        own = {"format": FORMAT, "dataset": self.dataset, "entities": self.entities}
+        own = {"format": FORMAT, "dataset": self.dataset, "entities": self.entities, "base_rate": self.base_rate}
         return {**own, "combined": self.combined.to_json(), "maps": maps}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read the output of `to_json`. Raises InputError for an unknown format and for an unknown combiner."""
-        if data.get("format") != FORMAT:
+        """Read the output of `to_json`, in this format or an earlier one.
+
+        Raises InputError for an unknown format and for an unknown combiner.
+        """
+        if data.get("format") not in range(1, FORMAT + 1):
             raise InputError(
-                f"the answers about unseen entities have format {data.get('format')!r}: this version reads {FORMAT}"
+                f"the answers about unseen entities have format {data.get('format')!r}: this version reads 1 to "
+                f"{FORMAT}"
             )
         first, second = ((Platt.from_parameters(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
-        return cls(Combined.from_json(data["combined"]), data["dataset"], data["entities"], (first, second))
+        combined = Combined.from_json(data["combined"])
+        return cls(combined, data["dataset"], data["entities"], (first, second), data.get("base_rate"))
 
 
 def can_fit(unseen: Split) -> bool:
