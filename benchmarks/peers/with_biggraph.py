@@ -50,6 +50,7 @@ def config_of(job: Job, folder: Path) -> ConfigSchema:
         entities={"all": EntitySchema(num_partitions=1)},
         relations=[RelationSchema(name="all", lhs="all", rhs="all", operator=OPERATORS[job.model])],
         dynamic_relations=True,
+        global_emb=False,
         entity_path=str(folder),
         edge_paths=[str(folder / "edges")],
         checkpoint_path=str(folder / "model"),

@@ -9,6 +9,7 @@ from kgcore.models.base import Model, QueryModel
 from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
+from kgcore.row_kernels import MODULUS
 
 
 def modulus(difference: Tensor, dim: int) -> Tensor:
@@ -21,6 +22,7 @@ class ModulusDistance(Distance):
     """The score -sum_i |q_i - e_i| of (k,) complex vectors, stored as (2k,) real, real parts first."""
 
     distance = staticmethod(modulus)
+    kind = MODULUS
 
 
 @MODELS.register("rotate")
