@@ -166,6 +166,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--ways", default=",".join(WAYS), help="ways to draw corruptions, separated by commas")
     parser.add_argument("--k", type=int, default=100)
     parser.add_argument("--batch", type=int, default=1152)
+    parser.add_argument("--triples", type=int, help="train on so many triples, drawn at random; default: all")
     parser.add_argument("--rounds", type=int, default=5, help="epochs that count")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path(cache), help="folder of the virtual environments")
@@ -185,7 +186,8 @@ def main(arguments: list[str] | None = None) -> None:
     options, rows, results = parsed(arguments), [], {}
     graph = graph_of(options)
     with tempfile.TemporaryDirectory() as folder:
-        np.save(Path(folder) / "triples.npy", graph.train.triples)
+        triples = np.random.default_rng(0).permutation(graph.train.triples)[: options.triples]
+        np.save(Path(folder) / "triples.npy", triples)
         sizes = (len(graph.entities), len(graph.predicates))
         case = Case(str(Path(folder) / "triples.npy"), *sizes, "", 1, 0, 0, options.k, options.batch)
         for model in options.models:
@@ -195,7 +197,7 @@ def main(arguments: list[str] | None = None) -> None:
             results |= measure([*new, *dict.fromkeys(entry for entry in others if entry)], case, options)
             print(f"{model}: measured", file=sys.stderr, flush=True)
     versions = sorted({result.versions for result in results.values() if result.versions})
-    print(f"{options.dataset}: {len(graph.train):,} triples, {sizes[0]:,} entities; k = {options.k}, ", end="")
+    print(f"{options.dataset}: {len(triples):,} triples, {sizes[0]:,} entities; k = {options.k}, ", end="")
     print(f"{options.batch:,} positives a step; {machine(options.threads)}")
     print(f"{'; '.join(versions)}\n\n{table(rows, results, options.peers)}")
     if options.plot:

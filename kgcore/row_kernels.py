@@ -6,11 +6,14 @@ without a sort. Each part [start, stop) of a loop writes its own results, so par
 result does not depend on their number. `kgcore/models/rows.py` has the plain form of the comparisons.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from kgcore.kernels import SUMS, Array
+from kgcore.kernels import SUMS
+from kgcore.prefetch import AHEAD, Array, prefetch
 
 L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
 MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/models/rotate.py
@@ -19,7 +22,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _score(kind: int, queries: Array, block: int, i: int, table: Array, row: int) -> np.float32:
+def _score(kind: int, queries: Array, block: int, i: int, table: Array, row: int) -> Any:
     """Return the score of a query and a row."""
     total, width = np.float32(0), queries.shape[2]
     if kind == DOT:
@@ -72,9 +75,13 @@ def _add(
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def row_scores(kind: int, queries: Array, table: Array, ids: Numbers, scores: Array, start: int, stop: int) -> None:
     """Fill scores (b, c, n) of blocks [start, stop) with those of queries (b, c, d) and rows ids (b, n) of a table."""
+    size, every = ids.shape[1], ids.ravel()
+    last = stop * size - AHEAD
     for block in range(start, stop):
         for i in range(queries.shape[1]):
-            for j in range(ids.shape[1]):
+            for j in range(size):
+                if i == 0 and block * size + j < last:
+                    prefetch(table, every[block * size + j + AHEAD])
                 scores[block, i, j] = _score(kind, queries, block, i, table, ids[block, j])
 
 
@@ -87,13 +94,16 @@ def query_gradients(
 
     scores, gradient  (b, c, n) the scores, and the gradient of the loss with respect to them
     """
-    count, width = queries.shape[1], queries.shape[2]
+    count, width, size, every = queries.shape[1], queries.shape[2], ids.shape[1], ids.ravel()
+    last = stop * size - AHEAD
     for block in range(start, stop):
         for i in range(count):
             place = block * count + i
             for column in range(width):
                 sums[place, column] = np.float32(0)
-            for j in range(ids.shape[1]):
+            for j in range(size):
+                if i == 0 and block * size + j < last:
+                    prefetch(table, every[block * size + j + AHEAD])
                 g, row = gradient[block, i, j], ids[block, j]
                 if g == np.float32(0):
                     continue
@@ -128,6 +138,8 @@ def row_gradients(
     second = first + first_queries // count * first_size
     for place in range(start, stop):
         row, out = rows[place], place - start
+        if kind != DOT and place + AHEAD < stop:
+            prefetch(table, rows[place + AHEAD])
         for column in range(width):
             sums[out, column] = zero
         for number in range(starts[place], starts[place + 1]):
@@ -185,9 +197,7 @@ def distinct(ids: Numbers, slots: npt.NDArray[np.int32], rows: Numbers) -> int:
 
 
 @njit(cache=True, nogil=True)
-def places_by_row(
-    ids: Numbers, slots: npt.NDArray[np.int32], rows: Numbers, starts: Numbers, order: Numbers
-) -> None:
+def places_by_row(ids: Numbers, slots: npt.NDArray[np.int32], rows: Numbers, starts: Numbers, order: Numbers) -> None:
     """Find the places of each distinct id, by counting.
 
     rows    (r,) the distinct ids

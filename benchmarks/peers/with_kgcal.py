@@ -18,9 +18,7 @@ def main() -> None:
     job = turns.job
     triples = np.load(Path(job.triples))
     none = Split(triples[:0], np.zeros(0))
-    entities, predicates = (
-        [str(number) for number in range(count)] for count in (job.entities, job.predicates)
-    )
+    entities, predicates = ([str(number) for number in range(count)] for count in (job.entities, job.predicates))
     graph = KnowledgeGraph("peers", entities, predicates, Split(triples, np.ones(len(triples))), none, none)
     config = TrainConfig(
         model=job.model,

@@ -146,6 +146,9 @@ class NegativeDistance(Distance):
         self.distance = l1 if self.norm == 1 else l2
         self.kind = row_kernels.L1 if self.norm == 1 else row_kernels.L2
 
+    def reads_rows(self, sharing: int) -> bool:
+        return self.norm == 2 or sharing == 1  # shared L1 distances have kernels of their own, below
+
     def tiling(self, pairs: int, width: int) -> Tiling:
         tiling = super().tiling(pairs, width)
         if self.norm == 2 and tiling.settled is not None:

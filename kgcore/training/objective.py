@@ -92,6 +92,8 @@ class Objective:
         """
         s, p, o = (part.view(-1, chunk, part.shape[-1]) for part in (rows.subjects, rows.predicates, rows.objects))
         count, sides = len(rows.subjects), []
+        assert isinstance(rows.corrupted_objects, Tensor)
+        assert isinstance(rows.corrupted_subjects, Tensor)
         if len(rows.corrupted_objects):
             candidates = rows.corrupted_objects.view(len(o), -1, o.shape[-1])
             sides.append(model.score_objects(s, p, candidates).reshape(count, -1))
@@ -103,15 +105,17 @@ class Objective:
     def _score_rows(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
         """Return the same as `_score` for corruptions that are rows of a table."""
         assert isinstance(model, QueryModel)
-        comparator, count, sides = model.comparator, len(rows.subjects), []
+        assert model.comparator.kind is not None
         query = model.object_query(rows.subjects, rows.predicates)
-        if len(rows.corrupted_objects):
-            blocks = query.view(-1, chunk, query.shape[-1])
-            sides.append(compare(comparator.kind, blocks, rows.corrupted_objects).view(count, -1))
+        compared, sides = [(query, rows.corrupted_objects)], []
         if len(rows.corrupted_subjects):
-            blocks = model.subject_query(rows.predicates, rows.objects).view(-1, chunk, query.shape[-1])
-            sides.append(compare(comparator.kind, blocks, rows.corrupted_subjects).view(count, -1))
-        return comparator.pairs(query, rows.objects), sides
+            compared.append((model.subject_query(rows.predicates, rows.objects), rows.corrupted_subjects))
+        for queries, candidates in compared:
+            assert isinstance(candidates, TableRows)
+            if len(candidates):
+                blocks = queries.view(-1, chunk, queries.shape[-1])
+                sides.append(compare(model.comparator.kind, blocks, candidates).view(len(queries), -1))
+        return model.comparator.pairs(query, rows.objects), sides
 
     def _sum_losses(
         self, positives: Tensor, corrupted: Tensor, widths: list[int], confidences: Tensor | None

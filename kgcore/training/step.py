@@ -124,12 +124,23 @@ class Step:
         return losses
 
     def _run_on_rows(self, batch: Batch, number: int, learning_rate: float) -> StepLosses:
-        """Update the tables by loops over their rows."""
+        """Update the tables by loops over their rows.
+
+        PyTorch's own threads would keep the cores busy that the loops need, so it works with one thread meanwhile.
+        """
         assert self._row_pass is not None
-        taken = self._row_pass.take(batch.positives, batch.corruptions)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return self._update_rows(self._row_pass, batch, number, learning_rate)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _update_rows(self, row_pass: RowPass, batch: Batch, number: int, learning_rate: float) -> StepLosses:
+        taken = row_pass.take(batch.positives, batch.corruptions)
         losses = self._evaluate(batch, {name: leaf.values for name, leaf in taken.shared.items()}, taken.rows)
         gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves)
-        self._row_pass.update(taken, gradients, number, learning_rate)
+        row_pass.update(taken, gradients, number, learning_rate)
         return losses
 
     def _draw(self, positives: Triples, chunk: int, confidences: Probabilities | None) -> Batch:
