@@ -71,6 +71,8 @@ def python_of(peer: str, cache: Path) -> Path:
             )
         except subprocess.TimeoutExpired as error:
             raise PeerError(f"not installed: pip took more than {LONGEST} s") from error
+        except OSError as error:
+            raise PeerError(f"not installed: {error}") from error
         if done.returncode:
             raise PeerError(f"not installed: {_last_line(done.stderr)}")
     complete.write_text(wanted, encoding="utf-8")

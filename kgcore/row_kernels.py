@@ -165,7 +165,7 @@ def row_gradients(
                 elif kind == L1:
                     for column in range(width):
                         difference = queries[query + i, column] - table[row, column]
-                        signed = g if difference > zero else (-g if difference < zero else difference * zero)
+                        signed = g if difference > zero else (-g if difference < zero else zero)
                         sums[out, column] += signed
                 elif kind == L2:
                     score = scores[at + i * size]
