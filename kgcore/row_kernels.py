@@ -114,6 +114,18 @@ def query_gradients(
                     _add(kind, -g, scores[block, i, j], queries, block, i, table, row, sums, place)
 
 
+@njit(cache=True, nogil=True)
+def _of_use(use: int, sizes: tuple[int, int, int], queries: int, scores: int) -> tuple[int, int, int]:
+    """Return the size n of the side of a corruption, and where its first query and its first score are."""
+    count, size, first_queries = sizes
+    query, at, first_uses = 0, 0, first_queries // count * size
+    if use >= first_uses:
+        use, query, at = use - first_uses, first_queries, first_queries * size
+        size = (scores - at) // (queries - first_queries)
+    block = use // size
+    return size, query + block * count, at + block * count * size + use - block * size
+
+
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def row_gradients(
     kind: int, table: Array, rows: Numbers, starts: Numbers, order: Numbers, dense: Array,
@@ -130,12 +142,7 @@ def row_gradients(
                    loss with respect to them
     sizes          c, n, b c
     """
-    zero, width, half = np.float32(0), table.shape[1], table.shape[1] // 2
-    count, first_size, first_queries = sizes
-    second_queries = len(queries) - first_queries
-    second_size = (len(gradient) - first_queries * first_size) // max(1, second_queries)
-    first = len(dense)
-    second = first + first_queries // count * first_size
+    zero, width, half, first, count = np.float32(0), table.shape[1], table.shape[1] // 2, len(dense), sizes[0]
     for place in range(start, stop):
         row, out = rows[place], place - start
         if kind != DOT and place + AHEAD < stop:
@@ -148,13 +155,7 @@ def row_gradients(
                 for column in range(width):
                     sums[out, column] += dense[use, column]
                 continue
-            if use < second:
-                use, size, query, at = use - first, first_size, 0, 0
-            else:
-                use, size, query, at = use - second, second_size, first_queries, first_queries * first_size
-            block = use // size
-            query += block * count
-            at += block * count * size + use - block * size
+            size, query, at = _of_use(use - first, sizes, len(queries), len(gradient))
             for i in range(count):
                 g = gradient[at + i * size]
                 if g == zero:

@@ -1,6 +1,7 @@
 """Training over rows of a table that are read where they are, compared with copies and automatic differentiation."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ def test_numbering_is_that_of_numpy(ids: list[int]) -> None:
     rows, starts, order = numbered(every, slots)
     assert rows.tolist() == np.unique(every).tolist()
     assert [np.flatnonzero(every == row).tolist() for row in rows] == [
-        order[start:stop].tolist() for start, stop in zip(starts[:-1], starts[1:], strict=True)
+        order[start:stop].tolist() for start, stop in pairwise(starts)
     ]
     assert (slots == -1).all()
 

@@ -24,8 +24,9 @@ def test_kgcal_is_measured_alone(
 ) -> None:
     monkeypatch.setenv("KGCAL_HOME", str(tmp_path))
     plot, found = tmp_path / "peers.png", tmp_path / "peers.json"
-    options = "--dataset family --size 60 --peers none --models distmult --k 4 --rounds 1 --threads 1".split()
-    peers.main([*options, "--ways", "20 a positive", "--plot", str(plot), "--json", str(found)])
+    graph, small = ["--dataset", "family", "--size", "60"], ["--k", "4", "--rounds", "1", "--threads", "1"]
+    case = ["--peers", "none", "--models", "distmult", "--ways", "20 a positive"]
+    peers.main([*graph, *small, *case, "--plot", str(plot), "--json", str(found)])
     printed = capsys.readouterr().out
     assert "| DistMult, 20 a positive |" in printed
     assert "failed" not in printed
