@@ -10,7 +10,7 @@ PAGES := -n 2 --dist loadscope tests/docs -m pages
 LONG := -n 2 --dist loadscope tests/pipeline -m 'long and not kills'
 KILLS := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
 
-.PHONY: run test test-docs test-kills test-long test-e2e check ui bench clean constraints generated
+.PHONY: run test test-docs test-kills test-long test-e2e check ui bench bench-peers clean constraints generated
 .DEFAULT_GOAL := run
 
 run: $(READY) ## run the whole pipeline on a generated graph
@@ -57,6 +57,9 @@ bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/calibrate.py --rows 10000000
 	$(BIN)/python benchmarks/startup.py
+
+bench-peers: $(READY) ## measure training beside PyKEEN, AmpliGraph and PyTorch-BigGraph, which pip installs
+	$(BIN)/python benchmarks/peers.py --plot docs/images/peers.png
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kgcal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }

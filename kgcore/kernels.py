@@ -11,7 +11,8 @@ import torch
 from numba import njit
 from torch import Tensor
 
-Array = npt.NDArray[np.float32]
+from kgcore.prefetch import AHEAD, Array, prefetch
+
 SUMS = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; NaN and infinity stay, so a diverged loss is seen
 
 
@@ -45,6 +46,9 @@ def adam_rows(
     scale, size, tiny = np.float32(1 / corrected), np.float32(rate), np.float32(epsilon)
     for place in range(len(rows)):
         row = rows[place]
+        if place + AHEAD < len(rows):
+            for array in (table, first, second):
+                prefetch(array, rows[place + AHEAD])
         for column in range(table.shape[1]):
             g = gradient[place, column]
             m = keep1 * first[row, column] + new1 * g

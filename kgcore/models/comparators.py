@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kgcore import row_kernels
 from kgcore.kernels import fits_kernel, l1_distances, l1_gradients
 from kgcore.models import tiles
 from kgcore.models.options import check_norm
@@ -23,9 +24,15 @@ class Comparator(ABC):
     """A symmetric function that scores a query and an entity, higher = more plausible.
 
     broadcasts  whether `outer` needs memory for d numbers per pair, not only for the pair's score
+    kind        the number of its loops over rows of a table, in kgcore/row_kernels.py; None: it has none
     """
 
     broadcasts = True
+    kind: int | None = None
+
+    def reads_rows(self, sharing: int) -> bool:
+        """Return whether training is faster with loops over rows, if so many positives share their corruptions."""
+        return self.kind is not None
 
     @abstractmethod
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
@@ -70,6 +77,10 @@ class DotProduct(Comparator):
     """The dot product, sum_i q_i e_i."""
 
     broadcasts = False
+    kind = row_kernels.DOT
+
+    def reads_rows(self, sharing: int) -> bool:
+        return sharing == 1  # otherwise products of matrices are faster
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         return (queries * entities).sum(-1)
@@ -137,6 +148,10 @@ class NegativeDistance(Distance):
         self.norm = check_norm(norm)
         self.distance = l1 if self.norm == 1 else l2
         self.kernel = l1_tile if self.norm == 1 else l2_tile
+        self.kind = row_kernels.L1 if self.norm == 1 else row_kernels.L2
+
+    def reads_rows(self, sharing: int) -> bool:
+        return self.norm == 2 or sharing == 1  # shared L1 distances have kernels of their own, below
 
     def tiling(self, pairs: int, width: int) -> Tiling:
         tiling = super().tiling(pairs, width)

@@ -9,6 +9,7 @@ from kgcore.models.base import Model, QueryModel
 from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
+from kgcore.row_kernels import MODULUS
 from kgcore.tile_kernels import modulus_tile
 
 
@@ -23,6 +24,7 @@ class ModulusDistance(Distance):
 
     distance = staticmethod(modulus)
     kernel = staticmethod(modulus_tile)
+    kind = MODULUS
 
 
 @MODELS.register("rotate")

@@ -9,17 +9,15 @@ CPU's first cache, and the loop takes three times as long.
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from kgcore.kernels import fits_kernel
 from kgcore.tile_kernels import TileKernel
+from kgcore.workers import Workers
 
 TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see kgcore/tile_ranks.py
 SMALL_QUERIES, SMALL_ENTITIES = 16, 64  # of the parts of a tile that fit in the cache without a kernel
@@ -46,20 +44,20 @@ def tile_distances(distance: Distance, kernel: TileKernel | None, queries: Tenso
         return by_parts(distance, queries, columns)
     found = queries.new_empty(len(queries), columns.shape[1])
     rows, own, filled = queries.contiguous().numpy(), columns.numpy(), found.numpy()
-    parts = min(torch.get_num_threads(), max(1, len(rows) // SMALL_QUERIES))
-    if parts == 1:
-        kernel(rows, own, filled)
-        return found
-    ends = np.linspace(0, len(rows), parts + 1).astype(int)
-    pairs = [(rows[start:end], filled[start:end]) for start, end in pairwise(ends)]
-    list(_threads(os.getpid(), parts).map(lambda pair: kernel(pair[0], own, pair[1]), pairs))
+    threads = torch.get_num_threads()
+    part = max(SMALL_QUERIES, -(-len(rows) // threads))
+
+    def fill(first: int, last: int) -> None:
+        kernel(rows[first:last], own, filled[first:last])
+
+    workers(os.getpid(), threads).run(fill, len(rows), part)
     return found
 
 
 @cache
-def _threads(process: int, count: int) -> ThreadPoolExecutor:
+def workers(process: int, threads: int) -> Workers:
     """Return the threads of a process, which no process that it forks can use."""
-    return ThreadPoolExecutor(count, "tiles")
+    return Workers(threads)
 
 
 def distances(distance: Distance, kernel: TileKernel | None, queries: Tensor, entities: Tensor) -> Tensor:

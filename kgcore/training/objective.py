@@ -11,7 +11,8 @@ from torch import Tensor
 
 from kgcore.config import TrainConfig
 from kgcore.losses.base import Loss
-from kgcore.models.base import Model
+from kgcore.models.base import Model, QueryModel
+from kgcore.models.rows import TableRows, compare
 from kgcore.training.regulariser import lp
 
 NO_CORRUPTION = -1e4  # the score of an ignored corruption: so low that it adds nothing to any loss or gradient
@@ -22,16 +23,17 @@ class Gathered(NamedTuple):
 
     subjects, objects            (b, entity_width)
     predicates                   (b, predicate_width)
-    corrupted_subjects           ((b / c) m, entity_width): m replacements of the subject for each chunk
-    corrupted_objects            ((b / c) n, entity_width): n replacements of the object for each chunk
+    corrupted_subjects           ((b / c) m, entity_width): m replacements of the subject for each chunk. Or they are
+                                 rows of the table
+    corrupted_objects            ((b / c) n, entity_width): the same for n replacements of the object
     undropped                    (2 b, entity_width): the subjects, then the objects, both before dropout
     """
 
     subjects: Tensor
     objects: Tensor
     predicates: Tensor
-    corrupted_subjects: Tensor
-    corrupted_objects: Tensor
+    corrupted_subjects: Tensor | TableRows
+    corrupted_objects: Tensor | TableRows
     undropped: Tensor
 
 
@@ -75,28 +77,45 @@ class Objective:
         confidences  (count,) confidences of the positives, in [0, 1]; None: they are surely true
         """
         model = self._model.bound(shared)
-        sides = self._score_corruptions(model, rows, chunk)
+        score = self._score_rows if isinstance(rows.corrupted_objects, TableRows) else self._score
+        positives, sides = score(model, rows, chunk)
         corrupted = torch.cat(sides, -1).masked_fill(left_out, NO_CORRUPTION)
         rewards = mean_scores(corrupted.detach(), left_out, chunk) if self._rewarded else None
-        positives = model.score(rows.subjects, rows.predicates, rows.objects)[:count]
-        loss = self._sum_losses(positives, corrupted[:count], [side.shape[-1] for side in sides], confidences)
+        loss = self._sum_losses(positives[:count], corrupted[:count], [side.shape[-1] for side in sides], confidences)
         return StepLosses(loss, self._penalise(rows, count, loss), rewards)
 
-    def _score_corruptions(self, model: Model, rows: Gathered, chunk: int) -> list[Tensor]:
-        """Return the scores (b, n) of the object corruptions and the scores (b, m) of the subject corruptions.
+    def _score(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
+        """Return the scores of the positives (b,), of their object corruptions (b, n) and subject corruptions (b, m).
 
         Every positive of a chunk is scored with every corruption of the chunk. If a side has no corruptions, the list
         does not contain it.
         """
         s, p, o = (part.view(-1, chunk, part.shape[-1]) for part in (rows.subjects, rows.predicates, rows.objects))
         count, sides = len(rows.subjects), []
+        assert isinstance(rows.corrupted_objects, Tensor)
+        assert isinstance(rows.corrupted_subjects, Tensor)
         if len(rows.corrupted_objects):
             candidates = rows.corrupted_objects.view(len(o), -1, o.shape[-1])
             sides.append(model.score_objects(s, p, candidates).reshape(count, -1))
         if len(rows.corrupted_subjects):
             candidates = rows.corrupted_subjects.view(len(s), -1, s.shape[-1])
             sides.append(model.score_subjects(p, o, candidates).reshape(count, -1))
-        return sides
+        return model.score(rows.subjects, rows.predicates, rows.objects), sides
+
+    def _score_rows(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
+        """Return the same as `_score` for corruptions that are rows of a table."""
+        assert isinstance(model, QueryModel)
+        assert model.comparator.kind is not None
+        query = model.object_query(rows.subjects, rows.predicates)
+        compared, sides = [(query, rows.corrupted_objects)], []
+        if len(rows.corrupted_subjects):
+            compared.append((model.subject_query(rows.predicates, rows.objects), rows.corrupted_subjects))
+        for queries, candidates in compared:
+            assert isinstance(candidates, TableRows)
+            if len(candidates):
+                blocks = queries.view(-1, chunk, queries.shape[-1])
+                sides.append(compare(model.comparator.kind, blocks, candidates).view(len(queries), -1))
+        return model.comparator.pairs(query, rows.objects), sides
 
     def _sum_losses(
         self, positives: Tensor, corrupted: Tensor, widths: list[int], confidences: Tensor | None

@@ -22,6 +22,7 @@ from kgcore.training.batches import Batches
 from kgcore.training.checkpoint import Checkpoint
 from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.objective import Objective
+from kgcore.training.row_pass import row_pass
 from kgcore.training.setup import batch_size
 from kgcore.training.step import Step
 from kgcore.training.tables import Tables
@@ -64,11 +65,12 @@ class TrainingState:
         size, chunk = batch_size(config, by_predicate), config.chunk_size
         self.batches = Batches(self.positives[:, 1], size, chunk, by_predicate)
         self._steps = config.epochs * len(self.batches)
+        rows = None if compiled else row_pass(self.tables, model, config.dropout, torch.get_num_threads())
         if compiled is None:
-            compiled = worth_compiling(model, self._steps, device)
+            compiled = not (rows and rows.serves(chunk)) and worth_compiling(model, self._steps, device)
         objective = Objective(model, loss, config, rewarded=bool(self._strategy.tables))
         shape = (size, min(chunk, size)) if compiled else None
-        self.step = Step(self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape)
+        self.step = Step(self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, rows)
 
     def run_epoch(self, epoch: int) -> float:
         """Train on each positive once, in a new order. Return the mean loss per positive. `epoch` counts from 1."""

@@ -18,6 +18,7 @@ from kgcore.training.batches import fill_last_chunk
 from kgcore.training.corruptions import SharedCorruptions, StepCorruptions
 from kgcore.training.objective import Gathered, Objective, StepLosses
 from kgcore.training.regulariser import dropout
+from kgcore.training.row_pass import RowPass
 from kgcore.training.tables import Leaf, Tables
 
 
@@ -73,6 +74,7 @@ class Step:
     rng            random generator of the dropout. A step draws its corruptions first
     compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
                    uncompiled code. None: all batches use uncompiled code
+    row_pass       the pass over rows of the tables, for the chunk sizes that it serves; None: steps copy the rows
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class Step:
         rng: np.random.Generator,
         device: torch.device,
         compiled_for: tuple[int, int] | None,
+        row_pass: RowPass | None = None,
     ) -> None:
+        self._row_pass = row_pass
         self._tables, self._corruptions, self._objective = tables, corruptions, objective
         self._dropout_share, self._rng, self._device = dropout_share, rng, device
         self._compiled_for = compiled_for
@@ -104,15 +108,40 @@ class Step:
         confidences  (b,) confidences of the positives, in [0, 1]; None: they are surely true
         """
         batch = self._draw(positives, chunk, confidences)
-        leaves = self._take(batch)
-        rows = self._gather(batch, leaves)
-        losses = self._evaluate(batch, leaves, rows)
-        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
-        for leaf, gradient in zip(leaves.every(), gradients, strict=True):
-            leaf.update(gradient, number, learning_rate)
+        run = self._run_on_rows if self._row_pass and self._row_pass.serves(batch.chunk) else self._run_on_copies
+        losses = run(batch, number, learning_rate)
         if losses.rewards is not None:
             self._teach(batch, losses.rewards.cpu().numpy(), number)
         return losses.loss.detach()
+
+    def _run_on_copies(self, batch: Batch, number: int, learning_rate: float) -> StepLosses:
+        """Update the tables by copies of the rows that the batch needs."""
+        leaves = self._take(batch)
+        losses = self._evaluate(batch, leaves.shared_values(), self._gather(batch, leaves))
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
+        for leaf, gradient in zip(leaves.every(), gradients, strict=True):
+            leaf.update(gradient, number, learning_rate)
+        return losses
+
+    def _run_on_rows(self, batch: Batch, number: int, learning_rate: float) -> StepLosses:
+        """Update the tables by loops over their rows.
+
+        PyTorch's own threads would keep the cores busy that the loops need, so it works with one thread meanwhile.
+        """
+        assert self._row_pass is not None
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return self._update_rows(self._row_pass, batch, number, learning_rate)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _update_rows(self, row_pass: RowPass, batch: Batch, number: int, learning_rate: float) -> StepLosses:
+        taken = row_pass.take(batch.positives, batch.corruptions)
+        losses = self._evaluate(batch, {name: leaf.values for name, leaf in taken.shared.items()}, taken.rows)
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves)
+        row_pass.update(taken, gradients, number, learning_rate)
+        return losses
 
     def _draw(self, positives: Triples, chunk: int, confidences: Probabilities | None) -> Batch:
         """Extend the positives to whole chunks, and draw their corruptions."""
@@ -144,15 +173,15 @@ class Step:
         p = predicates.index_select(0, leaves.predicate_places)
         return Gathered(s, o, p, corrupted_s, corrupted_o, undropped)
 
-    def _evaluate(self, batch: Batch, leaves: Leaves, rows: Gathered) -> StepLosses:
+    def _evaluate(self, batch: Batch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
         """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""
         left_out = torch.from_numpy(batch.corruptions.left_out).to(self._device)
         fits = (batch.count, batch.chunk) == self._compiled_for
         evaluate = self._compiled if fits else self._objective.evaluate
         if batch.confidences is None:
-            return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count)
+            return evaluate(shared, rows, left_out, batch.chunk, batch.count)
         confidences = torch.from_numpy(batch.confidences.astype(np.float32)).to(self._device)
-        return evaluate(leaves.shared_values(), rows, left_out, batch.chunk, batch.count, confidences)
+        return evaluate(shared, rows, left_out, batch.chunk, batch.count, confidences)
 
     def _teach(self, batch: Batch, rewards: Floats, number: int) -> None:
         """Pass the rewards to the corruption strategy, separately for the objects and the subjects that it drew."""

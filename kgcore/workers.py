@@ -1,0 +1,30 @@
+"""Threads that share the parts of a loop whose code releases Python's lock."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Workers:
+    """`threads` threads, the caller's among them. The others wait without using a core.
+
+    A thread takes the next part when it has finished one, so a thread on a busy core does less of the work.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._others = threads - 1
+        self._pool = ThreadPoolExecutor(self._others) if self._others > 0 else None
+
+    def run(self, work: Callable[[int, int], None], count: int, part: int) -> None:
+        """Call work(start, stop) for parts of at most `part` that cover range(count), in any order and thread."""
+        starts = iter(range(0, count, part))  # `next` takes each of them once: Python's lock is held
+
+        def take() -> None:
+            for start in starts:
+                work(start, min(start + part, count))
+
+        helpers = min(self._others, -(-count // part) - 1)
+        waiting = [self._pool.submit(take) for _ in range(helpers)] if self._pool else []
+        take()
+        for future in waiting:
+            if not future.cancel():  # a thread that has not begun has nothing left to do
+                future.result()

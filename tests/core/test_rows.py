@@ -1,0 +1,140 @@
+"""Training over rows of a table that are read where they are, compared with copies and automatic differentiation."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgcore.config import TrainConfig
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.models.base import QueryModel
+from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
+from kgcore.models.rotate import ModulusDistance
+from kgcore.models.rows import TableRows, compare
+from kgcore.registries import MODELS
+from kgcore.registry import build
+from kgcore.training import state
+from kgcore.training.loop import Training, train
+from kgcore.training.row_pass import numbered, row_pass
+from kgcore.workers import Workers
+from tests.core.trainings import CPU, same
+
+COMPARATORS = [DotProduct(), NegativeDistance(1), NegativeDistance(2), ModulusDistance()]
+ON_ROWS = [
+    name
+    for name in MODELS.names()
+    if isinstance(model := build(MODELS.get(name), {}, 4), QueryModel) and model.comparator.kind is not None
+]
+
+
+@pytest.mark.parametrize("comparator", COMPARATORS)
+@pytest.mark.parametrize(("blocks", "count", "size"), [(300, 1, 3), (5, 4, 40), (1, 1, 1)])
+def test_rows_are_compared_as_their_copies(comparator: Comparator, blocks: int, count: int, size: int) -> None:
+    rng = np.random.default_rng(1)
+    table = torch.from_numpy(rng.integers(-4, 5, size=(30, 34)).astype(np.float32) / 2)
+    queries = torch.from_numpy(rng.integers(-4, 5, size=(blocks, count, 34)).astype(np.float32) / 2).requires_grad_()
+    rows = TableRows(table, rng.integers(30, size=(blocks, size)), Workers(2))
+    weights = torch.from_numpy(rng.normal(size=(blocks, count, size)).astype(np.float32))
+    assert comparator.kind is not None
+    found, plain = compare(comparator.kind, queries, rows), comparator.outer(queries, rows.copied())
+    torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-5)
+    [ours], [theirs] = (torch.autograd.grad((scores * weights).sum(), [queries]) for scores in (found, plain))
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert torch.equal(rows.gradient, weights)
+
+
+def trained(
+    graph: KnowledgeGraph, config: TrainConfig, monkeypatch: pytest.MonkeyPatch, threads: int | None
+) -> Training:
+    """Train over rows with so many threads, or over copies of them (None)."""
+    monkeypatch.setattr(
+        state, "row_pass", lambda tables, model, drop, _: threads and row_pass(tables, model, drop, threads)
+    )
+    monkeypatch.setattr("kgcore.training.row_pass.PART", 64)  # several parts
+    return train(graph, config, CPU)
+
+
+@pytest.mark.parametrize("model", ON_ROWS)
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_a_training_over_rows_is_that_over_copies(
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, model: str, chunk: int
+) -> None:
+    config = TrainConfig(model=model, k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=5, loss="nll")
+    rows, copies = (trained(small_graph, config, monkeypatch, threads) for threads in (1, None))
+    assert rows.losses == pytest.approx(copies.losses, rel=1e-5)
+    ours, theirs = rows.model.embeddings, copies.model.embeddings
+    torch.testing.assert_close(ours.predicates, theirs.predicates, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(ours.entities, theirs.entities, rtol=1e-3, atol=1e-5)
+    assert same(rows, trained(small_graph, config, monkeypatch, 3))  # to the last bit
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"training_sides": "object"},
+        {"training_sides": "subject"},
+        {"training_sides": "bernoulli"},
+        {"lp_weight": 0.1, "training_filtered": True},
+        {"sides_apart": True, "loss": "multiclass_nll"},
+        {"inverse_relations": True},
+        {"training_strategy": {"uniform": 1.0, "kbgan": 1.0}},
+        {"model_options": {"norm": 2}, "chunk_size": 7},
+    ],
+)
+def test_every_setting_trains_over_rows(
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object]
+) -> None:
+    config = replace(TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=1, training_eta=4), **changed)
+    rows, copies = (trained(small_graph, config, monkeypatch, threads) for threads in (2, None))
+    torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
+
+
+def test_confidences_train_over_rows(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = small_graph.train
+    sure = Split(facts.triples, facts.labels, np.random.default_rng(0).random(len(facts)))
+    graph, config = replace(small_graph, train=sure), TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=1)
+    rows, copies = (trained(graph, config, monkeypatch, threads) for threads in (2, None))
+    torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
+
+
+def test_numbers_that_are_not_finite_stay() -> None:
+    for comparator in COMPARATORS:
+        queries = torch.tensor([[[0.0] * 20, [np.nan] * 20, [np.inf] * 20]])
+        rows = TableRows(torch.ones(2, 20), np.array([[1]]), Workers(1))
+        zero, nan, infinite = compare(comparator.kind or 0, queries, rows).ravel()
+        assert zero.isfinite()
+        assert nan.isnan()
+        assert infinite.isinf()
+
+
+@given(ids=st.lists(st.integers(0, 9), max_size=60))
+def test_numbering_is_that_of_numpy(ids: list[int]) -> None:
+    every, slots = np.array(ids, dtype=np.int64), np.full(10, -1, dtype=np.int32)
+    rows, starts, order = numbered(every, slots)
+    assert rows.tolist() == np.unique(every).tolist()
+    assert [np.flatnonzero(every == row).tolist() for row in rows] == [
+        order[start:stop].tolist() for start, stop in pairwise(starts)
+    ]
+    assert (slots == -1).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_workers_do_every_part_once_and_pass_on_an_error(threads: int) -> None:
+    workers, done = Workers(threads), np.zeros(101, dtype=int)
+
+    def work(start: int, stop: int) -> None:
+        done[start:stop] += 1
+
+    workers.run(work, 101, 10)
+    workers.run(work, 0, 10)
+    assert (done == 1).all()
+
+    def fail(start: int, stop: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        workers.run(fail, 101, 10)
