@@ -2,8 +2,10 @@
 
     python docs/scripts/evidence_coverage.py wn11 fb13 > table.md
 
-The evidence is that of a run of evidence_seeds.py with names. Gradient boosting that is fitted to the labels of test
-says, for each triple, the probability of being true. From now on this is the truth: all labels are drawn from it anew.
+The evidence is that of a run of evidence_seeds.py with names. Gradient boosting that is fitted to the labels of valid
+and test says, for each triple, the probability of being true. From now on this is the truth: all labels are drawn from
+it anew. If it were fitted to test alone, it would be surer of test triples than of validation triples, and the true
+validation triples would not be a sample of the true candidates.
 `labels`: calibrators are fitted to the drawn labels of valid, as `kgcal run` does. `no label`: the validation triples
 that are drawn as true are the known positives, and half of test are candidates without labels, with their base rate
 stated. Both are measured on the other half of test. `coverage`: the share of triples whose 95 % interval contains the
@@ -64,9 +66,10 @@ def world(dataset: str) -> World:
     """Return the world of a data set."""
     runs, store = run(options(dataset, EVIDENCE["with names"], 0))["runs"], open_store()
     table, evidence = store.load(runs["score"], SCORES), store.load(runs["evidence"], LABELLED_EVIDENCE)
-    test, every = table.rows("test", LABELLED), np.isin(np.arange(len(table)), evidence.rows)
-    own = evidence.at(test)
-    sample = EvidenceSample(own.names, own.values, table.labels[test], np.ones(len(own)), table.triples[test, 1])
+    labelled = table.rows("valid", LABELLED) | table.rows("test", LABELLED)
+    every = np.isin(np.arange(len(table)), evidence.rows)
+    own, labels = evidence.at(labelled), table.labels[labelled]
+    sample = EvidenceSample(own.names, own.values, labels, np.ones(len(own)), table.triples[labelled, 1])
     fitted = BoostedTrees().fit(sample, np.random.default_rng(0))
     truth = np.full(len(table), np.nan)
     truth[every] = expit(fitted.log_odds(evidence.at(every).values, table.triples[every, 1]))
