@@ -65,7 +65,7 @@ PLAIN = {
     "ensemble": 0,
     "labels": "",
     "instead": False,
-    **dict.fromkeys(("refit", "promote", "watch"), False),
+    **dict.fromkeys(("refit", "promote", "watch", "recalibrate"), False),
 }
 
 
@@ -125,7 +125,8 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     assert set(POINTS["promote"]) | set(POINTS["watch"]) == upkeep | {"dataset", "base_rate", "labels"}
     assert set(POINTS["base-rate"]) == names(config.BaseRateConfig) | WITHOUT_DEFAULT["base-rate"]
     scores = names(config.ScoresConfig, config.EvaluateConfig)
-    assert set(POINTS["calibrate-scores"]) == scores | {"promote", "watch"} | WITHOUT_DEFAULT["calibrate-scores"]
+    flags = {"promote", "watch", "recalibrate"}
+    assert set(POINTS["calibrate-scores"]) == scores | flags | WITHOUT_DEFAULT["calibrate-scores"]
     assert set(POINTS["ensemble"]) == names(config.EnsembleConfig) | {"runs", "force"}
 
 
