@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).parents[1]
-RUNNERS = Path(__file__).parent / "peers"
+ROOT = Path(__file__).resolve().parents[1]
+RUNNERS = ROOT / "benchmarks" / "peers"
 LONGEST = 1800  # seconds of an installation
 ANSWER = "answer "  # the beginning of a runner's answers, as in benchmarks/peers/turns.py
 
@@ -103,6 +103,7 @@ class Runner:
                 stderr=log,
                 text=True,
                 env=environment,
+                cwd=work,  # some libraries write a log into the working folder
             )
         self.versions = str(self._answer()["versions"])
 

@@ -47,7 +47,12 @@ class Entry:
 
 @dataclass
 class Result:
-    """What an entry has shown: the versions, millions of triples a second in each round, or why there are none."""
+    """The result of an entry.
+
+    versions  the versions of the library and of what it computes with
+    speeds    millions of triples a second, for each round
+    reason    the sentence of a failure; '': the entry has not failed
+    """
 
     versions: str = ""
     speeds: tuple[float, ...] = ()
@@ -55,7 +60,7 @@ class Result:
 
     @property
     def usual(self) -> float | None:
-        """The median speed, None if there is none."""
+        """The median speed; None: the entry has failed before the first round."""
         return median(self.speeds) if self.speeds else None
 
 

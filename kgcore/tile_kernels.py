@@ -6,6 +6,7 @@ same bits wherever it stands in a tile. The plain form of a kernel is the distan
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,28 +67,30 @@ def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
                 found[row, j] += np.sqrt(x * x + y * y + tiny)
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _around(difference: np.float32) -> Any:
+    """Return twice the signed distance on a circle of length 1, in [-1, 1]."""
+    return np.float32(2) * (difference - np.floor(difference + np.float32(0.5)))
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def torus1_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill `found` with sum_i 2 d_i, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1."""
-    two, half = np.float32(2), np.float32(0.5)
     for row in range(queries.shape[0]):
         found[row] = 0
         for i in range(queries.shape[1]):
             a = queries[row, i]
             for j in range(columns.shape[1]):
-                x = a - columns[i, j]
-                found[row, j] += two * abs(x - np.floor(x + half))
+                found[row, j] += abs(_around(a - columns[i, j]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def torus2_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill `found` with sum_i (2 d_i)^2, where d_i is that of `torus1_tile`."""
-    two, half = np.float32(2), np.float32(0.5)
     for row in range(queries.shape[0]):
         found[row] = 0
         for i in range(queries.shape[1]):
             a = queries[row, i]
             for j in range(columns.shape[1]):
-                x = a - columns[i, j]
-                x = two * (x - np.floor(x + half))
+                x = _around(a - columns[i, j])
                 found[row, j] += x * x

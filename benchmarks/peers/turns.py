@@ -57,7 +57,7 @@ class Turns:
         self._wait()
 
     def done(self, seconds: float | None = None) -> None:
-        """Answer how long the epoch took, and wait for the next turn. The process ends if there is none.
+        """Answer how long the epoch took, and wait for the next turn. Without another turn, the process ends.
 
         seconds  time that the library itself measured; None: the time since the turn began
         """

@@ -42,7 +42,7 @@ def sentences(made: "Explanation") -> Iterator[str]:
 
 
 def probability_sentence(made: "Explanation | UnseenExplanation") -> str:
-    """Return the probability with its interval and its base rate, or why there is none."""
+    """Return the probability with its interval and its base rate, or the reason why it is missing."""
     if made.probability is None:
         return f"No probability: {made.reason}."
     interval = f" (95 % interval: {made.interval_text})" if made.interval_text else ""

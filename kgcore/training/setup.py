@@ -1,6 +1,6 @@
 """Functions that make the model, the loss, the cohort and the batch size from the training settings.
 
-A check whether the tables fit into the memory is here, too.
+One of them checks whether the tables fit into the memory.
 """
 
 from dataclasses import replace

@@ -10,6 +10,7 @@ from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled, labelle
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.ablation import SCORE, ablate
+from kgcore.combiners.base import EvidenceSample
 from kgcore.config import CalibrateConfig
 from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import ScoreTable
@@ -42,8 +43,9 @@ def combine(
     combined, alone = [], {kind: [one for one in fitted if one.negatives == kind] for kind in samples}
     if GROUND_TRUTH in samples and not table.soft("valid"):
         sample, rng = samples[GROUND_TRUTH], np.random.default_rng(config.combine_seed)
-        made = fit_combiners(table, run.load(EVIDENCE), sample, config)
-        _ablate(run, table, config, sample)
+        evidence = run.load(EVIDENCE)
+        made = fit_combiners(table, evidence, sample, config)
+        _ablate(run, labelled_sample(table, evidence, sample), evidence.groups, config)
         run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in made})
         every = [*((one, sample) for one in alone[GROUND_TRUTH]), *made]
         figures[GROUND_TRUTH] = labelled_figures(every, config.combine_folds, rng)
@@ -57,11 +59,9 @@ def combine(
     return combined, figures
 
 
-def _ablate(run: StageRun, table: ScoreTable, config: CalibrateConfig, sample: CalibrationSample) -> None:
-    """Save what each group of evidence adds to the score, if the run has the score and other groups."""
-    evidence = run.load(EVIDENCE)
-    if SCORE not in evidence.groups or len(evidence.groups) == 1:
+def _ablate(run: StageRun, sample: EvidenceSample, groups: Sequence[str], config: CalibrateConfig) -> None:
+    """Save what each group of evidence adds to the score, if there are the score and other groups."""
+    if SCORE not in groups or len(groups) == 1:
         return
-    groups = {name: EVIDENCE_GROUPS.get(name).names for name in evidence.groups}
-    rng = np.random.default_rng(config.combine_seed)
-    run.save(ABLATION, ablate(labelled_sample(table, evidence, sample), groups, rng))
+    features = {name: EVIDENCE_GROUPS.get(name).names for name in groups}
+    run.save(ABLATION, ablate(sample, features, np.random.default_rng(config.combine_seed)))
