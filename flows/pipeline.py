@@ -1,6 +1,7 @@
 """The Prefect flow of the whole pipeline."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from flows.best_few import check_number, ensemble_of_best
@@ -8,6 +9,7 @@ from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, Members, PresetOrNone
 from flows.deployment.publish import publish, publish_ensemble
+from flows.other_models import Other, check_other_models, read_other_models, trained_others
 from kgcore.config import (
     CalibrateGiven,
     ChooseGiven,
@@ -40,6 +42,8 @@ from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 from tasks.workspace.flow_run import FlowRun, current_flow_run
 
+log = logging.getLogger("kgcal")
+
 
 @flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
@@ -53,6 +57,7 @@ def pipeline(
     choose: ChooseGiven = ChooseGiven(),
     evidence: EvidenceGiven = EvidenceGiven(),
     preset: PresetOrNone = None,
+    other_models: str = "",
     ensemble: Members = 0,
     force: bool = False,
     device: Device = "auto",
@@ -73,6 +78,8 @@ def pipeline(
             chooses them for this graph; default: good and fast; best: better proper scores, slower; paper: the protocol
             of the paper; none: no preset. If empty: default for data sets whose settings are known, auto for any other
             graph
+        other_models: further models whose scores are evidence, too: names of models, which are trained with the
+            settings that the preset has for them, or runs with trained models of the same graph; with commas
         ensemble: with the preset auto, also train the others of the best N contenders of the race to their end, and
             pool these N calibrated models; 0 = no ensemble
         force: run every stage even if a finished run could be re-used
@@ -80,10 +87,11 @@ def pipeline(
     """
     given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
     resolved = presets.resolve(preset, given)
+    others = read_other_models(other_models, resolved, given)
     context = Context(force=force, device=device)
     if ensemble:
         check_number(ensemble, resolved.configs)
-    summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters)
+    summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters, others)
     publish(summary)
     if ensemble:
         pooled = ensemble_of_best(ensemble, summary, resolved.configs, context)
@@ -97,25 +105,31 @@ def run_pipeline(
     context: Context,
     flow_run: FlowRun | None = None,
     preset: Mapping[str, str] | None = None,
+    others: Sequence[Other] = (),
 ) -> PipelineSummary:
     """Run the stages in their order under one MLflow run; return the summary of the results.
 
     context   its `parent` is the MLflow run of the reproduction, if the reproduction runs this pipeline
     flow_run  the Prefect flow run, if there is one
     preset    MLflow parameters that say which preset was used: see `Resolved.parameters`
+    others    further models whose scores are evidence
     """
+    names = [str(other) if isinstance(other, StageRef) else other.model for other in others]
+    preset = dict(preset or {}) | ({"other_models": ",".join(names)} if names else {})
     with pipeline_run(configs, context.device, flow_run.id if flow_run else None, context.parent, preset) as run_id:
         context = replace(context, parent=run_id)
         data = PREPARE(config=configs.prepare, context=context)
         if configs.match.candidates:
             check_candidates(data, configs.match)
+        check_other_models(others, data, configs)
         choice = None
         if isinstance(configs.choose, RaceConfig):
             choice = CHOOSE(data, config=configs.choose, context=context)
             configs = replace(configs, train=chosen_settings(choice))
             note_choice(run_id, configs.train)
         model = TRAIN(data, config=configs.train, context=context)
-        return finish_pipeline(run_id, after_training(data, model, configs, context, choice=choice))
+        beside = trained_others(others, configs.train, data, context)
+        return finish_pipeline(run_id, after_training(data, model, configs, context, choice=choice, others=beside))
 
 
 def after_training(
@@ -125,11 +139,13 @@ def after_training(
     context: Context,
     fitted: StageRef | None = None,
     choice: StageRef | None = None,
+    others: Sequence[StageRef] = (),
 ) -> dict[str, StageRef]:
     """Run the stages from corrupt to report. Return the references of all stages by name, also of the earlier ones.
 
     fitted  calibrators to shift to the new base rate; None = fit new calibrators
     choice  the choose run whose race the report shows; None: there was no race
+    others  train runs of further models whose scores are evidence
     """
     if fitted is None:
         matched = MATCH(data, model, config=configs.match, context=context) if configs.match.candidates else None
@@ -139,7 +155,9 @@ def after_training(
         scores = SCORE(model, corruptions, context=context)
         seen = None
         if wants_evidence(data, configs.calibrate, matched):
-            seen = EVIDENCE_STAGE(model, scores, matched, config=configs.evidence, context=context)
+            seen = EVIDENCE_STAGE(model, scores, matched, config=configs.evidence, context=context, several=others)
+        elif others:
+            log.warning("there are too few labels or candidates for evidence: the further models are not used")
         calibrators = CALIBRATE(scores, matched, seen, config=configs.calibrate, context=context)
         made = [ref for ref in (matched, corruptions, scores, seen) if ref]
     else:

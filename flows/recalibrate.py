@@ -12,7 +12,13 @@ from kgcore.report.summary import PipelineSummary
 from tasks.jobs.exam import add_field_labels
 from tasks.jobs.manifest import LATEST, resolve
 from tasks.jobs.pipeline import finish_pipeline
-from tasks.jobs.recalibrate import calibrators_of, model_and_settings, note_candidates, recalibration_run
+from tasks.jobs.recalibrate import (
+    calibrators_of,
+    model_and_settings,
+    note_candidates,
+    other_models_of,
+    recalibration_run,
+)
 from tasks.stages.match import check_candidates
 from tasks.stages.prepare import add_labels
 from tasks.stages.reference import Context
@@ -66,7 +72,8 @@ def recalibrate(
             add_field_labels(data.run_id, file, exam_share)
         if candidates:
             check_candidates(data, configs.match)
-        stages = after_training(data, adopt_model(trained, data, context), configs, context, fitted)
+        model_ref, others = adopt_model(trained, data, context), other_models_of(model)
+        stages = after_training(data, model_ref, configs, context, fitted, others=others)
         summary = finish_pipeline(run_id, stages)
     publish(summary)
     return summary

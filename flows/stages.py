@@ -46,9 +46,14 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
                 upstream.append(evidence_of(upstream[0], upstream[1]))
             else:
                 upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
+        several = [
+            resolve(source.name, text)
+            for name, source in stage.several.items()
+            for text in given[name].replace(",", " ").split()
+        ]
         if stage is TRAIN and upstream[0]:
             log_choice(upstream[0], config)
-        ref = stage(*upstream, config=config, context=context)
+        ref = stage(*upstream, config=config, context=context, several=several)
         publish_stage(ref)
         if stage is CHOOSE:
             log_train_command(ref)
@@ -75,6 +80,7 @@ def _parameters(stage: Stage[Any]) -> list[inspect.Parameter]:
         _parameter(name, str, "") if name in stage.optional else _parameter(name, RunId, LATEST)
         for name in stage.inputs
     ]
+    parameters += [_parameter(name, str, "") for name in stage.several]
     parameters += [_parameter("config", stage.config, stage.config())] if _settings(stage) else []
     parameters.append(_parameter("force", bool, False))
     return parameters + ([_parameter("device", Device, "auto")] if stage.on_device else [])
@@ -117,6 +123,11 @@ def _docstring(stage: Stage[Any]) -> str:
             )
         else:
             lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
+    for name, source in stage.several.items():
+        lines.append(
+            f"    {name}: run ids of further {source.name} runs, with commas, whose scores are evidence, too; if "
+            "empty, none"
+        )
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")
     return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))

@@ -132,6 +132,11 @@ class CalibratedModel:
         return fitted
 
 
-def scorer_of(bound: BoundCalibrator, trained: "TrainedModel", graph: KnowledgeGraph) -> Scorer:
-    """Return what gives the scores for a calibrator: the model or, if the calibrator sees evidence, its combiner."""
-    return trained if bound.combined is None else CombinedModel(bound.combined, trained, graph)
+def scorer_of(
+    bound: BoundCalibrator, trained: "TrainedModel", graph: KnowledgeGraph, others: "Sequence[TrainedModel]" = ()
+) -> Scorer:
+    """Return what gives the scores for a calibrator: the model or, if the calibrator sees evidence, its combiner.
+
+    others  the further models whose scores are among the evidence
+    """
+    return trained if bound.combined is None else CombinedModel(bound.combined, trained, graph, tuple(others))

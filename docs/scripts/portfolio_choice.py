@@ -1,6 +1,6 @@
 """Choose the portfolio of the preset `auto` from the trials of docs/scripts/portfolio.py, and measure the choice.
 
-    python docs/scripts/portfolio_choice.py docs/explanation/portfolio.csv
+    python docs/scripts/portfolio_choice.py docs/scripts/portfolio_trials.csv
 
 A *race* among some configurations is repeated on the table: all are compared after 1/9 of their epochs, the best go on
 to 1/3, the best of these to the end, as in kgcore/tuning/race.py. The settings of the preset `default` always take
@@ -24,7 +24,7 @@ import numpy as np
 from kgcore.tuning.race import SHARES, field_sizes
 
 USUAL = "transe"  # the settings of the preset `default`: it is in every race
-SIZE, COPIES = 9, 60
+SIZE, COPIES = 10, 500
 MODEL_SPREAD, SPREAD = 0.15, 0.1
 NO_SKILL = 0.25  # the Brier score of the probability 1/2
 

@@ -27,6 +27,11 @@ def _dot(model: str, loss: str, lp_weight: float, learning_rate: float = 0.1, **
     return TrainGiven(model=model, loss=loss, lp_weight=lp_weight, lp_power=3.0, learning_rate=learning_rate, **others)
 
 
+def _gaussian(k: int = 50, learning_rate: float = 0.02, **others: Any) -> TrainGiven:
+    """Return settings of KG2E, which needs many steps of a large step size until its variances fit."""
+    return TrainGiven(model="kg2e", k=k, learning_rate=learning_rate, batch_size=512, **others)
+
+
 # The first word of a name is the model. sa, mc: the self-adversarial and the multiclass loss. half, typed: corruptions
 POOL = {
     "transe": TrainGiven(),
@@ -72,6 +77,13 @@ POOL = {
     "complex sa half cohort": _dot("complex", SA, 0.015, **HALF, **WARM),
     "complex sa k 50 cohort": _dot("complex", SA, 0.015, k=50, **WARM),
     "distmult sa half cohort": _dot("distmult", SA, 0.01, **HALF, **WARM),
+    "kg2e typed cohort": _gaussian(**TYPED, **COHORT),
+    "kg2e slow typed cohort": _gaussian(learning_rate=0.01, **TYPED, **COHORT),
+    "kg2e typed": _gaussian(**TYPED),
+    "kg2e both typed": _gaussian(training_strategy={"typed": 1.0}),
+    "kg2e half cohort": _gaussian(**HALF, **COHORT),
+    "kg2e cohort": _gaussian(**COHORT),
+    "kg2e k 100 typed cohort": _gaussian(k=100, **TYPED, **COHORT),
 }
 
 # graph -> data set; number of entities to keep and how they are chosen, or 0 for the whole data set; and the share of

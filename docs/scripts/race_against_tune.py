@@ -13,7 +13,7 @@ each model, the next ones the neighbours of the best of these. The race and the 
 cross-fitted Brier score on validation, with the same halves and the same negatives.
 
 A whole data set takes long. For a graph of docs/scripts/portfolio_pool.py, only the search is run: the race is repeated
-on docs/scripts/portfolio_trials.csv, and the best of the 43 recorded trials is a further column.
+on docs/scripts/portfolio_trials.csv, and the best of the 50 recorded trials is a further column.
 """
 
 import argparse

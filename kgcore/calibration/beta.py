@@ -76,8 +76,9 @@ class Beta(Calibrator):
     def calibrate(self, scores: Scores) -> Probabilities:
         with np.errstate(over="ignore"):
             log_odds = self.slope_ * np.asarray(scores, dtype=np.float64) + self.intercept_
-        design = features(log_odds.clip(-1e300, 1e300))  # finite: a parameter of 0 times infinity would be NaN
-        q: Probabilities = expit(np.array([self.a_, self.b_, self.c_]) @ design)
+        of_a, of_b, _ = features(log_odds.clip(-1e300, 1e300))  # finite: a parameter of 0 times infinity would be NaN
+        # A product of matrices may round a score differently at another position; these sums do not.
+        q: Probabilities = expit(self.a_ * of_a + self.b_ * of_b + self.c_)
         return q
 
 

@@ -94,6 +94,11 @@ class BoundCalibrator:
         return self.combined.model if self.combined else self.model
 
     @property
+    def embedding_models(self) -> tuple[str, ...]:
+        """Return the fingerprints of all embedding models that it needs, `base_model` first."""
+        return (self.base_model, *(self.combined.others if self.combined else ()))
+
+    @property
     def base_rate_text(self) -> str:
         """Return the base rate and where it comes from, such as `0.0224 [0.01, 0.05], stated`."""
         return base_rate_text(self.base_rate, self.limits, self.base_rate_is)

@@ -45,7 +45,8 @@ def fit_combiners(
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
         found = cross_fit(COMBINERS.get(name)(), seen, rng, config.combine_folds)
-        combined = Combined(name, evidence.groups, seen.names, table.model, found.combiner, name)
+        parts = (evidence.groups, seen.names, table.model, found.combiner, name, evidence.others)
+        combined = Combined(name, *parts)
         held_out = replace(sample, scores=found.log_odds)
         bound = BoundCalibrator(
             name=RECALIBRATOR,
@@ -105,7 +106,8 @@ def fit_to_unlabelled(
         known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.alpha)
         stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, FOLDS, rng)
         log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
-        combined = Combined(name, evidence.groups, evidence.evidence.names, table.model, stack, "stack")
+        names, others = evidence.evidence.names, evidence.others
+        combined = Combined(name, evidence.groups, names, table.model, stack, "stack", others)
         options = MixtureOptions(config.alpha, replicates=candidates.replicates)
         matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
         [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()

@@ -22,6 +22,7 @@ class Combined:
     model     fingerprint of the model whose scores are among the evidence
     combiner  the fitted combiner
     kind      its registered name: `name`, or stack for a weighted sum of such combiners
+    others    fingerprints of the further models whose scores are among the evidence
     """
 
     name: str
@@ -30,6 +31,7 @@ class Combined:
     model: str
     combiner: Combiner
     kind: str
+    others: tuple[str, ...] = ()
 
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples, from their evidence and their predicates (n,).
@@ -57,6 +59,7 @@ class Combined:
 
     def to_json(self) -> dict[str, Any]:
         """Return the combiner as plain JSON values, which hold no executable code."""
+        others = {"others": list(self.others)} if self.others else {}  # keeps the fingerprints of combiners without
         return {
             "name": self.name,
             "kind": self.kind,
@@ -64,11 +67,12 @@ class Combined:
             "features": list(self.features),
             "model": self.model,
             "parameters": self.combiner.parameters(),
+            **others,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for an unknown combiner."""
         combiner = COMBINERS.get(data["kind"]).from_parameters(data["parameters"])
-        features, groups = tuple(data["features"]), tuple(data["groups"])
-        return cls(data["name"], groups, features, data["model"], combiner, data["kind"])
+        features, groups, others = (tuple(data.get(name, ())) for name in ("features", "groups", "others"))
+        return cls(data["name"], groups, features, data["model"], combiner, data["kind"], others)

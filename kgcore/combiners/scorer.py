@@ -26,11 +26,14 @@ class CombinedModel(PointwiseScorer):
     combined  the fitted combiner
     trained   the model whose scores are among the evidence
     graph     the graph whose training facts are the evidence
+    others    the further models whose scores are among the evidence, in the order of `combined.others`: see
+              `Source.of_models`
     """
 
     combined: Combined
     trained: "TrainedModel"
     graph: KnowledgeGraph
+    others: "tuple[TrainedModel, ...]" = ()
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -47,14 +50,16 @@ class CombinedModel(PointwiseScorer):
         return self._fingerprint
 
     def to(self, device: "torch.device") -> Self:
-        return replace(self, trained=self.trained.to(device))
+        others = tuple(other.to(device) for other in self.others)
+        return replace(self, trained=self.trained.to(device), others=others)
 
     def cosines(self, entity: int) -> Floats:
         return self.trained.cosines(entity)
 
     @cached_property
     def _features(self) -> Features:
-        return Features.of(Source(self.graph, self.trained), self.combined.groups)
+        groups = self.combined.groups
+        return Features.of(Source.of_models(self.graph, self.trained, self.others, groups), groups)
 
     @cached_property
     def _fingerprint(self) -> str:

@@ -6,6 +6,9 @@ from typing import ClassVar
 from kgcore.config.base import Config, setting
 from kgcore.registries import COMBINERS, EVIDENCE
 
+OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
+NAME_ENCODER = "name_encoder"  # the group of a sentence encoder: a run has it if it has an encoder
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceConfig(Config):
@@ -19,7 +22,12 @@ class EvidenceConfig(Config):
             *("name_roles", "name_pairs", "name_likeness", "name_embeddings"),
         ),
         "groups of evidence about triples",
-        choices=EVIDENCE,
+        choices=EVIDENCE.without((OTHER_SCORES, NAME_ENCODER)),
+    )
+    name_encoder: str = setting(
+        "",
+        "folder of a sentence encoder, a model of sentence-transformers, which reads the names of entities; if empty, "
+        "names are read without one",
     )
     unseen_combiner: str = setting(
         "boosted_trees",

@@ -30,13 +30,17 @@ def _cohort(temperature: float, **others: Any) -> Mapping[str, Any]:
 PORTFOLIO = {
     "distmult sa half cohort": (1.0, _dot("distmult", 0.01, training_strategy=_HALF, **_cohort(1.0))),
     "transe half cohort": (1.35, TrainGiven(training_strategy=_HALF, **_cohort(0.5))),
+    "complex sa middle cohort": (1.85, _dot("complex", 0.005, **_cohort(1.0))),
     "transe near cohort": (1.0, TrainGiven(loss_options={"margin": 1.5}, **_cohort(0.5))),
-    "complex sa": (1.85, _dot("complex", 0.015)),
-    "complex sa weak": (1.85, _dot("complex", 0.0015)),
-    "transe typed cohort": (1.85, TrainGiven(**_TYPED, **_cohort(0.5))),
+    "kg2e typed cohort": (
+        3.5,
+        TrainGiven(model="kg2e", k=50, learning_rate=0.02, batch_size=512, **_TYPED, **_cohort(0.5)),
+    ),
+    "complex sa cohort": (1.95, _dot("complex", 0.015, **_cohort(1.0))),
     "distmult sa weak cohort": (1.0, _dot("distmult", 0.003, **_cohort(1.0))),
     "transe cohort": (1.0, TrainGiven(**_cohort(0.5))),
-    "complex sa cohort": (1.95, _dot("complex", 0.015, **_cohort(1.0))),
+    "complex sa weak": (1.85, _dot("complex", 0.0015)),
+    "transe typed cohort": (1.85, TrainGiven(**_TYPED, **_cohort(0.5))),
 }
 
 

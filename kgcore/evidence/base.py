@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from kgcore.arrays import Floats, Triples
+from kgcore.config.evidence import NAME_ENCODER
 from kgcore.evidence.links import Links
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
@@ -20,10 +21,23 @@ class Source:
 
     graph    the graph
     trained  the model that scores triples
+    others   further models of the same graph
+    encoded  the model with embeddings that a sentence encoder suggests: kgcore/evidence/encoder.py. None: no encoder
     """
 
     graph: KnowledgeGraph
     trained: "TrainedModel"
+    others: "tuple[TrainedModel, ...]" = ()
+    encoded: "TrainedModel | None" = None
+
+    @classmethod
+    def of_models(
+        cls, graph: KnowledgeGraph, trained: "TrainedModel", further: "Sequence[TrainedModel]", groups: Sequence[str]
+    ) -> Self:
+        """Return the source for these groups of evidence. further: the other models, and then the encoded one."""
+        if NAME_ENCODER in groups:
+            return cls(graph, trained, tuple(further[:-1]), further[-1])
+        return cls(graph, trained, tuple(further))
 
     @cached_property
     def facts(self) -> TripleIndex:
@@ -45,6 +59,10 @@ class Source:
         """The numbers of entities and of predicates."""
         return len(self.graph.entities), len(self.graph.predicates)
 
+    def of_other(self, number: int) -> "Source":
+        """Return the source in which a further model, by its position, takes the place of the model."""
+        return replace(self, trained=self.others[number], others=())
+
 
 class Feature(ABC):
     """A group of features. A new group is one new file in kgcore/evidence:
@@ -62,13 +80,18 @@ class Feature(ABC):
     """
 
     group: ClassVar[str]
-    names: ClassVar[tuple[str, ...]]
+    names: tuple[str, ...]
     sees_unseen: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
     def of(cls, source: Source) -> Self:
         """Prepare the tables that `values` reads. The result depends on the source alone, to the last bit."""
+
+    @classmethod
+    def own(cls, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the names of features that belong to this group."""
+        return tuple(name for name in names if name in cls.names)
 
     def extended(self, names: Sequence[str]) -> Self:
         """Return the same group for a graph with further entities, which training lacks: ids E, E + 1, ...

@@ -98,11 +98,13 @@ class TableEvidence:
     rows      (m,) ascending positions in the score table
     evidence  of these rows
     groups    registered names of its groups
+    others    fingerprints of the further models whose scores are among it: see `Source.of_models`
     """
 
     rows: Ints
     evidence: Evidence
     groups: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
     def at(self, mask: Bools) -> Evidence:
         """Return the evidence of the rows of the score table that a mask chooses.

@@ -2,18 +2,21 @@
 
 import numpy as np
 
-from kgcore.arrays import Floats
+from kgcore.arrays import Floats, Weights
 
 HITS = (1, 3, 10)
 
 
-def rank_metrics(ranks: Floats) -> dict[str, float]:
+def rank_metrics(ranks: Floats, weights: Weights | None = None) -> dict[str, float]:
     """Return the mean rank, the mean reciprocal rank and Hits@N of ranks >= 1.
 
-    ranks  array of any shape, such as one column for each replaced side; all ranks count together
+    ranks    (n, ...) such as one column for each replaced side; all ranks count together
+    weights  (n,) non-negative: how much each triple counts. With confidences as weights, the metrics are the means over
+             the triples that are expected to be true. None, or all 0: all triples count the same
 
     mr = mean(rank); mrr = mean(1 / rank), in (0, 1]; hits_at_N = share of ranks <= N. Paper, section 5.
     """
-    flat = np.asarray(ranks, dtype=np.float64).ravel()
-    metrics = {"mr": float(flat.mean()), "mrr": float((1 / flat).mean())}
-    return metrics | {f"hits_at_{n}": float((flat <= n).mean()) for n in HITS}
+    own = np.asarray(ranks, dtype=np.float64).reshape(len(ranks), -1)
+    w = None if weights is None or not np.any(weights) else np.repeat(weights, own.shape[1])
+    values = {"mr": own, "mrr": 1 / own} | {f"hits_at_{n}": own <= n for n in HITS}
+    return {name: float(np.average(value.ravel(), weights=w)) for name, value in values.items()}

@@ -49,6 +49,12 @@ class Comparator(ABC):
         """
         return Tiling(scores=self.outer if not self.broadcasts else self._outer_by_parts)
 
+    def outer_of_parts(self, queries: Tensor, entities: Tensor) -> Tensor:
+        """Score queries (q, d) with candidates (c, d), a part of the candidates at a time: (q, c)."""
+        most = LARGEST_DIFFERENCES if queries.device.type == "cpu" else LARGEST_ON_GPU
+        parts = torch.split(entities, max(1, most // max(1, queries.numel())))
+        return torch.cat([Comparator.outer(self, queries, part) for part in parts], 1)
+
     def _outer_by_parts(self, queries: Tensor, entities: Tensor) -> Tensor:
         rows = max(1, LARGEST_DIFFERENCES // max(1, entities.numel()))
         return torch.cat([self.outer(part, entities) for part in torch.split(queries, rows)])
@@ -109,16 +115,14 @@ class Distance(Comparator):
             return super().outer(queries, entities)
         many = queries.dim() == 2 and len(queries) * len(entities) >= TILED_FROM
         if many and not torch.is_grad_enabled() and queries.device.type == "cpu":
-            return -tiles.distances(self.distance, self.kernel, queries, entities)
+            return tiles.by_tiles(self._tile, tiles.columns_of, queries, entities)
         return self.outer_at_once(queries, entities)
 
     def outer_at_once(self, queries: Tensor, entities: Tensor) -> Tensor:
         """Score every query with every candidate, as `outer` does, without tiles."""
         if queries.dim() != 2 or torch.is_grad_enabled():
             return super().outer(queries, entities)
-        most = LARGEST_DIFFERENCES if queries.device.type == "cpu" else LARGEST_ON_GPU
-        parts = torch.split(entities, max(1, most // max(1, queries.numel())))
-        return torch.cat([super(Distance, self).outer(queries, part) for part in parts], 1)
+        return self.outer_of_parts(queries, entities)
 
     def tiling(self, pairs: int, width: int) -> Tiling:
         if pairs < SETTLED_FROM:
@@ -181,14 +185,14 @@ class _L1(torch.autograd.Function):
     def forward(ctx: Any, queries: Tensor, entities: Tensor) -> Tensor:
         ctx.save_for_backward(queries, entities)
         distances = queries.new_empty(*queries.shape[:-1], entities.shape[-2])
-        l1_distances(_blocks(queries), _blocks(entities), _blocks(distances))
+        l1_distances(as_blocks(queries), as_blocks(entities), as_blocks(distances))
         return distances
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         queries, entities = ctx.saved_tensors
         of_queries, of_entities = (torch.zeros(part.shape) for part in (queries, entities))
-        l1_gradients(*(_blocks(part) for part in (queries, entities, gradient, of_queries, of_entities)))
+        l1_gradients(*(as_blocks(part) for part in (queries, entities, gradient, of_queries, of_entities)))
         return of_queries, of_entities
 
 
@@ -197,6 +201,6 @@ def _same_blocks(queries: Tensor, entities: Tensor) -> bool:
     return queries.shape[:-2] == entities.shape[:-2] and fits_kernel(queries, entities)
 
 
-def _blocks(tensor: Tensor) -> Any:
+def as_blocks(tensor: Tensor) -> Any:
     """Return a tensor (..., r, c) as an array (b, r, c), which shares its memory if the tensor is contiguous."""
     return tensor.detach().reshape(-1, *tensor.shape[-2:]).contiguous().numpy()

@@ -42,16 +42,24 @@ def tile_distances(distance: Distance, kernel: TileKernel | None, queries: Tenso
     """
     if kernel is None or not fits_kernel(queries, columns):
         return by_parts(distance, queries, columns)
+    return by_kernel(kernel, queries, columns)
+
+
+def by_kernel(kernel: TileKernel, queries: Tensor, columns: Tensor) -> Tensor:
+    """Return what a kernel fills for queries (q, n) and columns (d, c), float32 on the CPU: (q, c)."""
     found = queries.new_empty(len(queries), columns.shape[1])
     rows, own, filled = queries.contiguous().numpy(), columns.numpy(), found.numpy()
-    threads = torch.get_num_threads()
-    part = max(SMALL_QUERIES, -(-len(rows) // threads))
-
-    def fill(first: int, last: int) -> None:
-        kernel(rows[first:last], own, filled[first:last])
-
-    workers(os.getpid(), threads).run(fill, len(rows), part)
+    share(lambda first, last: kernel(rows[first:last], own, filled[first:last]), len(rows), SMALL_QUERIES)
     return found
+
+
+def share(work: Callable[[int, int], None], count: int, least: int = 1) -> None:
+    """Call work(start, stop) for parts that cover range(count), one for each thread of PyTorch.
+
+    least  fewest numbers of a part, but for the last one
+    """
+    threads = torch.get_num_threads()
+    workers(os.getpid(), threads).run(work, count, max(least, -(-count // threads)))
 
 
 @cache
@@ -60,14 +68,19 @@ def workers(process: int, threads: int) -> Workers:
     return Workers(threads)
 
 
-def distances(distance: Distance, kernel: TileKernel | None, queries: Tensor, entities: Tensor) -> Tensor:
-    """Return the distances of all pairs of queries and entities on a CPU: (q, d) and (c, d) -> (q, c)."""
+def by_tiles(
+    scores: Callable[[Tensor, Tensor], Tensor], arranged: Callable[[Tensor], Tensor], queries: Tensor, entities: Tensor
+) -> Tensor:
+    """Return the scores of all pairs of queries and entities on a CPU: (q, n) and (c, d) -> (q, c).
+
+    scores, arranged  as in `Tiling`
+    """
     found = queries.new_empty(len(queries), len(entities))
     for left in range(0, len(entities), TILE_ENTITIES):
         tile = entities[left : left + TILE_ENTITIES]
-        columns = columns_of(tile)
+        columns = arranged(filled(tile))
         for top in range(0, len(queries), TILE_QUERIES):
-            block = tile_distances(distance, kernel, queries[top : top + TILE_QUERIES], columns)
+            block = scores(queries[top : top + TILE_QUERIES], columns)
             found[top : top + TILE_QUERIES, left : left + TILE_ENTITIES] = block[:, : len(tile)]
     return found
 

@@ -40,7 +40,8 @@ class ModelCard:
     counts      name -> count of the data set, such as `entities` and `valid_positives`
     predicates  names of the predicates; the index of a name is the id of the predicate
     settings    stage -> its settings, without the stage train
-    trainings   settings of the training of each embedding model: one, or one for each member of an ensemble
+    trainings   settings of the training of each embedding model: its own, and those of the further models
+                whose scores it sees; or one for each member of an ensemble
     label       label of the calibrator, such as `synthetic.isotonic`, or of the ensemble, such as `synthetic.linear`
     calibrator  the calibrator of the model's scores, or of the pooled log-odds
     summary     results of the evaluation that measured it, or of the ensemble's run
@@ -102,7 +103,10 @@ class ModelCard:
             rows = (f"* weight {weight:.3f}, {model}" for weight, model in zip(weights, models, strict=True))
             pool = self.label.rpartition(".")[2].replace("_", "-")
             return "\n".join([f"An ensemble: the {pool} pool of the probabilities of these models.", "", *rows])
-        return models[0]
+        first, *others = models
+        return "\n".join(
+            [first, *([""] if others else []), *(f"* further model, its score is evidence: {o}" for o in others)]
+        )
 
     def _calibration(self) -> str:
         bound = self.calibrator

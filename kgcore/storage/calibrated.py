@@ -1,9 +1,11 @@
 """A calibrated model as a folder: the calibrator, the embedding model, and the graph with names and known facts.
 
-An ensemble has the file of the ensemble in place of the calibrator, and an embedding model for each member.
+An ensemble has the file of the ensemble in place of the calibrator, and an embedding model for each member. A
+calibrator that sees the scores of further models has these models beside its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,7 +23,8 @@ from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.model import read_model, write_model
 
 CALIBRATOR_FILE, ENSEMBLE_FILE = "calibrator.json", "ensemble.json"
-MODEL_PART, GRAPH_PART = "model", "graph"  # folders; the models of an ensemble are model_1, model_2, ...
+# folders; the models of an ensemble are model_1, model_2, ..., and further models of a calibrator model_2, model_3, ...
+MODEL_PART, GRAPH_PART = "model", "graph"
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
 
@@ -60,7 +63,7 @@ def write_calibrated(folder: Path, model: CalibratedModel) -> None:
         members: Sequence[Scorer] = scorer.members
     else:
         write_calibrator(folder, model.calibrator)
-        members = [scorer.trained if isinstance(scorer, CombinedModel) else scorer]
+        members = [scorer.trained, *scorer.others] if isinstance(scorer, CombinedModel) else [scorer]
     for part, member in zip(model_parts(folder), members, strict=True):
         assert isinstance(member, TrainedModel)
         write_model(folder / part, member)
@@ -68,10 +71,18 @@ def write_calibrated(folder: Path, model: CalibratedModel) -> None:
 
 
 def model_parts(folder: Path) -> list[str]:
-    """Return the names of the folders of the embedding models."""
-    if not (folder / ENSEMBLE_FILE).is_file():
-        return [MODEL_PART]
-    return [f"{MODEL_PART}_{number}" for number in range(1, len(read_ensemble(folder)[1].members) + 1)]
+    """Return the names of the folders of the embedding models. Raises InputError for a damaged file."""
+    with _reading(folder):
+        if (folder / ENSEMBLE_FILE).is_file():
+            return parts_of(len(read_ensemble(folder)[1].members), is_ensemble=True)
+        combined = read_json(folder / CALIBRATOR_FILE).get("combined", {})
+        return parts_of(1 + len(combined.get("others", ())), is_ensemble=False)
+
+
+def parts_of(models: int, is_ensemble: bool) -> list[str]:
+    """Return the names of the folders of so many embedding models, in their order."""
+    names = [f"{MODEL_PART}_{number}" for number in range(1, models + 1)]
+    return names if is_ensemble else [MODEL_PART, *names[1:]]
 
 
 def missing_parts(folder: Path) -> list[str]:
@@ -97,21 +108,30 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     Raises InputError if a file is missing or damaged, and MismatchError if the calibrator was fitted to another model
     or another graph.
     """
-    try:
+    with _reading(folder):
         ensemble = read_ensemble(folder)[1] if (folder / ENSEMBLE_FILE).is_file() else None
         calibrator = ensemble.recalibrated if ensemble else read_calibrator(folder)
-        members = tuple(read_model(elsewhere.get(part, folder / part)) for part in model_parts(folder))
+        fitted_to = ensemble.pooling.models if ensemble else calibrator.embedding_models
+        parts = parts_of(len(fitted_to), is_ensemble=ensemble is not None)
+        members = tuple(read_model(elsewhere.get(part, folder / part)) for part in parts)
         graph = read_graph(elsewhere.get(GRAPH_PART, folder / GRAPH_PART))
+    for expected, member in zip(fitted_to, members, strict=True):
+        _check(folder, "model", expected, member.fingerprint())
+    _check(folder, "graph", calibrator.dataset, graph.fingerprint())
+    if ensemble:
+        return CalibratedModel(PooledModel(ensemble.pooling, members), calibrator, graph)
+    return CalibratedModel(scorer_of(calibrator, members[0], graph, members[1:]), calibrator, graph)
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Raise InputError for every error of a file of a calibrated model."""
+    try:
+        yield
     except KgcalError:
         raise
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise InputError(f"the calibrated model in {folder} cannot be read: {first_line(error)}") from error
-    fitted_to = ensemble.pooling.models if ensemble else (calibrator.base_model,)
-    for expected, member in zip(fitted_to, members, strict=True):
-        _check(folder, "model", expected, member.fingerprint())
-    _check(folder, "graph", calibrator.dataset, graph.fingerprint())
-    scorer = PooledModel(ensemble.pooling, members) if ensemble else scorer_of(calibrator, members[0], graph)
-    return CalibratedModel(scorer, calibrator, graph)
 
 
 def _check(folder: Path, what: str, expected: str, found: str) -> None:

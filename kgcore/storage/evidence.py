@@ -14,7 +14,7 @@ def write_evidence(path: Path, table: TableEvidence) -> None:
     """Write the column row and a column for each feature."""
     names, values = table.evidence.names, table.evidence.values
     columns = {"row": table.rows} | {name: values[:, number] for number, name in enumerate(names)}
-    write_table(path, columns, {"groups": list(table.groups)})
+    write_table(path, columns, {"groups": list(table.groups), "others": list(table.others)})
 
 
 def read_evidence(path: Path) -> TableEvidence:
@@ -22,7 +22,8 @@ def read_evidence(path: Path) -> TableEvidence:
     columns, metadata = read_table(path)
     rows = columns.pop("row").astype(np.int64)
     values = np.stack([column.astype(np.float32) for column in columns.values()], axis=1)
-    return TableEvidence(rows, Evidence(tuple(columns), values), tuple(metadata["groups"]))
+    others = tuple(metadata.get("others", ()))
+    return TableEvidence(rows, Evidence(tuple(columns), values), tuple(metadata["groups"]), others)
 
 
 def write_log_odds(path: Path, found: Mapping[str, Scores]) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from kgcore.config import TrainConfig
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model, QueryModel
+from kgcore.models.comparators import Comparator
 from kgcore.models.rows import TableRows, compare
 from kgcore.training.regulariser import lp
 
@@ -77,7 +78,7 @@ class Objective:
         confidences  (count,) confidences of the positives, in [0, 1]; None: they are surely true
         """
         model = self._model.bound(shared)
-        score = self._score_rows if isinstance(rows.corrupted_objects, TableRows) else self._score
+        score = self._score_queries if isinstance(model, QueryModel) else self._score
         positives, sides = score(model, rows, chunk)
         corrupted = torch.cat(sides, -1).masked_fill(left_out, NO_CORRUPTION)
         rewards = mean_scores(corrupted.detach(), left_out, chunk) if self._rewarded else None
@@ -102,20 +103,25 @@ class Objective:
             sides.append(model.score_subjects(p, o, candidates).reshape(count, -1))
         return model.score(rows.subjects, rows.predicates, rows.objects), sides
 
-    def _score_rows(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
-        """Return the same as `_score` for corruptions that are rows of a table."""
+    def _score_queries(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
+        """Return the same as `_score` for a model that computes one query for a positive and for its corruptions."""
         assert isinstance(model, QueryModel)
-        assert model.comparator.kind is not None
-        query = model.object_query(rows.subjects, rows.predicates)
-        compared, sides = [(query, rows.corrupted_objects)], []
+        query, sides = model.object_query(rows.subjects, rows.predicates), []
+        if len(rows.corrupted_objects):
+            sides.append(self._compare(model.comparator, query, rows.corrupted_objects, chunk))
         if len(rows.corrupted_subjects):
-            compared.append((model.subject_query(rows.predicates, rows.objects), rows.corrupted_subjects))
-        for queries, candidates in compared:
-            assert isinstance(candidates, TableRows)
-            if len(candidates):
-                blocks = queries.view(-1, chunk, queries.shape[-1])
-                sides.append(compare(model.comparator.kind, blocks, candidates).view(len(queries), -1))
+            of_subjects = model.subject_query(rows.predicates, rows.objects)
+            sides.append(self._compare(model.comparator, of_subjects, rows.corrupted_subjects, chunk))
         return model.comparator.pairs(query, rows.objects), sides
+
+    def _compare(self, comparator: Comparator, queries: Tensor, candidates: Tensor | TableRows, chunk: int) -> Tensor:
+        """Score each of the queries (b, d) with the candidates that its chunk shares: (b, n)."""
+        blocks = queries.view(-1, chunk, queries.shape[-1])
+        if isinstance(candidates, TableRows):
+            assert comparator.kind is not None
+            return compare(comparator.kind, blocks, candidates).view(len(queries), -1)
+        shared = candidates.view(len(blocks), -1, candidates.shape[-1])
+        return comparator.outer(blocks, shared).reshape(len(queries), -1)
 
     def _sum_losses(
         self, positives: Tensor, corrupted: Tensor, widths: list[int], confidences: Tensor | None

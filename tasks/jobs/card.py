@@ -21,7 +21,8 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
     runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
     records = {stage: store.get(run_id) for stage, run_id in runs.items()}
     prepared, bound = records["prepare"], load_bound(store, version.model_id)
-    trained = [store.get(store.model(base).run_id or "") for base in sources.models]
+    made_by = [store.get(store.model(base).run_id or "") for base in sources.models]
+    trained = [made for made in made_by if made.tags.stage == "train"]  # an encoded model is of an evidence run
     counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
     summary: Summary | EnsembleSummary
     summary = store.load(measured, ENSEMBLE_SUMMARY) if sources.is_ensemble else store.load(measured, SUMMARY)
@@ -37,5 +38,5 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
         calibrator=bound.recalibrated if isinstance(bound, Ensemble) else bound,
         summary=summary,
         runs=runs,
-        race=race_of(store, trained[0]) if len(trained) == 1 else None,
+        race=race_of(store, trained[0]) if not sources.is_ensemble else None,
     )

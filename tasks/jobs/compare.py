@@ -26,15 +26,13 @@ _RANKS = ("mr", "mrr", "hits_at_1", "hits_at_3", "hits_at_10")
 _STAGES = ("prepare", "train", "match", "corrupt", "calibrate", "classify", "evaluate", ENSEMBLE_NAME)
 _NOT_SHOWN = {  # settings without a column STAGE.SETTING: another column shows them, or no metric depends on them
     "prepare.dataset",
-    "train.model",
-    "train.loss",
-    "train.k",
-    "train.training_strategy",
     "corrupt.calibration_strategy",
 }
+_NOT_SHOWN |= {f"train.{name}" for name in ("model", "loss", "k", "training_strategy")}
 _NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools", "match.match_base_rate"}
 _NOT_SHOWN |= {f"calibrate.base_rate_{name}" for name in ("low", "high", "from")}
 _NOT_SHOWN |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
+_NAMED = {"members": "ensemble.members", "other_models": "evidence.other_models"}  # parameter -> column
 COLUMNS = [
     *(
         *TEST_SAMPLE,
@@ -175,7 +173,7 @@ def _row(measured: RunRecord, inputs: Mapping[str, RunRecord]) -> dict[str, obje
         for name, value in (inputs[stage].tags.config or {}).items()
     }
     params, metrics = measured.params, measured.metrics
-    settings |= {"ensemble.members": params["members"]} if "members" in params else {}
+    settings |= {shown: params[name] for name, shown in _NAMED.items() if name in params}
     test = _test_sample(inputs.get("corrupt"), settings)
     ranks = inputs["rank"].metrics if "rank" in inputs else {}
     row: dict[str, object] = {

@@ -17,6 +17,7 @@ from kgcore.config import (
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,
+    EvidenceConfig,
     MatchConfig,
     PipelineConfigs,
     PrepareConfig,
@@ -27,6 +28,7 @@ from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
+from tasks.stages.evidence import other_models
 from tasks.stages.match import check_file
 from tasks.stages.reference import StageRef
 from tasks.stages.running import IMPORTED, config_of, loss_of
@@ -80,6 +82,13 @@ def calibrators_of(text: str) -> StageRef | None:
     return None
 
 
+def other_models_of(text: str) -> list[StageRef]:
+    """Return the train runs of the further models whose scores are evidence in the calibrate run that `text` names."""
+    fitted = calibrators_of(text)
+    inputs = open_store().get(fitted.run_id).tags.inputs if fitted else {}
+    return [StageRef("train", run_id) for run_id in other_models(inputs)]
+
+
 def note_candidates(text: str) -> None:
     """Log that the run that `text` names was calibrated to candidates, and that new fits are not; else do nothing."""
     with suppress(InputError):
@@ -104,7 +113,16 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
         classify=config_of(ClassifyConfig, runs["classify"]),
         evaluate=config_of(EvaluateConfig, evaluation),
         match=replace(match, candidates=""),
+        evidence=_evidence(runs["evidence"]) if "evidence" in runs else EvidenceConfig(),
     )
+
+
+def _evidence(run: RunRecord) -> EvidenceConfig:
+    """Return the settings of an evidence run, without its encoder of names, whose folder is not known."""
+    config = config_of(EvidenceConfig, run)
+    if config.name_encoder:
+        log.info("the run read names by the encoder %s: calibrators that are fitted anew do not", config.name_encoder)
+    return replace(config, name_encoder="")
 
 
 @contextmanager

@@ -28,6 +28,8 @@ class Stage(Generic[C]):
                and of all modules that they import
     inputs     parameter -> upstream stage, in the order of the arguments
     optional   inputs that may be None: the stage then does without them
+    several    parameter -> stage: any number of its runs are further inputs, at most one parameter. They may come from
+               other upstream runs
     needs      input -> function of the settings that returns whether the stage uses this input. An input without such a
                function is always used
     on_device  whether the user may choose the device (CPU or GPU) on which the stage computes
@@ -46,23 +48,31 @@ class Stage(Generic[C]):
     inputs: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     needs: Mapping[str, Callable[[C], bool]] = field(default_factory=dict)
     optional: Sequence[str] = ()
+    several: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     on_device: bool = False
     normalise: Callable[[C], C] = lambda config: config
     identity: Callable[[C], str] = lambda config: ""
     settle: Callable[[C, Sequence[StageRef]], C] = lambda config, upstream: config
 
-    def __call__(self, *upstream: StageRef | None, config: C | None = None, context: Context = Context()) -> StageRef:
+    def __call__(
+        self,
+        *upstream: StageRef | None,
+        config: C | None = None,
+        context: Context = Context(),
+        several: Sequence[StageRef] = (),
+    ) -> StageRef:
         """Run the stage, or find a finished run with the same key. Return a reference to the run.
 
         upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use, or
                   that is optional. The last ones may be left out if they are None
         config    the settings; None: the defaults
+        several   references for the parameter `several`, in an order that has an effect
 
         Raises ValueError if the references are not to the stages that these settings use as inputs, InputError if an
         upstream run does not exist or is not finished, and MismatchError if two upstream runs come from different runs
         of one stage.
         """
-        return self._task(upstream, config or self.config(), context)
+        return self._task(upstream, config or self.config(), context, several)
 
     def lineage(self) -> list[str]:
         """Return the names of all upstream stages, then the name of this stage."""
@@ -74,10 +84,12 @@ class Stage(Generic[C]):
         return [name for name in self.inputs if name not in self.needs or self.needs[name](config)]
 
     @functools.cached_property
-    def _task(self) -> Callable[[Sequence[StageRef | None], C, Context], StageRef]:
+    def _task(self) -> Callable[[Sequence[StageRef | None], C, Context, Sequence[StageRef]], StageRef]:
         return as_task(self.name)(self._run)
 
-    def _run(self, upstream: Sequence[StageRef | None], config: C, context: Context) -> StageRef:
+    def _run(
+        self, upstream: Sequence[StageRef | None], config: C, context: Context, several: Sequence[StageRef]
+    ) -> StageRef:
         left_out = [None] * (len(self.inputs) - len(upstream))
         given = dict(zip(self.inputs, (*upstream, *left_out), strict=True))
         used = [name for name in self.needed(config) if name not in self.optional or given[name] is not None]
@@ -91,7 +103,7 @@ class Stage(Generic[C]):
         config = self.settle(config, refs)
         body = functools.partial(self._body, config=config)
         recorded = self.normalise(config)
-        return run_stage(self.name, recorded, refs, self.code(config), body, context, self.identity(config))
+        return run_stage(self.name, recorded, refs, self.code(config), body, context, self.identity(config), several)
 
     def _body(self, run: StageRun, config: C) -> None:
         self.body(run, config)

@@ -16,7 +16,7 @@ from kgcore.registries import ALL_CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
 from tasks.stages.combine import combine
-from tasks.stages.evidence import EVIDENCE_STAGE
+from tasks.stages.evidence import EVIDENCE_STAGE, other_models
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
@@ -229,6 +229,9 @@ def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object
         "training_strategy": "" if loss == IMPORTED else shares_text(train.training_strategy),
     }
     params |= {} if bound.mixture is None else {"candidates": bound.mixture.source}
+    if bound.combined and (named := other_models(run.inputs)):
+        others = [run.store.get(run_id) for run_id in named]
+        params["other_models"] = " ".join(config_of(TrainConfig, other).model for other in others)
     return params | corruption_params(run) if bound.negatives == "synthetic" else params
 
 

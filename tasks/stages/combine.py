@@ -63,5 +63,5 @@ def _ablate(run: StageRun, sample: EvidenceSample, groups: Sequence[str], config
     """Save what each group of evidence adds to the score, if there are the score and other groups."""
     if SCORE not in groups or len(groups) == 1:
         return
-    features = {name: EVIDENCE_GROUPS.get(name).names for name in groups}
+    features = {name: EVIDENCE_GROUPS.get(name).own(sample.names) for name in groups}
     run.save(ABLATION, ablate(sample, features, np.random.default_rng(config.combine_seed)))

@@ -1,12 +1,19 @@
 """evidence: compute what the model and the training facts know of each held-out triple, beside its score."""
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.calibration.unseen_answers import Origin, UnseenAnswers, can_fit
 from kgcore.config import CalibrateConfig, EvidenceConfig
+from kgcore.config.evidence import NAME_ENCODER, OTHER_SCORES
+from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
+from kgcore.evidence.encoder_files import check_encoder, encoder_identity
 from kgcore.evidence.table import Features, TableEvidence
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
@@ -23,6 +30,7 @@ from tasks.tracking.artifacts import (
     EMBEDDINGS,
     EVIDENCE,
     GRAPH,
+    GRAPH_WITHOUT_TEST,
     MATCHED,
     MIXTURE_TRIPLES,
     SCORES,
@@ -30,9 +38,15 @@ from tasks.tracking.artifacts import (
     UNSEEN_ANSWERS,
     UNSEEN_TEST,
 )
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.settings import stay_offline
+
+if TYPE_CHECKING:
+    import torch
+
+    from kgcore.models.trained import TrainedModel
 
 log = logging.getLogger("kgcal")
 NAMES = {"name_roles", "name_pairs", "name_likeness", "name_embeddings"}
@@ -42,18 +56,59 @@ FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 def _body(run: StageRun, config: EvidenceConfig) -> None:
     table = run.load(SCORES)
     rows = table.rows("valid", LABELLED) | table.measured("test")
+    others = [run.store.get(run_id) for run_id in other_models(run.inputs)]
+    check_others(StageRef("prepare", run.inputs["prepare"]), [StageRef(TRAIN.name, other.run_id) for other in others])
+    groups = (*config.evidence, *([OTHER_SCORES] if others else []), *([NAME_ENCODER] if config.name_encoder else []))
     with gpu_slot(find_device(run.context.device)) as device:
-        trained = run.load_model(EMBEDDINGS).to(device)
-        features = Features.of(Source(run.load(GRAPH), trained), config.evidence)
+        first, further = run.load_model(EMBEDDINGS).to(device), _further(run, others, config, device)
+        fingerprints = tuple(other.fingerprint() for other in further)
+        if len({table.model, *fingerprints}) <= len(further):
+            raise InputError("--other-models names the same model twice, or the model itself: name different models")
+        features = Features.of(Source.of_models(run.load(GRAPH), first, further, groups), groups)
         evidence = features.evidence(table.triples[rows])
         matched = run.load(MIXTURE_TRIPLES) if MATCH.name in run.inputs else table.triples[:0]
         candidates = features.evidence(matched)
-    run.save(EVIDENCE, TableEvidence(rows.nonzero()[0], evidence, config.evidence))
+    run.save(EVIDENCE, TableEvidence(rows.nonzero()[0], evidence, groups, fingerprints))
     if len(candidates):
-        run.save(CANDIDATE_EVIDENCE, TableEvidence(np.arange(len(candidates)), candidates, config.evidence))
+        own = TableEvidence(np.arange(len(candidates)), candidates, groups, fingerprints)
+        run.save(CANDIDATE_EVIDENCE, own)
     if run.has(UNSEEN) and NAMES & set(config.evidence) and table.rows("valid", LABELLED, 0).any():
         _answer_unseen(run, features, config)
     run.log_metrics({"rows": float(len(evidence) + len(candidates)), "features": float(len(evidence.names))})
+
+
+def _further(
+    run: StageRun, others: Sequence[RunRecord], config: EvidenceConfig, device: "torch.device"
+) -> "list[TrainedModel]":
+    """Return the models of the further train runs and, with an encoder of names, the encoded model, which is logged."""
+    own = [model_id for other in others for model_id in other.model_ids]
+    if config.name_encoder:
+        own.append(_log_encoded(run, Path(config.name_encoder), device))
+    return [run.store.load_model(model_id, EMBEDDINGS).to(device) for model_id in own]
+
+
+def _log_encoded(run: StageRun, folder: Path, device: "torch.device") -> str:
+    """Log the model with the embeddings that the encoder in the folder suggests. Return the id of the LoggedModel."""
+    from kgcore.evidence.encoder import vectors_of, with_estimates
+
+    stay_offline()
+    names: Sequence[str] = run.load(GRAPH).entities
+    encoded = with_estimates(run.load_model(EMBEDDINGS), vectors_of(names, folder, device))
+    name, params = f"{run.dataset.name}-{NAME_ENCODER}", {"dataset": run.dataset.name}
+    return run.log_model(EMBEDDINGS, encoded, name, params, fingerprint=encoded.fingerprint())
+
+
+def _normalise(config: EvidenceConfig) -> EvidenceConfig:
+    """Replace the path of the encoder's folder with its name."""
+    return replace(config, name_encoder=Path(config.name_encoder).name)
+
+
+def encoder_of(config: EvidenceConfig) -> str:
+    """Return a hash of the encoder of names; '' without one. Raises InputError as `check_encoder` does."""
+    if not config.name_encoder:
+        return ""
+    check_encoder(Path(config.name_encoder))
+    return encoder_identity(Path(config.name_encoder))
 
 
 def _answer_unseen(run: StageRun, features: Features, config: EvidenceConfig) -> None:
@@ -79,12 +134,35 @@ EVIDENCE_STAGE = Stage(
         "kgcore.evidence.table",
         "kgcore.calibration.unseen_answers",
         COMBINERS.module(config.unseen_combiner),
-        *map(GROUPS.module, config.evidence),
+        *map(GROUPS.module, (*config.evidence, OTHER_SCORES)),
+        *(("kgcore.evidence.encoder", GROUPS.module(NAME_ENCODER)) if config.name_encoder else ()),
     ),
+    normalise=_normalise,
+    identity=encoder_of,
     inputs={"model": TRAIN, "scores": SCORE, "candidates": MATCH},
     optional=("candidates",),
+    several={"other_models": TRAIN},
     on_device=True,
 )
+
+
+def other_models(inputs: Mapping[str, str]) -> list[str]:
+    """Return the train runs of the further models, in their order, from the inputs of a run: stage -> run id."""
+    names = (f"{TRAIN.name}.{number}" for number in range(1, len(inputs) + 1))
+    return [inputs[name] for name in names if name in inputs]
+
+
+def check_others(data: StageRef, others: Sequence[StageRef]) -> None:
+    """Raise MismatchError if a further model was trained on other triples than those of a prepare run."""
+    store = open_store()
+    for other in others:
+        own = store.finished(other.stage, other.run_id).tags.inputs["prepare"]
+        graphs = (store.load(run_id, GRAPH_WITHOUT_TEST) for run_id in dict.fromkeys((data.run_id, own)))
+        if len({graph.training_fingerprint() for graph in graphs}) > 1:
+            raise MismatchError(
+                f"the model of run {other.run_id} was trained on the triples of prepare run {own}, which differ from "
+                f"those of prepare run {data.run_id}: a further model must have the same training triples"
+            )
 
 
 def evidence_of(scores: StageRef, candidates: StageRef | None) -> StageRef | None:

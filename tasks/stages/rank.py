@@ -1,4 +1,4 @@
-"""rank: compute the filtered ranks of the test positives.
+"""rank: compute the filtered ranks of the test positives. A positive with a confidence counts by it.
 
 Only this stage and train compute with the model for a long time.
 """
@@ -21,7 +21,7 @@ def _body(run: StageRun, config: RankConfig) -> None:
     with gpu_slot(find_device(run.context.device)) as device, progress_bar("rank", len(positives)) as bar:
         ranks = filtered_ranks(trained.to(device), positives, graph.all_known, on_block=bar)
     run.save(RANKS, (positives, ranks))
-    metrics = rank_metrics(ranks)
+    metrics = rank_metrics(ranks, graph.test.truth[graph.test.labels == 1])
     run.save(RANK_METRICS, metrics)
     run.log_metrics(metrics, model_id=run.model_ids("train")[0])
 

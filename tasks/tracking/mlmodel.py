@@ -16,7 +16,7 @@ import pandas as pd
 from kgcore.config import PredictConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.graph import KnowledgeGraph
-from kgcore.storage import GRAPH_PART, MODEL_PART
+from kgcore.storage import GRAPH_PART, parts_of
 from tasks.tracking.artifacts import GRAPH
 from tasks.tracking.registry import Sources, load_bound, sources_of
 from tasks.tracking.store import Store
@@ -91,9 +91,7 @@ def example_triples(graph: KnowledgeGraph) -> list[list[str]]:
 
 def _models(sources: Sources) -> dict[str, str]:
     """Return the folder of each embedding model -> the id of its LoggedModel: kgcore/storage/calibrated.py."""
-    if not sources.is_ensemble:
-        return {MODEL_PART: sources.models[0]}
-    return {f"{MODEL_PART}_{number}": base for number, base in enumerate(sources.models, start=1)}
+    return dict(zip(parts_of(len(sources.models), sources.is_ensemble), sources.models, strict=True))
 
 
 def write_pyfunc(

@@ -121,7 +121,8 @@ class Sources:
     """Where a calibrated model of the store comes from.
 
     run     the run that logged it: a calibrate run or an ensemble's run
-    models  ids of the LoggedModels of its embedding models: one, or one for each member of an ensemble
+    models  ids of the LoggedModels of its embedding models: its own, and then the further models whose scores it sees;
+            or one for each member of an ensemble
     graph   id of the prepare run that has its graph
     """
 
@@ -145,7 +146,14 @@ def sources_of(store: Store, model_id: str) -> Sources:
     if run.tags.stage == ENSEMBLE_NAME:
         models, _ = store.load_model(model_id, ENSEMBLE)
         return Sources(run, tuple(models), inputs["prepare"])
-    return Sources(run, store.get(inputs["train"]).model_ids, inputs["prepare"])
+    [own] = store.get(inputs["train"]).model_ids
+    others = [run_id for name, run_id in inputs.items() if name == "evidence" or name.startswith("train.")]
+    logged = [found for run_id in others for found in store.get(run_id).model_ids]
+    if not logged:
+        return Sources(run, (own,), inputs["prepare"])
+    further = {store.model(found).fingerprint: found for found in logged}
+    _, *wanted = store.load_model(model_id, CALIBRATOR).embedding_models
+    return Sources(run, (own, *(further[fingerprint] for fingerprint in wanted)), inputs["prepare"])
 
 
 def load_bound(store: Store, model_id: str) -> BoundCalibrator | Ensemble:
@@ -165,7 +173,7 @@ def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
     graph, labelled = store.load(sources.graph, GRAPH), _labelled(store, sources.run)
     if isinstance(bound, Ensemble):
         return CalibratedModel(PooledModel(bound.pooling, models), bound.recalibrated, graph, labelled)
-    return CalibratedModel(scorer_of(bound, models[0], graph), bound, graph, labelled)
+    return CalibratedModel(scorer_of(bound, models[0], graph, models[1:]), bound, graph, labelled)
 
 
 def _labelled(store: Store, made_by: RunRecord) -> Triples:

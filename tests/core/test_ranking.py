@@ -50,3 +50,10 @@ def test_rank_metrics_by_hand() -> None:
     assert metrics["mr"] == 27.5 / 4
     assert metrics["mrr"] == pytest.approx((1 + 1 / 4 + 1 / 2.5 + 1 / 20) / 4)
     assert (metrics["hits_at_1"], metrics["hits_at_3"], metrics["hits_at_10"]) == (0.25, 0.5, 0.75)
+
+
+def test_a_triple_with_a_weight_counts_as_often() -> None:
+    ranks = np.array([[1, 4], [2.5, 20], [7, 1]])
+    weighted = rank_metrics(ranks, np.array([2.0, 0.0, 1.0]))
+    assert weighted == pytest.approx(rank_metrics(ranks[[0, 0, 2]]))
+    assert rank_metrics(ranks, np.zeros(3)) == rank_metrics(ranks)

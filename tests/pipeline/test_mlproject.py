@@ -110,13 +110,13 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     others |= names(config.ImportConfig) - names(config.TrainConfig)
     jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
     of_stages = set(DEFAULTS) - jobs | names(config.ChooseConfig) | {"candidates"}
-    assert set(POINTS["main"]) == of_stages - BY_PRESET | {"ensemble", "force", "device"}
+    assert set(POINTS["main"]) == of_stages - BY_PRESET | {"other_models", "ensemble", "force", "device"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
-    assert stages == of_stages | {"force", "device", "choice"} | UPSTREAM
+    assert stages == of_stages | {"force", "device", "choice", "other_models"} | UPSTREAM
     later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig, config.ChooseConfig) | {"weighted"}
     later |= {name for name in names(config.CalibrateConfig) if name.startswith(("base_rate_", "combine_"))}
     later |= names(config.EvidenceConfig)
-    assert set(POINTS["tune"]) == set(POINTS["main"]) - later - {"ensemble"} | names(config.TuneConfig)
+    assert set(POINTS["tune"]) == set(POINTS["main"]) - later - {"other_models", "ensemble"} | names(config.TuneConfig)
     used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device"}
     assert set(POINTS["audit"]) == used | names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
     for entry, own in zip(("predict", "discover", "explain"), asking, strict=True):

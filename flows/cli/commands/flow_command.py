@@ -25,6 +25,7 @@ JSON = Annotated[Path | None, typer.Option("--json", help="also write the result
 PLAIN: Mapping[str, Any] = {
     "preset": Annotated[str | None, typer.Option("--preset")],
     "ensemble": Annotated[int, typer.Option(metavar="N")],
+    "other_models": Annotated[str, typer.Option(metavar="MODEL|RUN,...")],
     "force": FORCE,
     "device": DEVICE,
     "refit": Annotated[bool, typer.Option("--refit")],
