@@ -10,6 +10,7 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from threading import Lock
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
@@ -20,6 +21,7 @@ from tasks.workspace.sqlite_file import new_sqlite_file, remove_partial_files
 
 QUIET_SECONDS = 5.0  # a running migration writes to the file more often
 SEEDED_TABLES = frozenset({"alembic_version", "workspaces"})  # tables into which migrations insert rows
+_MIGRATING = Lock()  # Alembic keeps the connection of the current migration in globals, which all threads share
 log = logging.getLogger("kgcal")
 
 
@@ -84,7 +86,8 @@ def _write_database(file: Path) -> None:
     # StaticPool keeps one connection open: a database in memory exists only as long as its connection
     engine = create_engine("sqlite://", poolclass=StaticPool)
     try:
-        _initialize_tables(engine)  # type: ignore[no-untyped-call]
+        with _MIGRATING:
+            _initialize_tables(engine)  # type: ignore[no-untyped-call]
         with engine.connect() as connection:
             connection.exec_driver_sql("VACUUM INTO ?", (str(file),))
     finally:

@@ -169,7 +169,6 @@ def test_the_server_answers_alike(made: Made, monkeypatch: pytest.MonkeyPatch) -
     for name, value in made.kgcal.environment.items():
         monkeypatch.setenv(name, value)
     served = Served(Ask())
-    served.start()
     client = TestClient(create_app(served))
     rows = made.unseen[NAMES].to_dict("records")
     answered = client.post("/predict", json={"triples": rows}).json()["answers"]

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -100,6 +101,15 @@ def test_a_journal_of_a_deleted_database_is_not_applied_to_the_new_one(home: Pat
     left.write_bytes(b"left over")
     create_database(f"sqlite:///{home}/mlflow.db")
     assert [path.name for path in home.iterdir()] == ["mlflow.db"]
+
+
+def test_two_threads_create_two_databases_at_the_same_time(tmp_path: Path) -> None:
+    paths = [tmp_path / name / "mlflow.db" for name in ("one", "two")]
+    with ThreadPoolExecutor(2) as threads:
+        for path in paths:
+            path.parent.mkdir()
+        list(threads.map(lambda path: create_database(f"sqlite:///{path}"), paths))
+    assert all(path.is_file() for path in paths)
 
 
 def test_an_unfinished_database_is_renamed_with_a_warning(
