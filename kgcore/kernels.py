@@ -78,33 +78,3 @@ def adagrad_rows(
         factor = size / (np.sqrt(sums[row]) + tiny)
         for column in range(table.shape[1]):
             table[row, column] -= factor * gradient[place, column]
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def l1_distances(queries: Array, entities: Array, distances: Array) -> None:
-    """Fill distances (b, q, c) with the sums of |query - entity|: queries (b, q, d), entities (b, c, d)."""
-    for block in range(queries.shape[0]):
-        for i in range(queries.shape[1]):
-            for j in range(entities.shape[1]):
-                total = np.float32(0)
-                for column in range(queries.shape[2]):
-                    total += abs(queries[block, i, column] - entities[block, j, column])
-                distances[block, i, j] = total
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def l1_gradients(queries: Array, entities: Array, gradient: Array, of_queries: Array, of_entities: Array) -> None:
-    """Add the gradients of L1 distances to of_queries (b, q, d) and of_entities (b, c, d).
-
-    gradient  (b, q, c) of the distances. The derivative of |x| at 0 is 0
-    """
-    zero = np.float32(0)
-    for block in range(queries.shape[0]):
-        for i in range(queries.shape[1]):
-            for j in range(entities.shape[1]):
-                g = gradient[block, i, j]
-                for column in range(queries.shape[2]):
-                    difference = queries[block, i, column] - entities[block, j, column]
-                    signed = g if difference > zero else (-g if difference < zero else zero)
-                    of_queries[block, i, column] += signed
-                    of_entities[block, j, column] -= signed

@@ -1,8 +1,11 @@
 """Multiclass negative log-likelihood: a softmax over a positive and its corruptions."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from kgcore import loss_kernels
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -17,3 +20,6 @@ class MulticlassNLL(Loss):
     def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
         every = torch.cat([positives.unsqueeze(-1), corruptions], -1)
         return (torch.logsumexp(every, -1) - positives).sum()
+
+    def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return loss_kernels.multiclass_nll, ()

@@ -1,7 +1,10 @@
 """Pairwise margin loss."""
 
+from collections.abc import Callable
+
 from torch import Tensor
 
+from kgcore import loss_kernels
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -20,3 +23,6 @@ class Pairwise(Loss):
 
     def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
         return (self.margin + corruptions - positives.unsqueeze(-1)).clamp_min(0).sum()
+
+    def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
+        return loss_kernels.pairwise, (self.margin,)

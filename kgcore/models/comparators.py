@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from kgcore import row_kernels
-from kgcore.kernels import fits_kernel, l1_distances, l1_gradients
+from kgcore.kernels import fits_kernel
 from kgcore.models import tiles
+from kgcore.models.chunks import L1, L2, Chunks, Dots, in_chunks
 from kgcore.models.options import check_norm
 from kgcore.tile_kernels import TileKernel, l1_tile, l2_tile
+from kgcore.workers import Workers
 
 TILED_FROM = 2**22  # fewest pairs of query and entity for which compiled tiles save time, as in ranking
 SETTLED_FROM = 2**20  # the same for distances whose near ties are settled by another formula
@@ -25,10 +27,12 @@ class Comparator(ABC):
 
     broadcasts  whether `outer` needs memory for d numbers per pair, not only for the pair's score
     kind        the number of its loops over rows of a table, in kgcore/row_kernels.py; None: it has none
+    chunks      its comparison of chunks in training, in kgcore/models/chunks.py; None: it has none
     """
 
     broadcasts = True
     kind: int | None = None
+    chunks: type[Chunks] | None = None
 
     def reads_rows(self, sharing: int) -> bool:
         """Return whether training is faster with loops over rows, if so many positives share their corruptions."""
@@ -41,6 +45,12 @@ class Comparator(ABC):
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
         """Score every query with every candidate: (..., q, d) and (..., c, d) -> (..., q, c)."""
         return self.pairs(queries.unsqueeze(-2), entities.unsqueeze(-3))
+
+    def of_chunks(self, queries: Tensor, entities: Tensor, workers: Workers) -> Tensor:
+        """Return `outer`, computed for training: queries (b, c, d), entities (b, n, d) -> (b, c, n)."""
+        if self.chunks is None or not fits_kernel(queries, entities):
+            return self.outer(queries, entities)
+        return in_chunks(self.chunks, queries, entities, workers)
 
     def tiling(self, pairs: int, width: int) -> "Tiling":
         """Return how to score so many pairs on a CPU in tiles of TILE_ENTITIES and at most TILE_QUERIES.
@@ -83,7 +93,7 @@ class DotProduct(Comparator):
     """The dot product, sum_i q_i e_i."""
 
     broadcasts = False
-    kind = row_kernels.DOT
+    kind, chunks = row_kernels.DOT, Dots
 
     def reads_rows(self, sharing: int) -> bool:
         return sharing == 1  # otherwise products of matrices are faster
@@ -152,10 +162,10 @@ class NegativeDistance(Distance):
         self.norm = check_norm(norm)
         self.distance = l1 if self.norm == 1 else l2
         self.kernel = l1_tile if self.norm == 1 else l2_tile
-        self.kind = row_kernels.L1 if self.norm == 1 else row_kernels.L2
+        self.kind, self.chunks = (row_kernels.L1, L1) if self.norm == 1 else (row_kernels.L2, L2)
 
     def reads_rows(self, sharing: int) -> bool:
-        return self.norm == 2 or sharing == 1  # shared L1 distances have kernels of their own, below
+        return sharing == 1
 
     def tiling(self, pairs: int, width: int) -> Tiling:
         tiling = super().tiling(pairs, width)
@@ -165,9 +175,6 @@ class NegativeDistance(Distance):
         return Tiling(scores=self.outer_at_once) if pairs < TILED_FROM else replace(tiling, settled=None, times=0)
 
     def outer_at_once(self, queries: Tensor, entities: Tensor) -> Tensor:
-        if self.norm == 1 and torch.is_grad_enabled() and _same_blocks(queries, entities):
-            distance: Tensor = _L1.apply(queries, entities)  # type: ignore[no-untyped-call]
-            return -distance
         if self.norm == 1:
             return -torch.cdist(queries, entities, p=1)
         return -torch.cdist(queries, entities, p=2, compute_mode="donot_use_mm_for_euclid_dist")
@@ -176,29 +183,6 @@ class NegativeDistance(Distance):
 def _cdist_of_pairs(queries: Tensor, entities: Tensor) -> Tensor:
     near = torch.cdist(queries[:, None], entities[:, None], p=2, compute_mode="donot_use_mm_for_euclid_dist")
     return -near[:, 0, 0]
-
-
-class _L1(torch.autograd.Function):
-    """torch.cdist for p = 1 in training on a CPU: a fifth of its time forward, less than half of it backward."""
-
-    @staticmethod
-    def forward(ctx: Any, queries: Tensor, entities: Tensor) -> Tensor:
-        ctx.save_for_backward(queries, entities)
-        distances = queries.new_empty(*queries.shape[:-1], entities.shape[-2])
-        l1_distances(as_blocks(queries), as_blocks(entities), as_blocks(distances))
-        return distances
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        queries, entities = ctx.saved_tensors
-        of_queries, of_entities = (torch.zeros(part.shape) for part in (queries, entities))
-        l1_gradients(*(as_blocks(part) for part in (queries, entities, gradient, of_queries, of_entities)))
-        return of_queries, of_entities
-
-
-def _same_blocks(queries: Tensor, entities: Tensor) -> bool:
-    """Return whether the kernels fit queries (..., q, d) and entities (..., c, d): nothing is broadcast."""
-    return queries.shape[:-2] == entities.shape[:-2] and fits_kernel(queries, entities)
 
 
 def as_blocks(tensor: Tensor) -> Any:

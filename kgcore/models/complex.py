@@ -1,10 +1,10 @@
 """ComplEx: DistMult over the complex numbers, which also models predicates that are not symmetric."""
 
-import torch
 from torch import Tensor
 
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import DotProduct
+from kgcore.models.complex_products import products
 from kgcore.registries import MODELS
 
 
@@ -19,6 +19,7 @@ class ComplEx(QueryModel):
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
     comparator = DotProduct()
+    compiles = False  # products with a loop of their own, and products of matrices
 
     @property
     def entity_width(self) -> int:
@@ -29,9 +30,7 @@ class ComplEx(QueryModel):
         return 2 * self.k
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        (s_re, s_im), (r_re, r_im) = subjects.chunk(2, -1), predicates.chunk(2, -1)
-        return torch.cat([s_re * r_re - s_im * r_im, s_re * r_im + s_im * r_re], -1)
+        return products(subjects, predicates)
 
     def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
-        (r_re, r_im), (o_re, o_im) = predicates.chunk(2, -1), objects.chunk(2, -1)
-        return torch.cat([r_re * o_re + r_im * o_im, r_re * o_im - r_im * o_re], -1)
+        return products(predicates, objects, conjugated=True)

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from kgcore.config import TrainConfig
-from kgcore.losses.base import Loss
+from kgcore.losses.base import NO_CORRUPTION, Loss
 from kgcore.models.base import Model, QueryModel
 from kgcore.models.comparators import Comparator
 from kgcore.models.rows import TableRows, compare
 from kgcore.training.regulariser import lp
-
-NO_CORRUPTION = -1e4  # the score of an ignored corruption: so low that it adds nothing to any loss or gradient
+from kgcore.workers import Workers
 
 
 class Gathered(NamedTuple):
@@ -27,7 +26,7 @@ class Gathered(NamedTuple):
     corrupted_subjects           ((b / c) m, entity_width): m replacements of the subject for each chunk. Or they are
                                  rows of the table
     corrupted_objects            ((b / c) n, entity_width): the same for n replacements of the object
-    undropped                    (2 b, entity_width): the subjects, then the objects, both before dropout
+    undropped                    two tensors (b, entity_width): the subjects and the objects, both before dropout
     """
 
     subjects: Tensor
@@ -35,7 +34,7 @@ class Gathered(NamedTuple):
     predicates: Tensor
     corrupted_subjects: Tensor | TableRows
     corrupted_objects: Tensor | TableRows
-    undropped: Tensor
+    undropped: tuple[Tensor, Tensor]
 
 
 class StepLosses(NamedTuple):
@@ -56,10 +55,13 @@ class Objective:
     """The computation of the loss and the penalty of a step.
 
     rewarded  whether the corruption strategy learns from the scores of its corruptions
+    workers   the threads that share the loops of comparators and losses; None: all is computed in PyTorch
     """
 
-    def __init__(self, model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> None:
-        self._model, self._loss, self._rewarded = model, loss, rewarded
+    def __init__(
+        self, model: Model, loss: Loss, config: TrainConfig, rewarded: bool, workers: Workers | None = None
+    ) -> None:
+        self._model, self._loss, self._rewarded, self._workers = model, loss, rewarded, workers
         self._sides_apart, self._lp_weight, self._lp_power = config.sides_apart, config.lp_weight, config.lp_power
 
     def evaluate(
@@ -80,9 +82,8 @@ class Objective:
         model = self._model.bound(shared)
         score = self._score_queries if isinstance(model, QueryModel) else self._score
         positives, sides = score(model, rows, chunk)
-        corrupted = torch.cat(sides, -1).masked_fill(left_out, NO_CORRUPTION)
-        rewards = mean_scores(corrupted.detach(), left_out, chunk) if self._rewarded else None
-        loss = self._sum_losses(positives[:count], corrupted[:count], [side.shape[-1] for side in sides], confidences)
+        rewards = mean_scores(torch.cat(sides, -1).detach(), left_out, chunk) if self._rewarded else None
+        loss = self._sum_losses(positives, sides, left_out, count, confidences)
         return StepLosses(loss, self._penalise(rows, count, loss), rewards)
 
     def _score(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
@@ -121,25 +122,43 @@ class Objective:
             assert comparator.kind is not None
             return compare(comparator.kind, blocks, candidates).view(len(queries), -1)
         shared = candidates.view(len(blocks), -1, candidates.shape[-1])
-        return comparator.outer(blocks, shared).reshape(len(queries), -1)
+        outer = (
+            comparator.outer(blocks, shared)
+            if self._workers is None
+            else comparator.of_chunks(blocks, shared, self._workers)
+        )
+        return outer.reshape(len(queries), -1)
 
     def _sum_losses(
-        self, positives: Tensor, corrupted: Tensor, widths: list[int], confidences: Tensor | None
+        self, positives: Tensor, sides: list[Tensor], left_out: Tensor, count: int, confidences: Tensor | None
     ) -> Tensor:
-        """Return the loss of the positives (count,) with their corruptions (count, n + m).
+        """Return the loss of the first `count` positives with their corruptions, one tensor (b, n) for each side.
 
         If the settings ask for it (`sides_apart`), this is the sum of two losses: one for each side.
         """
-        sides = torch.split(corrupted, widths, -1) if self._sides_apart else [corrupted]
+        if self._sides_apart:
+            masks = torch.split(left_out, [side.shape[-1] for side in sides], -1)
+            losses = [
+                self._loss_of(positives, side, mask, count, confidences)
+                for side, mask in zip(sides, masks, strict=True)
+            ]
+            return torch.stack(losses).sum()
+        return self._loss_of(positives, torch.cat(sides, -1), left_out, count, confidences)
+
+    def _loss_of(
+        self, positives: Tensor, corrupted: Tensor, left_out: Tensor, count: int, confidences: Tensor | None
+    ) -> Tensor:
+        if count < len(positives):
+            positives, corrupted, left_out = positives[:count], corrupted[:count], left_out[:count]
         if confidences is None:
-            return torch.stack([self._loss(positives, side) for side in sides]).sum()
-        return torch.stack([self._loss.of_confidences(positives, side, confidences) for side in sides]).sum()
+            return self._loss.counted(positives, corrupted, left_out, self._workers)
+        return self._loss.of_confidences(positives, corrupted.masked_fill(left_out, NO_CORRUPTION), confidences)
 
     def _penalise(self, rows: Gathered, count: int, loss: Tensor) -> Tensor:
         """Return the weighted LP penalty of the embeddings of the first `count` positives, before dropout."""
         if not self._lp_weight:
             return torch.zeros_like(loss)
-        s, o = torch.split(rows.undropped, len(rows.subjects))
+        s, o = rows.undropped
         return self._lp_weight * lp(torch.cat([s, o, rows.predicates], -1)[:count], self._lp_power)
 
 

@@ -1,10 +1,12 @@
-"""The pass of a training step over rows of the tables that are read where they are, instead of copies of them.
+"""The pass of a training step over the rows of the tables that it uses, on the CPU.
 
-It serves models of a query and a comparison whose comparator has loops over rows, on the CPU. The corruptions of a
-step are then compared in the table itself. The gradients of equal rows are summed without a sort, for some rows at a
-time, and the optimiser updates these rows while the gradient is still in the processor's cache.
+Every use of a row is a leaf of automatic differentiation. The gradients of equal rows are summed without a sort, for
+some rows at a time, and the optimiser updates these rows while the gradient is still in the processor's cache.
+Corruptions that no positives share are not even copied: some comparators read them where they are in the table.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +16,8 @@ from torch import Tensor
 
 from kgcore.arrays import Ints, Triples
 from kgcore.kernels import fits_kernel
-from kgcore.models.base import Model, QueryModel
+from kgcore.models.base import GraphModel, Model, QueryModel
+from kgcore.models.comparators import Comparator
 from kgcore.models.rows import TableRows
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.row_kernels import distinct, places_by_row, row_gradients
@@ -23,67 +26,95 @@ from kgcore.training.objective import Gathered
 from kgcore.training.tables import Leaf, Tables
 from kgcore.workers import Workers
 
+NO_IDS = np.zeros((0, 0), dtype=np.int64)
 PART = 2**17  # numbers of the gradients that a thread sums and passes to the optimiser at a time: 512 KiB
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a step differentiates: its positives' embeddings, the shared parameters, and rows of corruptions.
+    """What a step differentiates: rows of its positives and corruptions, and the shared parameters.
 
-    leaves  the tensors that the loss is differentiated by: subjects, objects, predicates, then the shared parameters
+    rows         the embeddings of the step. Corruptions are copies, or rows that are read where they are
+    entities     (u,) the entities of `of_entities`, one after the other
+    of_entities  the copies of rows of entities: those of the subjects and the objects, then those of corruptions
+    predicates   (b,) the predicates of the positives
     """
 
-    positives: Triples
     rows: Gathered
+    entities: Ints
+    of_entities: list[Tensor]
+    predicates: Ints
     shared: dict[str, Leaf]
-    leaves: list[Tensor]
+
+    def leaves(self) -> list[Tensor]:
+        """Return the tensors that the loss is differentiated by."""
+        return [*self.of_entities, self.rows.predicates, *(leaf.values for leaf in self.shared.values())]
 
 
 class RowPass:
-    """The rows that steps read and update, without copies of the corruptions' rows.
+    """The rows that steps read and update.
 
-    workers  the threads that share the work. The result does not depend on their number
+    workers     the threads that share the work. The result does not depend on their number
+    comparator  the comparison of the model; None: the model is not a query and a comparison
+    has_loops   whether the comparisons are loops that workers share. If not, PyTorch's threads share the work
     """
 
-    def __init__(self, tables: Tables, model: QueryModel, workers: Workers) -> None:
-        self._tables, self._workers = tables, workers
-        self._comparator = model.comparator
+    def __init__(self, tables: Tables, comparator: Comparator | None, threads: int) -> None:
+        self.has_loops = comparator is not None and comparator.kind is not None
+        self.workers = Workers(threads if self.has_loops else 1)
+        self._tables, self._comparator = tables, comparator
         self._slots = {
             name: np.full(len(table.table), -1, dtype=np.int32)
             for name, table in (("entities", tables.entities), ("predicates", tables.predicates))
         }
 
-    def serves(self, sharing: int) -> bool:
-        """Return whether the pass is the fastest one, if so many positives share their corruptions."""
-        return self._comparator.reads_rows(sharing)
+    @contextmanager
+    def own_threads(self) -> Iterator[None]:
+        """Keep PyTorch's own threads from the cores that the loops need: in the block, it works with one thread."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1 if self.has_loops else threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+    def reads_rows(self, sharing: int) -> bool:
+        """Return whether corruptions are read where they are, if so many positives share theirs."""
+        return self._comparator is not None and self._comparator.reads_rows(sharing)
 
     def take(self, positives: Triples, drawn: SharedCorruptions) -> Taken:
         """Take what a step needs of its positives (b, 3) and their corruptions."""
-        tables = self._tables
-        s, p, o = (
-            table.table.index_select(0, torch.from_numpy(positives[:, column])).requires_grad_()
-            for column, table in enumerate((tables.entities, tables.predicates, tables.entities))
-        )
-        subjects, objects = (
-            TableRows(tables.entities.table, np.ascontiguousarray(ids), self._workers)
-            for ids in (drawn.subjects, drawn.objects)
-        )
-        shared = tables.take_shared()
-        leaves = [s, o, p, *(leaf.values for leaf in shared.values())]
-        return Taken(positives, Gathered(s, o, p, subjects, objects, torch.cat([s, o])), shared, leaves)
+        tables, reads = self._tables, self.reads_rows(len(positives) // len(drawn.subjects))
+        used = [np.ascontiguousarray(column) for column in (positives[:, 0], positives[:, 2])]
+        of_entities, corrupted = [_copies(tables.entities, ids) for ids in used], list[Tensor | TableRows]()
+        for ids in (drawn.subjects, drawn.objects):
+            if reads:
+                corrupted.append(TableRows(tables.entities.table, np.ascontiguousarray(ids), self.workers))
+                continue
+            copies = _copies(tables.entities, ids.ravel())
+            corrupted.append(copies)
+            if ids.size:  # the loss does not depend on a side without corruptions
+                used.append(ids.ravel())
+                of_entities.append(copies)
+        subjects, objects = of_entities[:2]
+        predicates = _copies(tables.predicates, np.ascontiguousarray(positives[:, 1]))
+        rows = Gathered(subjects, objects, predicates, corrupted[0], corrupted[1], (subjects, objects))
+        return Taken(rows, np.concatenate(used), of_entities, positives[:, 1], tables.take_shared())
 
     def update(self, taken: Taken, gradients: tuple[Tensor, ...], step: int, learning_rate: float) -> None:
         """Update the tables with the gradients of the leaves, after the backward pass. `step` counts from 1."""
-        of_s, of_o, of_p, *of_shared = gradients
-        subjects, objects = taken.rows.corrupted_subjects, taken.rows.corrupted_objects
-        assert isinstance(subjects, TableRows)
-        assert isinstance(objects, TableRows)
-        s, p, o = taken.positives.T
-        none = TableRows(self._tables.predicates.table, np.zeros((0, 0), dtype=np.int64), self._workers)
-        self._update("predicates", self._tables.predicates, p, of_p, (none, none), step, learning_rate)
-        ends = np.concatenate([s, o])
-        dense = torch.cat([of_s, of_o])
-        self._update("entities", self._tables.entities, ends, dense, (objects, subjects), step, learning_rate)
+        count, tables = len(taken.of_entities), self._tables
+        of_entities, of_predicates, of_shared = gradients[:count], gradients[count], gradients[count + 1 :]
+        subjects, objects = (
+            rows if isinstance(rows, TableRows) else TableRows(tables.entities.table, NO_IDS, self.workers)
+            for rows in (taken.rows.corrupted_subjects, taken.rows.corrupted_objects)
+        )
+        none = TableRows(tables.predicates.table, NO_IDS, self.workers)
+        found, dense = (objects, subjects), torch.cat(of_entities)
+        self._update(
+            "predicates", tables.predicates, taken.predicates, of_predicates, (none, none), step, learning_rate
+        )
+        self._update("entities", tables.entities, taken.entities, dense, found, step, learning_rate)
         for leaf, gradient in zip(taken.shared.values(), of_shared, strict=True):
             leaf.update(gradient, step, learning_rate)
 
@@ -107,7 +138,7 @@ class RowPass:
             for parts in zip(*((side.scores, side.gradient) for side in sides), strict=True)
         )
         sizes = (max(1, first.shape[1]), sides[0].ids.shape[1], first.shape[0] * first.shape[1])
-        numbers, kind = torch.from_numpy(rows), self._comparator.kind or 0
+        numbers, kind = torch.from_numpy(rows), (self._comparator.kind if self._comparator else None) or 0
 
         def work(start: int, stop: int) -> None:
             sums = torch.empty(stop - start, values.shape[1])
@@ -117,7 +148,7 @@ class RowPass:
             )  # fmt: skip
             table.step(numbers[start:stop], sums, step, learning_rate)
 
-        self._workers.run(work, len(rows), max(1, PART // values.shape[1]))
+        self.workers.run(work, len(rows), max(1, PART // values.shape[1]))
 
 
 def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> tuple[Ints, Ints, Ints]:
@@ -132,9 +163,13 @@ def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> tuple[Ints, Ints, Ints]
     return rows, starts, order
 
 
+def _copies(table: RowOptimiser, ids: Ints) -> Tensor:
+    """Return copies of the rows `ids` of a table, a leaf tensor of autograd."""
+    return table.table.index_select(0, torch.from_numpy(ids)).requires_grad_()
+
+
 def row_pass(tables: Tables, model: Model, dropout: float, threads: int) -> RowPass | None:
-    """Return the pass over rows for a model, or None if the model, its tables or dropout need copies of the rows."""
-    if not isinstance(model, QueryModel) or model.comparator.kind is None or dropout:
+    """Return the pass over rows for a model, or None if the model, its tables or dropout need a table of their own."""
+    if isinstance(model, GraphModel) or dropout or not fits_kernel(tables.entities.table, tables.predicates.table):
         return None
-    fits = fits_kernel(tables.entities.table, tables.predicates.table)
-    return RowPass(tables, model, Workers(threads)) if fits else None
+    return RowPass(tables, model.comparator if isinstance(model, QueryModel) else None, threads)

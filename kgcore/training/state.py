@@ -26,6 +26,7 @@ from kgcore.training.row_pass import row_pass
 from kgcore.training.setup import batch_size
 from kgcore.training.step import Step
 from kgcore.training.tables import Tables
+from kgcore.workers import Workers
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms per step
 
@@ -67,8 +68,10 @@ class TrainingState:
         self._steps = config.epochs * len(self.batches)
         rows = None if compiled else row_pass(self.tables, model, config.dropout, torch.get_num_threads())
         if compiled is None:
-            compiled = not (rows and rows.serves(chunk)) and worth_compiling(model, self._steps, device)
-        objective = Objective(model, loss, config, rewarded=bool(self._strategy.tables))
+            compiled = not (rows and rows.reads_rows(chunk)) and worth_compiling(model, self._steps, device)
+        rows = None if compiled else rows
+        workers = None if compiled else rows.workers if rows else Workers(1)
+        objective = Objective(model, loss, config, rewarded=bool(self._strategy.tables), workers=workers)
         shape = (size, min(chunk, size)) if compiled else None
         self.step = Step(self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, rows)
 

@@ -108,8 +108,11 @@ class Step:
         confidences  (b,) confidences of the positives, in [0, 1]; None: they are surely true
         """
         batch = self._draw(positives, chunk, confidences)
-        run = self._run_on_rows if self._row_pass and self._row_pass.serves(batch.chunk) else self._run_on_copies
-        losses = run(batch, number, learning_rate)
+        if self._row_pass is None:
+            losses = self._run_on_copies(batch, number, learning_rate)
+        else:
+            with self._row_pass.own_threads():
+                losses = self._run_on_rows(self._row_pass, batch, number, learning_rate)
         if losses.rewards is not None:
             self._teach(batch, losses.rewards.cpu().numpy(), number)
         return losses.loss.detach()
@@ -123,23 +126,11 @@ class Step:
             leaf.update(gradient, number, learning_rate)
         return losses
 
-    def _run_on_rows(self, batch: Batch, number: int, learning_rate: float) -> StepLosses:
-        """Update the tables by loops over their rows.
-
-        PyTorch's own threads would keep the cores busy that the loops need, so it works with one thread meanwhile.
-        """
-        assert self._row_pass is not None
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return self._update_rows(self._row_pass, batch, number, learning_rate)
-        finally:
-            torch.set_num_threads(threads)
-
-    def _update_rows(self, row_pass: RowPass, batch: Batch, number: int, learning_rate: float) -> StepLosses:
+    def _run_on_rows(self, row_pass: RowPass, batch: Batch, number: int, learning_rate: float) -> StepLosses:
+        """Update the tables by loops over their rows."""
         taken = row_pass.take(batch.positives, batch.corruptions)
         losses = self._evaluate(batch, {name: leaf.values for name, leaf in taken.shared.items()}, taken.rows)
-        gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves)
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves())
         row_pass.update(taken, gradients, number, learning_rate)
         return losses
 
@@ -164,14 +155,11 @@ class Step:
         count = len(batch.positives)
         thinned = dropout(entities, self._dropout_share, self._rng)
         gathered = thinned.index_select(0, leaves.entity_places)
-        if thinned is entities:
-            undropped = gathered[: 2 * count]
-        else:
-            undropped = entities.index_select(0, leaves.entity_places[: 2 * count])
+        ends = gathered if thinned is entities else entities.index_select(0, leaves.entity_places[: 2 * count])
         sizes = [count, count, batch.corruptions.subjects.size, batch.corruptions.objects.size]
         s, o, corrupted_s, corrupted_o = torch.split(gathered, sizes)
         p = predicates.index_select(0, leaves.predicate_places)
-        return Gathered(s, o, p, corrupted_s, corrupted_o, undropped)
+        return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]))
 
     def _evaluate(self, batch: Batch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
         """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""

@@ -12,12 +12,12 @@ from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import KnowledgeGraph, Split
+from kgcore.losses.base import NO_CORRUPTION
 from kgcore.registries import LOSSES
 from kgcore.registry import build
 from kgcore.training import loop
 from kgcore.training.batches import Batches, fill_last_chunk
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.objective import NO_CORRUPTION
 from kgcore.training.setup import built
 from kgcore.training.state import TrainingState
 from tests.core.trainings import CPU
