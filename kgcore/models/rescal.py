@@ -2,13 +2,12 @@
 
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
+from kgcore.models.bilinear import BilinearModel
 from kgcore.registries import MODELS
 
 
 @MODELS.register("rescal")
-class RESCAL(QueryModel):
+class RESCAL(BilinearModel):
     """f(s, p, o) = s^T R o.
 
     Nickel et al., "A Three-Way Model for Collective Learning on Multi-Relational Data", ICML 2011.
@@ -16,17 +15,10 @@ class RESCAL(QueryModel):
     """
 
     scale = 0.3  # of order 1, because the gradient of a product of three small numbers is almost 0
-    comparator = DotProduct()
 
     @property
     def predicate_width(self) -> int:
         return self.k * self.k
 
-    def _matrix(self, predicates: Tensor) -> Tensor:
+    def matrices(self, predicates: Tensor) -> Tensor:
         return predicates.reshape(*predicates.shape[:-1], self.k, self.k)
-
-    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        return (subjects.unsqueeze(-2) @ self._matrix(predicates)).squeeze(-2)
-
-    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
-        return (self._matrix(predicates) @ objects.unsqueeze(-1)).squeeze(-1)

@@ -6,8 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from kgcore.arrays import Floats
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
+from kgcore.models.bilinear import BilinearModel
 from kgcore.models.options import CHOSEN_FROM_K, Chosen, whole
 from kgcore.registries import MODELS
 
@@ -18,7 +17,7 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
 
 
 @MODELS.register("tucker")
-class TuckER(QueryModel):
+class TuckER(BilinearModel):
     """f(s, p, o) = sum_{abc} W_abc s_a r_b o_c.
 
     Balazevic et al., "TuckER: Tensor Factorization for Knowledge Graph Completion", EMNLP 2019, equation 2. The
@@ -29,7 +28,6 @@ class TuckER(QueryModel):
     """
 
     scale = 0.2  # of order 1, because the gradient of a product of small numbers is almost 0
-    comparator = DotProduct()
 
     def __init__(self, k: int, predicate_size: float | Chosen = CHOSEN_FROM_K) -> None:
         super().__init__(k)
@@ -43,6 +41,10 @@ class TuckER(QueryModel):
 
     def initial_shared(self, rng: np.random.Generator) -> Mapping[str, Floats]:
         return {"core": rng.uniform(-1, 1, (self.k, self._predicate_size, self.k))}
+
+    def matrices(self, predicates: Tensor) -> Tensor:
+        core = self.shared["core"]
+        return (predicates @ core.transpose(0, 1).flatten(1)).reshape(*predicates.shape[:-1], self.k, self.k)
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         return _outer(subjects, predicates) @ self.shared["core"].flatten(0, 1)

@@ -22,11 +22,12 @@ class Gathered(NamedTuple):
     """The embeddings of b positives in chunks of c, and of the corruptions that each chunk shares.
 
     subjects, objects            (b, entity_width)
-    predicates                   (b, predicate_width)
+    predicates                   (b, predicate_width); or (r, predicate_width), those of the r distinct predicates
     corrupted_subjects           ((b / c) m, entity_width): m replacements of the subject for each chunk. Or they are
                                  rows of the table
     corrupted_objects            ((b / c) n, entity_width): the same for n replacements of the object
     undropped                    two tensors (b, entity_width): the subjects and the objects, both before dropout
+    places                       (b,) the place of each positive's predicate in `predicates`; None: its own place
     """
 
     subjects: Tensor
@@ -35,6 +36,11 @@ class Gathered(NamedTuple):
     corrupted_subjects: Tensor | TableRows
     corrupted_objects: Tensor | TableRows
     undropped: tuple[Tensor, Tensor]
+    places: Tensor | None = None
+
+    def predicate_of_each(self) -> Tensor:
+        """Return the embeddings of the positives' predicates: (b, predicate_width)."""
+        return self.predicates if self.places is None else self.predicates.index_select(0, self.places)
 
 
 class StepLosses(NamedTuple):
@@ -107,13 +113,19 @@ class Objective:
     def _score_queries(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
         """Return the same as `_score` for a model that computes one query for a positive and for its corruptions."""
         assert isinstance(model, QueryModel)
-        query, sides = model.object_query(rows.subjects, rows.predicates), []
+        (query, of_subjects), sides = self._queries(model, rows), list[Tensor]()
         if len(rows.corrupted_objects):
             sides.append(self._compare(model.comparator, query, rows.corrupted_objects, chunk))
         if len(rows.corrupted_subjects):
-            of_subjects = model.subject_query(rows.predicates, rows.objects)
             sides.append(self._compare(model.comparator, of_subjects, rows.corrupted_subjects, chunk))
         return model.comparator.pairs(query, rows.objects), sides
+
+    def _queries(self, model: QueryModel, rows: Gathered) -> tuple[Tensor, Tensor]:
+        """Return the object queries and the subject queries (b, d) of the positives."""
+        s, p, o = rows.subjects, rows.predicates, rows.objects
+        if rows.places is not None:
+            return model.grouped_queries(s, p, o, rows.places)
+        return model.object_query(s, p), model.subject_query(p, o) if len(rows.corrupted_subjects) else s
 
     def _compare(self, comparator: Comparator, queries: Tensor, candidates: Tensor | TableRows, chunk: int) -> Tensor:
         """Score each of the queries (b, d) with the candidates that its chunk shares: (b, n)."""
@@ -159,7 +171,7 @@ class Objective:
         if not self._lp_weight:
             return torch.zeros_like(loss)
         s, o = rows.undropped
-        return self._lp_weight * lp(torch.cat([s, o, rows.predicates], -1)[:count], self._lp_power)
+        return self._lp_weight * lp(torch.cat([s, o, rows.predicate_of_each()], -1)[:count], self._lp_power)
 
 
 def mean_scores(corrupted: Tensor, left_out: Tensor, chunk: int) -> Tensor:

@@ -17,7 +17,6 @@ from torch import Tensor
 from kgcore.arrays import Ints, Triples
 from kgcore.kernels import fits_kernel
 from kgcore.models.base import GraphModel, Model, QueryModel
-from kgcore.models.comparators import Comparator
 from kgcore.models.rows import TableRows
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.row_kernels import distinct, places_by_row, row_gradients
@@ -37,7 +36,7 @@ class Taken:
     rows         the embeddings of the step. Corruptions are copies, or rows that are read where they are
     entities     (u,) the entities of `of_entities`, one after the other
     of_entities  the copies of rows of entities: those of the subjects and the objects, then those of corruptions
-    predicates   (b,) the predicates of the positives
+    predicates   the predicates of the rows of `rows.predicates`
     """
 
     rows: Gathered
@@ -55,14 +54,15 @@ class RowPass:
     """The rows that steps read and update.
 
     workers     the threads that share the work. The result does not depend on their number
-    comparator  the comparison of the model; None: the model is not a query and a comparison
     has_loops   whether the comparisons are loops that workers share. If not, PyTorch's threads share the work
     """
 
-    def __init__(self, tables: Tables, comparator: Comparator | None, threads: int) -> None:
-        self.has_loops = comparator is not None and comparator.kind is not None
+    def __init__(self, tables: Tables, model: Model, threads: int) -> None:
+        self._comparator = model.comparator if isinstance(model, QueryModel) else None
+        self._groups = isinstance(model, QueryModel) and model.groups_predicates
+        self.has_loops = self._comparator is not None and self._comparator.kind is not None and not self._groups
         self.workers = Workers(threads if self.has_loops else 1)
-        self._tables, self._comparator = tables, comparator
+        self._tables = tables
         self._slots = {
             name: np.full(len(table.table), -1, dtype=np.int32)
             for name, table in (("entities", tables.entities), ("predicates", tables.predicates))
@@ -97,9 +97,13 @@ class RowPass:
                 used.append(ids.ravel())
                 of_entities.append(copies)
         subjects, objects = of_entities[:2]
-        predicates = _copies(tables.predicates, np.ascontiguousarray(positives[:, 1]))
-        rows = Gathered(subjects, objects, predicates, corrupted[0], corrupted[1], (subjects, objects))
-        return Taken(rows, np.concatenate(used), of_entities, positives[:, 1], tables.take_shared())
+        ids, places = np.ascontiguousarray(positives[:, 1]), None
+        if self._groups:
+            ids, inverse = np.unique(ids, return_inverse=True)
+            places = torch.from_numpy(inverse)
+        predicates = _copies(tables.predicates, ids)
+        rows = Gathered(subjects, objects, predicates, corrupted[0], corrupted[1], (subjects, objects), places)
+        return Taken(rows, np.concatenate(used), of_entities, ids, tables.take_shared())
 
     def update(self, taken: Taken, gradients: tuple[Tensor, ...], step: int, learning_rate: float) -> None:
         """Update the tables with the gradients of the leaves, after the backward pass. `step` counts from 1."""
@@ -172,4 +176,4 @@ def row_pass(tables: Tables, model: Model, dropout: float, threads: int) -> RowP
     """Return the pass over rows for a model, or None if the model, its tables or dropout need a table of their own."""
     if isinstance(model, GraphModel) or dropout or not fits_kernel(tables.entities.table, tables.predicates.table):
         return None
-    return RowPass(tables, model.comparator if isinstance(model, QueryModel) else None, threads)
+    return RowPass(tables, model, threads)
