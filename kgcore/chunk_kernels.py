@@ -32,18 +32,23 @@ def l1_gradients(queries: Array, candidates: Array, gradient: Array, of_queries:
 
     gradient  (b, c, n) of the scores. The derivative of |x| at 0 is 0
     """
-    of_queries[:], of_candidates[:] = ZERO, ZERO
+    of_candidates[:] = ZERO
+    width = queries.shape[2]
+    query, sums = np.empty(width, np.float32), np.empty(width, np.float32)
     for block in range(queries.shape[0]):
         for i in range(queries.shape[1]):
+            for column in range(width):
+                query[column], sums[column] = queries[block, i, column], ZERO
             for j in range(candidates.shape[1]):
                 g = gradient[block, i, j]
-                if g == ZERO:
-                    continue
-                for column in range(queries.shape[2]):
-                    difference = candidates[block, j, column] - queries[block, i, column]
-                    signed = g if difference > ZERO else (-g if difference < ZERO else ZERO)
-                    of_queries[block, i, column] += signed
+                for column in range(width):
+                    difference = candidates[block, j, column] - query[column]
+                    # signs are random, so a branch would often be predicted wrongly
+                    signed = g * (np.float32(difference > ZERO) - np.float32(difference < ZERO))
+                    sums[column] += signed
                     of_candidates[block, j, column] -= signed
+            for column in range(width):
+                of_queries[block, i, column] = sums[column]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
