@@ -6,9 +6,9 @@ run id. The settings are the parameter `config`. A stage that computes on a devi
 
 import inspect
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flows.deployment.flow import HeartbeatFlow, flow
+from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
 from kgcore.config import MatchConfig
@@ -23,11 +23,14 @@ from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES
 from tasks.stages.train import TRAIN
 
+if TYPE_CHECKING:
+    from flows.deployment.prefect_flow import HeartbeatFlow
+
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
 
 
-def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
+def stage_flow(stage: Stage[Any]) -> "HeartbeatFlow[..., str]":
     """Return the flow of a stage. The flow returns the MLflow run id of the stage."""
     signature = inspect.Signature(_parameters(stage), return_annotation=str)
 

@@ -1,33 +1,73 @@
-"""The decorator that makes a function a flow with a heartbeat."""
+"""The decorator that makes a function a flow.
 
+A command calls the function of its flow directly if there is no Prefect server. It then needs no Prefect, whose import
+takes more than a second. So a flow that is declared before Prefect is loaded becomes a Prefect flow later: when it is
+called, or when a program reads an attribute that only Prefect's flows have.
+"""
+
+import inspect
+import re
+import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
-from prefect import Flow
-from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+if TYPE_CHECKING:
+    from flows.deployment.prefect_flow import HeartbeatFlow
 
 P = ParamSpec("P")
 R = TypeVar("R")
-HEARTBEAT = 30  # seconds; prefect.yaml sets the same interval for the runs of a worker
 
 
-class HeartbeatFlow(Flow[P, R]):
-    """A flow that sends a heartbeat every HEARTBEAT seconds, also without a worker.
+class LaterFlow(Generic[P, R]):
+    """A flow whose Prefect flow is not made yet.
 
-    Prefect's default interval is 180 seconds. The automation of `kgcal up` marks a run as crashed after less silence.
+    fn             the function
+    name           its name in Prefect
+    flow_run_name  as in `flow`
     """
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
-        with temporary_settings(updates={PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT}):
-            return super().__call__(*args, **kwargs)
+    def __init__(self, fn: Callable[P, R], name: str, flow_run_name: str | Callable[[], str] | None) -> None:
+        self.fn, self.name, self.flow_run_name = fn, name, flow_run_name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Run the flow with Prefect."""
+        return self._flow(*args, **kwargs)
+
+    def __getattr__(self, attribute: str) -> Any:
+        """Return an attribute of the Prefect flow."""
+        if attribute.startswith("__"):  # a question of Python or of a library, such as copy
+            raise AttributeError(attribute)
+        return getattr(self._flow, attribute)
+
+    @cached_property
+    def _flow(self) -> "HeartbeatFlow[P, R]":
+        from flows.deployment.prefect_flow import HeartbeatFlow  # loads Prefect
+
+        return HeartbeatFlow(self.fn, name=self.name, flow_run_name=self.flow_run_name)
 
 
 def flow(
     name: str, flow_run_name: str | Callable[[], str] | None = None
-) -> Callable[[Callable[P, R]], HeartbeatFlow[P, R]]:
-    """Return a decorator that makes a function a flow. `flow_run_name` may contain parameters in braces."""
+) -> "Callable[[Callable[P, R]], HeartbeatFlow[P, R]]":
+    """Return a decorator that makes a function a flow. `flow_run_name` may contain parameters in braces.
 
-    def make(function: Callable[P, R]) -> HeartbeatFlow[P, R]:
-        return HeartbeatFlow(function, name=name, flow_run_name=flow_run_name)
+    Where Prefect is loaded, as in a worker, the flow is a Prefect flow at once; elsewhere it is a LaterFlow.
+    """
+
+    def make(function: Callable[P, R]) -> "HeartbeatFlow[P, R]":
+        later = LaterFlow(function, name, flow_run_name)
+        made = later._flow if "prefect.flows" in sys.modules else later
+        return cast("HeartbeatFlow[P, R]", made)
 
     return make
+
+
+def described(function: Callable[..., Any]) -> dict[str, str]:
+    """Return parameter -> its description in the section `Args:` of a flow's docstring, as Prefect reads it.
+
+    A line of the section with the least indentation begins a description: `parameter: text`. Deeper lines continue it.
+    """
+    _, _, section = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", section, re.MULTILINE)
+    return {name: inspect.cleandoc(text) for name, text in found}

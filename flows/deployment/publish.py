@@ -8,37 +8,37 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-
-import pandas as pd
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from typing import TYPE_CHECKING
 
 from kgcore.errors import first_line
 from kgcore.report.columns import first_table
-from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown
-from kgcore.report.summary import PipelineSummary
-from tasks.jobs.audit_result import AuditResult
-from tasks.jobs.base_rate_result import BaseRateResult
-from tasks.jobs.discover import Discovered
-from tasks.jobs.explain import Explained
-from tasks.jobs.prediction import Prediction
-from tasks.jobs.promote import Decision
-from tasks.jobs.reproduce import Reproduction
-from tasks.jobs.scores_result import ScoresResult
-from tasks.jobs.tuning_result import TuningResult
-from tasks.jobs.watch import WatchResult
 from tasks.stages.reference import StageRef
 from tasks.stages.table import in_order
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import run_page
 from tasks.workspace.flow_run import current_flow_run
 
+if TYPE_CHECKING:  # the jobs load what they compute with: a flow loads only its own job
+    from kgcore.report.ensemble_summary import EnsembleSummary
+    from kgcore.report.summary import PipelineSummary
+    from tasks.jobs.audit_result import AuditResult
+    from tasks.jobs.base_rate_result import BaseRateResult
+    from tasks.jobs.discover import Discovered
+    from tasks.jobs.explain import Explained
+    from tasks.jobs.prediction import Prediction
+    from tasks.jobs.promote import Decision
+    from tasks.jobs.reproduce import Reproduction
+    from tasks.jobs.scores_result import ScoresResult
+    from tasks.jobs.tuning_result import TuningResult
+    from tasks.jobs.watch import WatchResult
+
 log = logging.getLogger("kgcal")
 MOST_ROWS = 48  # a reproduction has hundreds of rows, too many for a dashboard
 
 
-def publish(summary: PipelineSummary) -> None:
+def publish(summary: "PipelineSummary") -> None:
     """Publish the notes and results of a pipeline. The table has a row per calibrator."""
     table = [
         {"negatives": row.negatives, "calibrator": row.calibrator}
@@ -63,13 +63,15 @@ def publish_stage(ref: StageRef) -> None:
     _publish(ref.stage, "\n\n".join(filter(None, text)), table, ref.run_id)
 
 
-def publish_reproduction(made: Reproduction) -> None:
+def publish_reproduction(made: "Reproduction") -> None:
     """Publish the findings and failures of a reproduction.
 
     The table compares our values with the paper's values; it has at most MOST_ROWS rows.
     """
     if current_flow_run() is None:  # nothing is published, so the CSV file need not be read
         return
+    import pandas as pd
+
     frame = pd.read_csv(made.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
     names = ["table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "ours", "paper", "difference"]
@@ -80,7 +82,7 @@ def publish_reproduction(made: Reproduction) -> None:
     _publish("The paper and kgcal, side by side", "\n".join(text), table, made.run_id)
 
 
-def publish_decisions(decisions: Sequence[Decision]) -> None:
+def publish_decisions(decisions: "Sequence[Decision]") -> None:
     """Publish why each challenger passed or failed the gate. The table has a row per decision."""
     shown = ("dataset", "challenger", "champion", "passed")
     table = [{name: getattr(decision, name) for name in shown} for decision in decisions]
@@ -89,7 +91,7 @@ def publish_decisions(decisions: Sequence[Decision]) -> None:
     _publish("Challengers compared with champions", "\n".join(text), table, run_id)
 
 
-def publish_ensemble(summary: EnsembleSummary) -> None:
+def publish_ensemble(summary: "EnsembleSummary") -> None:
     """Publish the results of ensembles and members, and the disagreement of the members."""
     table = [
         {"negatives": row.negatives, "model": row.calibrator}
@@ -100,7 +102,7 @@ def publish_ensemble(summary: EnsembleSummary) -> None:
     _publish(f"Ensembles on {summary.dataset}", text, table, summary.run)
 
 
-def publish_check(seen: WatchResult) -> None:
+def publish_check(seen: "WatchResult") -> None:
     """Publish the findings of one check of a champion. The table has the metrics."""
     text = [f"* {finding}" for finding in seen.findings] or [f"No drift of {seen.model} was found."]
     text += [f"* {note}" for note in seen.notes]
@@ -110,7 +112,7 @@ def publish_check(seen: WatchResult) -> None:
     _publish(f"Check {seen.number} of {seen.dataset}", "\n".join(text), table, seen.run)
 
 
-def publish_prediction(made: Prediction) -> None:
+def publish_prediction(made: "Prediction") -> None:
     """Publish the counts of a prediction. The table has its first answers."""
     text = [
         f"{made.rows:,} candidates of {made.dataset}: {made.answered:,} answered, {made.accepted:,} with a probability "
@@ -124,19 +126,19 @@ def publish_prediction(made: Prediction) -> None:
     _publish(f"Prediction by {made.model}", "\n\n".join(text), made.examples, made.run)
 
 
-def publish_audit(found: AuditResult) -> None:
+def publish_audit(found: "AuditResult") -> None:
     """Publish the findings of an audit. The table has the facts that are most probably wrong."""
     text = [*found.sentences(), *([f"The file: `{found.output}`"] if found.output else [])]
     _publish(f"Audit of {found.dataset}", "\n\n".join(text), found.examples, found.run)
 
 
-def publish_base_rate(found: BaseRateResult) -> None:
+def publish_base_rate(found: "BaseRateResult") -> None:
     """Publish the sentences about a base rate. The table has the base rates of the relations."""
     table = [asdict(row) for row in found.relations[:MOST_ROWS]]
     _publish(f"Base rate of candidates of {found.dataset}", "\n\n".join(found.sentences()), table, found.run)
 
 
-def publish_scores(found: ScoresResult) -> None:
+def publish_scores(found: "ScoresResult") -> None:
     """Publish how good calibrators of scores are. The table has a row for each, or the first answers."""
     text: list[str] = []
     table: Sequence[Mapping[str, object]] = found.applied.examples if found.applied else []
@@ -148,7 +150,7 @@ def publish_scores(found: ScoresResult) -> None:
     _publish(f"Scores of {found.scorer}", "\n\n".join(text), table, found.run)
 
 
-def publish_explanation(shown: Explained) -> None:
+def publish_explanation(shown: "Explained") -> None:
     """Publish the sentences of an explanation. The table has the probability at several base rates."""
     made = shown.explanation
     text = [f"* {sentence}" for sentence in made.sentences]
@@ -156,7 +158,7 @@ def publish_explanation(shown: Explained) -> None:
     _publish(f"{made.subject} {made.predicate} {made.object}", "\n".join(text), table, shown.run)
 
 
-def publish_discovery(found: Discovered) -> None:
+def publish_discovery(found: "Discovered") -> None:
     """Publish what was asked and the notes about the list. The table has its first rows."""
     text = [f"The answer sets of {found.rows:,} kinds of queries `{found.asked}`."]
     if found.has_facts:
@@ -167,7 +169,7 @@ def publish_discovery(found: Discovered) -> None:
     _publish(f"Missing facts of {found.dataset}", "\n\n".join(text), found.examples, found.run)
 
 
-def publish_tuning(found: TuningResult) -> None:
+def publish_tuning(found: "TuningResult") -> None:
     """Publish the command with the best settings of a search. The table has the best trials."""
     table = [
         {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
@@ -182,6 +184,8 @@ def _publish(title: str, text: str, table: Sequence[Mapping[str, object]], run_i
     """Create the artifacts; do nothing outside a flow run. Logs a warning if the server refuses them."""
     if current_flow_run() is None:
         return
+    from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+
     try:
         create_markdown_artifact(f"# {title}\n\n{text}", key="summary", description=title)
         create_table_artifact([dict(row) for row in table], key="results", description=title)

@@ -5,9 +5,6 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from kgcore.errors import KgcalError
 from tasks.workspace.flow_run import current_flow_run, in_task
 
@@ -39,12 +36,17 @@ def as_task(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        prefect_task = task(name=name, cache_policy=NO_CACHE)(function)
+        @functools.cache
+        def prefect_task() -> Callable[P, T]:
+            from prefect import task  # a flow run has loaded Prefect
+            from prefect.cache_policies import NO_CACHE
+
+            return task(name=name, cache_policy=NO_CACHE)(function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             directly_in_flow = current_flow_run() and not in_task()
-            return (prefect_task if directly_in_flow else function)(*args, **kwargs)
+            return (prefect_task() if directly_in_flow else function)(*args, **kwargs)
 
         return call
 

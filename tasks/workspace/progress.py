@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -95,6 +94,11 @@ class _ProgressArtifact:
         now = self._now
         if now == self._written:
             return
+        from prefect.artifacts import (  # a flow run has loaded Prefect
+            create_progress_artifact,
+            update_progress_artifact,
+        )
+
         try:
             if self._artifact is None:
                 created = create_progress_artifact(now[0], self._title.split()[0], now[1])

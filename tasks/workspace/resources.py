@@ -6,12 +6,10 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import psutil
-from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
-from prefect.concurrency.sync import concurrency
-from prefect.settings import PREFECT_API_URL
 
 from kgcore.errors import InputError, first_line
 from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.prefect_api import named_api
 
 if TYPE_CHECKING:  # torch takes more than a second to load: only commands that compute load it
     import torch
@@ -63,7 +61,10 @@ def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
     Raises InputError if the server does not have the limit.
     """
     with ExitStack() as slot:
-        if device.type == "cuda" and current_flow_run() is not None and PREFECT_API_URL.value():
+        if device.type == "cuda" and current_flow_run() is not None and named_api():
+            from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError  # a flow run has loaded Prefect
+            from prefect.concurrency.sync import concurrency
+
             try:
                 slot.enter_context(concurrency(GPU_LIMIT, strict=True, raise_on_lease_renewal_failure=False))
             except ConcurrencySlotAcquisitionError as error:

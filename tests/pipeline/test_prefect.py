@@ -32,7 +32,8 @@ from prefect_dask.task_runners import DaskTaskRunner
 
 from flows import reproduce, stages
 from flows.deployment import flow as runs
-from flows.deployment.flow import HeartbeatFlow
+from flows.deployment.flow import LaterFlow
+from flows.deployment.prefect_flow import HeartbeatFlow
 from flows.deployment.publish import publish
 from flows.local.prefect_setup import SILENT_SECONDS
 from flows.pipeline import pipeline
@@ -185,7 +186,8 @@ def test_heartbeats_come_twice_within_the_time_that_marks_a_run_as_crashed() -> 
     def by_hand() -> int:
         return PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value()
 
-    for seconds in (by_a_worker, by_hand()):
+    later = LaterFlow(by_hand.fn, "beating", None)
+    for seconds in (by_a_worker, by_hand(), later()):
         assert 2 * seconds < SILENT_SECONDS
 
 

@@ -4,18 +4,21 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
-from prefect import Flow
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.cli.options import INTERVAL, Settings, command, component_options
 from flows.cli.terminal import guarded
+from flows.deployment.flow import described
 from flows.local.status import local_api
 from kgcore.config import Config, Given
 from kgcore.errors import InputError
 from tasks.workspace.network import answers
+from tasks.workspace.prefect_api import named_api
+
+if TYPE_CHECKING:  # Prefect takes more than a second to load: only a flow run on a server needs it
+    from prefect import Flow
 
 FORCE = Annotated[bool, typer.Option("--force", help="run even if a finished run could be re-used")]
 DEVICE = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N", envvar="KGCAL_DEVICE")]
@@ -68,7 +71,7 @@ def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> 
     if `direct` is false, Prefect starts a temporary server. Raises InputError if the server that PREFECT_API_URL names
     does not answer.
     """
-    named = PREFECT_API_URL.value()
+    named = named_api()
     url = named or local_api()
     if not url and direct:
         return function.fn(**arguments)
@@ -77,6 +80,8 @@ def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> 
         return function(**arguments)
     if named and not answers(f"{named.removesuffix('/')}/health"):
         raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
     with temporary_settings(updates={PREFECT_API_URL: url}):
         return function(**arguments)
 
@@ -101,7 +106,7 @@ def add_flow_command(
     """
     settings: dict[str, Settings] = {}
     others = list(extra)
-    hints = get_type_hints(function.fn)
+    hints, descriptions = get_type_hints(function.fn), described(function.fn)
     for name, parameter in inspect.signature(function.fn).parameters.items():
         kind = hints[name]
         if isinstance(kind, type) and issubclass(kind, Config | Given):
@@ -109,8 +114,7 @@ def add_flow_command(
             continue
         text = Annotated[str, typer.Option(f"--{name}")]
         annotation = PLAIN.get(f"{function.name}.{name}", PLAIN.get(name, text))
-        description = function.parameters.properties[name]["description"]
-        others.append(extra_parameter(name, _with_help(annotation, description), parameter.default))
+        others.append(extra_parameter(name, _with_help(annotation, descriptions[name]), parameter.default))
     help_text = (inspect.getdoc(function.fn) or "").split("\n\nArgs:")[0]
     if "preset" in hints:
         help_text += f"\n\n{PRESET_NOTE}"

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from prefect import Flow
 
 from flows.cli.commands.flow_command import JSON, add_flow_command, extra_parameter, start
 from flows.cli.tables.results import show_results
@@ -16,6 +15,9 @@ from flows.recalibrate import recalibrate
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.manifest import LATEST
+
+if TYPE_CHECKING:
+    from prefect import Flow
 
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="run to recalibrate, instead of --model")]
 

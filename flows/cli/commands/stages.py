@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from prefect import Flow
 
 from flows.cli.commands.flow_command import add_flow_command, extra_parameter, start
 from flows.stages import STAGE_FLOWS
 from kgcore.config import PrepareConfig
 from kgcore.errors import InputError
 from tasks.stages.prepare import PREPARE
+
+if TYPE_CHECKING:
+    from prefect import Flow
 
 PATHS = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="folder or files, instead of --dataset")]
 
