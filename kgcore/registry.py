@@ -14,6 +14,7 @@ the name.
 import ast
 import importlib
 import inspect
+import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
@@ -117,13 +118,13 @@ class Registry(Generic[T]):
         """
         found: dict[str, Path] = {}
         for folder in importlib.import_module(self._package).__path__:
-            for path in sorted(Path(folder).glob("[!_]*.py")):
-                status = path.stat()
-                for name in _registered(path, self._variable, status.st_mtime_ns, status.st_size):
+            for file in _sources(folder):
+                status = file.stat()
+                for name in _registered(file.path, self._variable, status.st_mtime_ns, status.st_size):
                     if name in found:
                         twice = f"the {self.kind} {name!r} is registered twice"
-                        raise InputError(f"{twice}: rename it in {found[name]} or in {path}")
-                    found[name] = path
+                        raise InputError(f"{twice}: rename it in {found[name]} or in {file.path}")
+                    found[name] = Path(file.path)
         return found
 
 
@@ -152,11 +153,24 @@ class Joined(Registry[Any]):
         return next(part for part in self._parts if name in part.names())
 
 
+def _sources(folder: str) -> "list[os.DirEntry[str]]":
+    """Return the Python files of a folder that are to be searched for components, by name.
+
+    A command looks up hundreds of names, and Path.glob takes four times as long.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if entry.name.endswith(".py") and not entry.name.startswith("_")]
+    except OSError:  # a plug-in named a folder that does not exist
+        return []
+    return sorted(found, key=lambda entry: entry.name)
+
+
 @cache
-def _registered(path: Path, variable: str, modified: int, size: int) -> list[str]:
+def _registered(path: str, variable: str, modified: int, size: int) -> list[str]:
     """Return the names that a file registers. The cache reads a file again if its modification time or size differs."""
     entry = rf'^(?:@|\w+ = )?{variable}\.(?:register|add)\(\s*"([^"]+)"'
-    return re.findall(entry, path.read_text(encoding="utf-8"), re.MULTILINE)
+    return re.findall(entry, Path(path).read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def _keyword_defaults(module: ast.Module, name: str) -> dict[str, str]:

@@ -131,7 +131,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
     that did not run in this pipeline. The artifacts are also copied to reports/RUN_ID in the home.
     """
     store = open_store()
-    runs = {stage: store.get(ref.run_id) for stage, ref in refs.items()}
+    runs = dict(zip(refs, store.get_all([ref.run_id for ref in refs.values()]), strict=True))
     train, ids = config_of(TrainConfig, runs["train"]), {stage: run.run_id for stage, run in runs.items()}
     summary = PipelineSummary(
         dataset=runs["prepare"].dataset.name,

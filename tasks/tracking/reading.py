@@ -1,7 +1,7 @@
 """The methods that read an MLflow store: runs by id and by tags, artifacts, models, and the values of a metric."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from kgcore.errors import InputError, KgcalError, first_line
 from tasks.tracking.connection import Connection
 from tasks.tracking.handles import Artifact, LoggedModel, ModelFiles
 from tasks.tracking.places import input_error
-from tasks.tracking.record import FINISHED, RunRecord, RunTags
+from tasks.tracking.record import FINISHED, RunRecord, RunTags, quoted
 
 T = TypeVar("T")
 # Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
@@ -40,7 +40,17 @@ class Reader(Connection):
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run of that id. Raises InputError if it does not exist or is deleted."""
-        return RunRecord.of(self._run(run_id))
+        return self._record(self._run(run_id))
+
+    def get_all(self, run_ids: Sequence[str]) -> list[RunRecord]:
+        """Return the runs of these ids, at most 1000, in their order. One search finds them.
+
+        Raises InputError as `get` does.
+        """
+        names = ", ".join(quoted(run_id) for run_id in run_ids)
+        page = self._page(len(run_ids), None, f"attributes.run_id IN ({names})")
+        found = {run.run_id: run for run in map(self._record, page)}
+        return [found.get(run_id) or self.get(run_id) for run_id in run_ids]
 
     def find(self, tags: RunTags, newest: int = 1, status: str | None = FINISHED) -> list[RunRecord]:
         """Return runs that have these tags, newest first.
@@ -50,7 +60,7 @@ class Reader(Connection):
 
         Raises InputError if the store does not answer.
         """
-        return [RunRecord.of(run) for run in self._page(newest, None, status, tags)]
+        return [self._record(run) for run in self._page(newest, None, tags.where(status))]
 
     def find_all(self, tags: RunTags, page: int = 1000) -> list[RunRecord]:
         """Return every finished run that has these tags, newest first.
@@ -59,18 +69,23 @@ class Reader(Connection):
 
         Raises InputError if the store does not answer.
         """
-        found = self._page(page, None, FINISHED, tags)
+        found = self._page(page, None, tags.where(FINISHED))
         runs = list(found)
         while found.token:
-            found = self._page(page, found.token, FINISHED, tags)
+            found = self._page(page, found.token, tags.where(FINISHED))
             runs += found
-        return [RunRecord.of(run) for run in runs]
+        return [self._record(run) for run in runs]
 
-    def _page(self, size: int, token: str | None, status: str | None, tags: RunTags) -> PagedList[Run]:
+    def _record(self, run: Run) -> RunRecord:
+        """Return the record of a run, and note the place of its artifacts."""
+        self._places[run.info.run_id] = str(run.info.artifact_uri)
+        return RunRecord.of(run)
+
+    def _page(self, size: int, token: str | None, condition: str) -> PagedList[Run]:
         order = ["attributes.start_time DESC"]
         try:
             experiments = [e.experiment_id for e in self.client.search_experiments()]
-            return self.client.search_runs(experiments, tags.where(status), ViewType.ACTIVE_ONLY, size, order, token)
+            return self.client.search_runs(experiments, condition, ViewType.ACTIVE_ONLY, size, order, token)
         except (MlflowException, SQLAlchemyError) as error:
             raise self.unreachable(error) from error
 
@@ -143,7 +158,7 @@ class Reader(Connection):
         return self._sizes(self.get(run_id))
 
     def _sizes(self, run: RunRecord) -> dict[str, int]:
-        sizes = dict(_walk(lambda path: self.client.list_artifacts(run.run_id, path)))
+        sizes = dict(_walk(self._files_of(run.run_id).list_artifacts))
         for model_id in run.model_ids:
             files = self.model_sizes(model_id).items()
             sizes |= {f"models/{model_id}/{path}": size for path, size in files if path not in BESIDE_MLMODEL}
