@@ -5,12 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from kgcore.arrays import Floats
 from kgcore.combiners.base import EvidenceSample
-from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.folds import sample_folds
 
 SCORE = "score"
 
@@ -68,6 +65,13 @@ def ablate(sample: EvidenceSample, groups: Mapping[str, Sequence[str]], rng: np.
 
     Differences are paired: the standard error is that of the mean difference of squared errors over the rows.
     """
+    from scipy.special import expit
+
+    from kgcore.combiners.boosted_trees import (
+        BoostedTrees,  # loads scikit-learn: reading a finished ablation needs none
+    )
+    from kgcore.combiners.folds import sample_folds
+
     held = sample_folds(sample, 2, rng) == 0
     seed = int(rng.integers(2**31))
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.sparse import csr_matrix, diags_array
-from scipy.sparse.linalg import svds
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.corruptions.choice import Choice
@@ -60,6 +59,8 @@ def entity_vectors(graph: KnowledgeGraph) -> Floats:
     if size <= DENSE:
         u, values, _ = np.linalg.svd(table.toarray(), full_matrices=False)
     else:
+        from scipy.sparse.linalg import svds  # slow to load; a cached run asks this module for `by_model` alone
+
         rank = min(DIMENSIONS, min(table.shape) - 1)
         u, values, _ = svds(table, k=rank, v0=np.sqrt(np.arange(1.0, min(table.shape) + 1)))
     largest = np.argsort(-values)[:DIMENSIONS]

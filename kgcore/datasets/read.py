@@ -12,7 +12,6 @@ from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.formats.base import COLUMNS, LABEL, Block, Source
 from kgcore.datasets.formats.files import format_name, format_of, read_blocks
 from kgcore.datasets.numbering import Numbering, Rows, frame_of, triples_frame
-from kgcore.datasets.schema import validate
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS
 from kgcore.registries import FORMATS, LAYOUTS
@@ -102,6 +101,8 @@ def read_table(path: Path, labelled: bool) -> pd.DataFrame:
 
     The columns are subject, predicate, object and, if `labelled`, label. Raises InputError that lists all faults.
     """
+    from kgcore.datasets.schema import validate
+
     source, unit = Source(path, labelled=labelled), format_of(path).unit
     blocks = list(read_blocks(source))
     frame = triples_frame(blocks, (*COLUMNS, LABEL) if labelled else COLUMNS)
@@ -129,6 +130,8 @@ def _add(
     rows: Rows, blocks: Iterator[Block], source: Source, entities: Numbering, predicates: Numbering, layout: str
 ) -> list[str]:
     """Add the blocks of a file to the rows of its split, and return the faults of the file."""
+    from kgcore.datasets.schema import validate
+
     unit = "line" if layout else _unit(source.path)
     faults: list[str] = []
     before, literals = len(rows), rows.literals

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import entr
 
 from kgcore.arrays import (
     Floats,
@@ -52,6 +51,8 @@ def disagreement(members: Floats, shares: Floats) -> Floats:
 
 
 def _entropy(q: Floats) -> Floats:
+    from scipy.special import entr  # the summaries of finished runs, which need this module, do not load SciPy
+
     h: Floats = entr(q) + entr(1 - q)
     return h
 

@@ -1,12 +1,15 @@
 """Reliability of each relation, because probabilities can be right on average but wrong for every single relation."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.proper import brier
 from kgcore.metrics.reliability import wilson
+
+if TYPE_CHECKING:
+    from kgcore.evaluation.predictions import Predictions
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,12 @@ class RelationReliability:
     calibrators: dict[str, RelationFit]
 
 
-def reliability_by_relation(predictions: Predictions) -> list[RelationReliability]:
+def reliability_by_relation(predictions: "Predictions") -> list[RelationReliability]:
     """Return the reliability of each predicate that occurs in the test triples, in increasing order of its position."""
     return [_reliability(predictions, predicate) for predicate in np.unique(predictions.triples[:, 1]).tolist()]
 
 
-def _reliability(predictions: Predictions, predicate: int) -> RelationReliability:
+def _reliability(predictions: "Predictions", predicate: int) -> RelationReliability:
     own = predictions.triples[:, 1] == predicate
     y, w = predictions.truth[own], predictions.weights[own]
     observed = np.array([np.average(y, weights=w)])

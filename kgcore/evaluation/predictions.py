@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,41 +11,12 @@ from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.combine import table_probabilities
 from kgcore.config import ASSUMED, STATED, ClassifyConfig
+from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evidence.table import TableEvidence
 from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
 
 UNCALIBRATED_RAW = "uncalibrated_raw"
-
-
-@dataclass(frozen=True)
-class ThresholdResult:
-    """A relation's threshold on the score, and the accuracy of its decisions on the test triples."""
-
-    threshold: float
-    accuracy: float
-
-
-@dataclass(frozen=True)
-class RelationDecisions:
-    """The results of the two thresholds of one relation on its test triples.
-
-    predicate  position of the relation in the graph's vocabulary
-    triples    number of its test triples
-    learned    the result of the threshold with the best validation accuracy
-    median     the result of the threshold at the median validation score
-    """
-
-    predicate: int
-    triples: int
-    learned: ThresholdResult
-    median: ThresholdResult
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "RelationDecisions":
-        """Build it from the dictionary that `dataclasses.asdict` gives. Keys that are not fields are ignored."""
-        learned, median = (ThresholdResult(**data[rule]) for rule in ("learned", "median"))
-        return cls(data["predicate"], data["triples"], learned, median)
 
 
 @dataclass(frozen=True)

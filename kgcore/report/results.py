@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kgcore.evaluation.evaluate import Measured
 from kgcore.metrics.catalogue import every_metric, highest_best, metric_names, ranked
+
+if TYPE_CHECKING:
+    from kgcore.evaluation.evaluate import Measured
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Results:
     rows: tuple[Row, ...]
 
     @classmethod
-    def of(cls, measured: Mapping[str, Measured]) -> "Results":
+    def of(cls, measured: "Mapping[str, Measured]") -> "Results":
         """Make the table from an evaluation. `measured` is calibrator label -> its results."""
         rows = []
         for label, result in measured.items():

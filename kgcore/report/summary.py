@@ -6,7 +6,7 @@ from typing import Any
 
 from kgcore.config.calibrate import base_rate_text
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
-from kgcore.evaluation.predictions import RelationDecisions
+from kgcore.evaluation.decisions import RelationDecisions
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.results import Results
 from kgcore.tuning.race_result import Race

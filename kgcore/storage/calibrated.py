@@ -21,10 +21,8 @@ from kgcore.models.scorer import Scorer
 from kgcore.storage.graph import read_graph, write_graph
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.model import read_model, write_model
+from kgcore.storage.names import CALIBRATOR_FILE, ENSEMBLE_FILE, GRAPH_PART, MODEL_PART, parts_of
 
-CALIBRATOR_FILE, ENSEMBLE_FILE = "calibrator.json", "ensemble.json"
-# folders; the models of an ensemble are model_1, model_2, ..., and further models of a calibrator model_2, model_3, ...
-MODEL_PART, GRAPH_PART = "model", "graph"
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
 
@@ -77,12 +75,6 @@ def model_parts(folder: Path) -> list[str]:
             return parts_of(len(read_ensemble(folder)[1].members), is_ensemble=True)
         combined = read_json(folder / CALIBRATOR_FILE).get("combined", {})
         return parts_of(1 + len(combined.get("others", ())), is_ensemble=False)
-
-
-def parts_of(models: int, is_ensemble: bool) -> list[str]:
-    """Return the names of the folders of so many embedding models, in their order."""
-    names = [f"{MODEL_PART}_{number}" for number in range(1, models + 1)]
-    return names if is_ensemble else [MODEL_PART, *names[1:]]
 
 
 def missing_parts(folder: Path) -> list[str]:

@@ -7,9 +7,9 @@ import numpy as np
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import ScoreRows
 from kgcore.storage.json_file import read_json, write_json
+from kgcore.storage.names import SCORE_CALIBRATOR_FILE
 from kgcore.storage.tables import read_table, write_table
 
-SCORE_CALIBRATOR_FILE = "score_calibrator.json"
 MOST_ROWS = 1_000_000  # rows that are stored of a calibration; of more rows, equally many from every part of the scores
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.evaluation.predictions import Predictions, RelationDecisions
+from kgcore.evaluation.decisions import RelationDecisions
+from kgcore.evaluation.predictions import Predictions
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
 

@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.config import ClassifyConfig, CorruptConfig, EnsembleConfig, EvaluateConfig
-from kgcore.ensembles.ensemble import Ensemble
-from kgcore.ensembles.fit import fit_ensembles
-from kgcore.ensembles.judge import Judged, judge
-from kgcore.evaluation.evaluate import Measured
 from kgcore.registries import CALIBRATORS, METRICS, POOLS
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.ensembles import ensemble_markdown
-from kgcore.report.plots import reliability_figures
 from kgcore.report.results import Results
 from tasks.jobs.members import Member, check_members, member_names
-from tasks.stages.calibrate import corruption_params
+from tasks.stages.calibrator_model import corruption_params
 from tasks.stages.evaluate import measure
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, run_stage
@@ -35,6 +31,11 @@ from tasks.tracking.mlmodel import example_triples, log_pyfunc
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
+if TYPE_CHECKING:
+    from kgcore.ensembles.ensemble import Ensemble
+    from kgcore.ensembles.judge import Judged
+    from kgcore.evaluation.evaluate import Measured
+
 CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is evaluated with the default settings
 
 
@@ -49,6 +50,9 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     Raises InputError or MismatchError, before a run is opened, if the models cannot form an ensemble.
     """
+    from kgcore.ensembles.fit import fit_ensembles
+    from kgcore.ensembles.judge import judge
+
     members = sorted((Member(open_store(), ref) for ref in runs), key=lambda member: member.order)
     check_members(members)
     names = member_names([member.train for member in members])
@@ -100,12 +104,14 @@ def _member(name: str, member: Member) -> MemberSummary:
     return MemberSummary(name, train.model, member.loss, train.seed, *runs, member.model_id)
 
 
-def _pooled(ensemble: Ensemble, judged: Judged, names: Sequence[str]) -> PooledSummary:
+def _pooled(ensemble: "Ensemble", judged: "Judged", names: Sequence[str]) -> PooledSummary:
     weights = dict(zip(names, ensemble.pooling.pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
-def _write(run: StageRun, judged: Judged, measured: dict[str, Measured], summary: EnsembleSummary) -> None:
+def _write(run: StageRun, judged: "Judged", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
+    from kgcore.report.plots import reliability_figures
+
     run.save(ENSEMBLE_PREDICTIONS, judged.predictions)
     run.save(DISAGREEMENT, (judged.predictions.triples, judged.disagreement))
     run.save(ENSEMBLE_MEASURED, measured)
@@ -116,7 +122,7 @@ def _write(run: StageRun, judged: Judged, measured: dict[str, Measured], summary
 
 
 def _log_models(
-    run: StageRun, ensembles: Sequence[Ensemble], members: Sequence[Member], names: Sequence[str]
+    run: StageRun, ensembles: "Sequence[Ensemble]", members: Sequence[Member], names: Sequence[str]
 ) -> dict[str, str]:
     """Log each ensemble as a LoggedModel. Return label -> id for ensembles and members.
 
@@ -138,7 +144,7 @@ def _log_models(
     return models
 
 
-def _params(run: StageRun, ensemble: Ensemble, members: Sequence[Member], names: Sequence[str]) -> dict[str, object]:
+def _params(run: StageRun, ensemble: "Ensemble", members: Sequence[Member], names: Sequence[str]) -> dict[str, object]:
     """Return the parameters by which users compare an ensemble with other models."""
     params = {
         "calibrator": ensemble.name,

@@ -6,26 +6,30 @@ Each version is an MLflow run of stage `exam`, with the questions as exam.parque
 import logging
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
-from kgcore.datasets.labels import read_labels
-from kgcore.monitoring.exam import TEST, WEIGHT, Exam, first_exam
 from tasks.stages.prepare import original_data
 from tasks.tracking.artifacts import EXAM, GRAPH
 from tasks.tracking.handles import save
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 
+if TYPE_CHECKING:
+    from kgcore.monitoring.exam import Exam
+
 log = logging.getLogger("kgcal")
 
 
-def exam_of(store: Store, dataset: str, prepared: str) -> Exam:
+def exam_of(store: Store, dataset: str, prepared: str) -> "Exam":
     """Return the newest version of the exam of a data set. Make it if there is none.
 
     prepared  a prepare run of the data set. If its test split is not that of the exam, a new version gets its test
               split
     """
+    from kgcore.monitoring.exam import first_exam
+
     data = original_data(store, prepared)
     with FileLock(store.home / "locks" / f"exam-{dataset}.lock"):
         found = _newest(store, dataset)
@@ -46,6 +50,9 @@ def add_field_labels(prepared: str, labels: Path, share: float) -> None:
 
     Raises InputError if the file cannot be read.
     """
+    from kgcore.datasets.labels import read_labels
+    from kgcore.monitoring.exam import first_exam
+
     if share == 0:
         return
     store = open_store()
@@ -69,7 +76,7 @@ def begin_era(store: Store, dataset: str) -> None:
             _log(store, found.next_era())
 
 
-def _newest(store: Store, dataset: str) -> Exam | None:
+def _newest(store: Store, dataset: str) -> "Exam | None":
     runs = store.find_all(RunTags(stage="exam", dataset=dataset))
     if not runs:
         return None
@@ -77,7 +84,9 @@ def _newest(store: Store, dataset: str) -> Exam | None:
     return store.load(newest.run_id, EXAM)
 
 
-def _log(store: Store, exam: Exam) -> Exam:
+def _log(store: Store, exam: "Exam") -> "Exam":
+    from kgcore.monitoring.exam import TEST
+
     tags = RunTags(
         stage="exam", dataset=exam.dataset, test=exam.test, exam=str(exam.version), era=str(exam.era), note=_note(exam)
     )
@@ -94,7 +103,9 @@ def _log(store: Store, exam: Exam) -> Exam:
     return exam
 
 
-def _note(exam: Exam) -> str:
+def _note(exam: "Exam") -> str:
+    from kgcore.monitoring.exam import TEST, WEIGHT
+
     negatives = "corruptions of them" if exam.synthetic else "labelled negatives"
     negatives = "with their confidences" if WEIGHT in exam.questions else negatives
     return (

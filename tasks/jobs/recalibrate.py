@@ -24,7 +24,6 @@ from kgcore.config import (
     TrainConfig,
 )
 from kgcore.config.imports import ImportedModel
-from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
@@ -143,6 +142,8 @@ def recalibration_run(
 
     Raises InputError, before any run is opened, for labels or a device that cannot be used.
     """
+    from kgcore.datasets.labels import read_labels
+
     if instead and labels is None:
         raise InputError("--instead needs --labels FILE: the labelled triples that replace the validation split")
     if labels is not None:

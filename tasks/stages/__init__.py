@@ -1,11 +1,16 @@
 """The stages of the pipeline, one file each. A stage loads the artifacts of earlier stages, calls kgcore, logs the
 result and returns a StageRef. The other files:
 
-table.py      all stages, in the order of the pipeline
-base.py       the definition of a stage and its inputs
-running.py    the key, the lock and the re-use of finished runs
-reference.py  StageRef and Context
-task.py       the decorator that makes a function a Prefect task
+table.py             all stages, in the order of the pipeline
+base.py              the definition of a stage and its inputs
+running.py           the key, the lock and the re-use of finished runs
+reference.py         StageRef and Context
+task.py              the decorator that makes a function a Prefect task
+combine.py           the part of calibrate that fits calibrators that see evidence
+calibrator_model.py  the LoggedModel of a calibrator
+
+The functions import the parts of kgcore that compute, which load SciPy, scikit-learn, pandera or torch. So a pipeline
+whose stages are all re-used loads none of these.
 
 A stage's mathematics is in kgcore/, the handles of its artifacts in tracking/artifacts.py, work on many runs
 (pipelines, searches, comparisons) in jobs/, and the order of calls in flows/.

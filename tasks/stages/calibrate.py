@@ -2,24 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from kgcore.calibration.answering import in_order
-from kgcore.calibration.audit import score_audit
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates, calibration_samples, fit_calibrators
-from kgcore.calibration.matched import candidate_sample
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.thin import Thinness
-from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, TrainConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig
 from kgcore.registries import ALL_CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
+from tasks.stages.calibrator_model import log_calibrator
 from tasks.stages.combine import combine
-from tasks.stages.evidence import EVIDENCE_STAGE, other_models
+from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
+from tasks.stages.running import StageRun, config_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
@@ -36,10 +30,15 @@ from tasks.tracking.artifacts import (
     UNSEEN_ANSWERS,
 )
 from tasks.tracking.handles import Artifact
-from tasks.tracking.labels import shares_text, short_label
-from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
+from tasks.tracking.labels import short_label
+from tasks.tracking.mlmodel import EXAMPLES
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
+
+if TYPE_CHECKING:
+    from kgcore.calibration.bound import BoundCalibrator
+    from kgcore.calibration.fit import Candidates
+    from kgcore.calibration.sample import CalibrationSample
 
 T = TypeVar("T")
 
@@ -59,6 +58,10 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
+    from kgcore.calibration.answering import in_order
+    from kgcore.calibration.audit import score_audit
+    from kgcore.calibration.fit import GROUND_TRUTH, fit_calibrators
+
     table, candidates = run.load(SCORES), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     samples = _samples(table, config, candidates)
@@ -77,8 +80,10 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     run.tag(RunTags(base_rate=config.base_rate_text))
 
 
-def _with_unseen(run: StageRun, fitted: Sequence[BoundCalibrator]) -> list[BoundCalibrator]:
+def _with_unseen(run: StageRun, fitted: "Sequence[BoundCalibrator]") -> "list[BoundCalibrator]":
     """Give the answers about unseen entities to the calibrators that were fitted to labelled triples, as these were."""
+    from kgcore.calibration.fit import GROUND_TRUTH
+
     if not run.has(UNSEEN_ANSWERS):
         return list(fitted)
     unseen = run.load(UNSEEN_ANSWERS)
@@ -95,10 +100,12 @@ def _with_unseen(run: StageRun, fitted: Sequence[BoundCalibrator]) -> list[Bound
 def _save_audit(
     run: StageRun,
     audits: dict[str, dict[str, float]],
-    fitted: Sequence[BoundCalibrator],
-    samples: Mapping[str, CalibrationSample],
+    fitted: "Sequence[BoundCalibrator]",
+    samples: "Mapping[str, CalibrationSample]",
 ) -> None:
     """Save the audits of the samples, with the support of each calibrator's high probabilities."""
+    from kgcore.calibration.thin import Thinness
+
     every = {name: dict(figures) for name, figures in audits.items()}
     for bound in fitted:
         if bound.support is not None and bound.combined is None:
@@ -106,14 +113,21 @@ def _save_audit(
     run.save(CALIBRATION_AUDIT, every)
 
 
-def _samples(table: ScoreTable, config: CalibrateConfig, candidates: Candidates | None) -> dict[str, CalibrationSample]:
+def _samples(
+    table: ScoreTable, config: CalibrateConfig, candidates: "Candidates | None"
+) -> "dict[str, CalibrationSample]":
     """Return the calibration samples by kind of negatives."""
+    from kgcore.calibration.fit import CANDIDATES, calibration_samples
+    from kgcore.calibration.matched import candidate_sample
+
     samples = calibration_samples(table, config)
     return samples | ({CANDIDATES: candidate_sample(candidates.data, candidates.matched)} if candidates else {})
 
 
-def _candidates(run: StageRun) -> Candidates | None:
+def _candidates(run: StageRun) -> "Candidates | None":
     """Return the candidates that the calibrators are fitted to; None if the run has no match run upstream."""
+    from kgcore.calibration.fit import Candidates
+
     if MATCH.name not in run.inputs:
         return None
     config = run.config(MatchConfig)
@@ -198,48 +212,3 @@ def _examples(run: StageRun, table: ScoreTable) -> list[list[str]]:
     triples = table.triples[table.rows("valid", LABELLED, 1)][:EXAMPLES].tolist()
     entities, predicates = run.load(ENTITIES), run.load(PREDICATES)
     return [[entities[s], predicates[p], entities[o]] for s, p, o in triples]
-
-
-def log_calibrator(run: StageRun, number: int, bound: BoundCalibrator, examples: Sequence[Sequence[str]]) -> None:
-    """Log a calibrator as a LoggedModel, with its label and the id of its embedding model as tags.
-
-    number    position among the models of the run, from 0
-    examples  triples of names that show how to ask it
-
-    The LoggedModel is an MLflow pyfunc.
-    """
-    params, [base] = calibrator_params(run, bound), run.model_ids("train")
-    name = f"{params['dataset']}-{params['model']}-{bound.label}"
-    tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.base_rate_is}
-    model_id = run.log_model(CALIBRATOR, bound, name, params, number, **tags)
-    log_pyfunc(run.store, model_id, bound.base_rate, examples)
-
-
-def calibrator_params(run: StageRun, bound: BoundCalibrator) -> dict[str, object]:
-    """Return the parameters by which users compare calibrators in the MLflow UI."""
-    train, loss = run.config(TrainConfig), loss_of(run.store.get(run.inputs["train"]))
-    params = {
-        "calibrator": bound.shown_name,
-        "negatives": bound.negatives,
-        "base_rate": bound.base_rate,
-        "model": train.model,
-        "loss": loss,
-        "dataset": run.dataset.name,
-        "k": train.k,
-        "training_strategy": "" if loss == IMPORTED else shares_text(train.training_strategy),
-    }
-    params |= {} if bound.mixture is None else {"candidates": bound.mixture.source}
-    if bound.combined and (named := other_models(run.inputs)):
-        others = [run.store.get(run_id) for run_id in named]
-        params["other_models"] = " ".join(config_of(TrainConfig, other).model for other in others)
-    return params | corruption_params(run) if bound.negatives == "synthetic" else params
-
-
-def corruption_params(run: StageRun) -> dict[str, object]:
-    """Return the parameters that describe how the corruptions for calibration were drawn."""
-    drawn = run.config(CorruptConfig)
-    return {
-        "calibration_strategy": shares_text(drawn.calibration_strategy),
-        "calibration_sides": drawn.calibration_sides,
-        "calibration_filtered": drawn.calibration_filtered,
-    }

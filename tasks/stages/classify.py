@@ -1,7 +1,6 @@
 """classify: compute probabilities and decisions for the test split."""
 
 from kgcore.config import CalibrateConfig, ClassifyConfig
-from kgcore.evaluation.predictions import classify
 from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.running import StageRun
@@ -10,6 +9,8 @@ from tasks.tracking.labels import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:
+    from kgcore.evaluation.predictions import classify
+
     fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).alpha
     evidence = run.load(EVIDENCE) if "evidence" in run.inputs else None
     predictions = classify(run.load(SCORES), fitted, run.load(COUNTS)["predicates"], base_rate, config, evidence)

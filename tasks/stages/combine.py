@@ -1,16 +1,10 @@
 """The part of calibrate that fits calibrators that see evidence."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.calibration.answering import labelled_figures, unlabelled_figures
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled, labelled_sample
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.ablation import SCORE, ablate
-from kgcore.combiners.base import EvidenceSample
 from kgcore.config import CalibrateConfig
 from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import ScoreTable
@@ -24,19 +18,29 @@ from tasks.tracking.artifacts import (
     MIXTURE_TRIPLES,
 )
 
+if TYPE_CHECKING:
+    from kgcore.calibration.bound import BoundCalibrator
+    from kgcore.calibration.fit import Candidates
+    from kgcore.calibration.sample import CalibrationSample
+    from kgcore.combiners.base import EvidenceSample
+
 
 def combine(
     run: StageRun,
     table: ScoreTable,
     config: CalibrateConfig,
-    samples: Mapping[str, CalibrationSample],
-    candidates: Candidates | None,
-    fitted: Sequence[BoundCalibrator],
-) -> tuple[list[BoundCalibrator], dict[str, dict[str, float]]]:
+    samples: "Mapping[str, CalibrationSample]",
+    candidates: "Candidates | None",
+    fitted: "Sequence[BoundCalibrator]",
+) -> "tuple[list[BoundCalibrator], dict[str, dict[str, float]]]":
     """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run.
 
     Return them, and the figures by which they are compared with `fitted`, the calibrators that see the score alone.
     """
+    from kgcore.calibration.answering import labelled_figures, unlabelled_figures
+    from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled, labelled_sample
+    from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
+
     if "evidence" not in run.inputs:
         return [], {}
     figures: dict[str, dict[str, float]] = {}
@@ -59,8 +63,10 @@ def combine(
     return combined, figures
 
 
-def _ablate(run: StageRun, sample: EvidenceSample, groups: Sequence[str], config: CalibrateConfig) -> None:
+def _ablate(run: StageRun, sample: "EvidenceSample", groups: Sequence[str], config: CalibrateConfig) -> None:
     """Save what each group of evidence adds to the score, if there are the score and other groups."""
+    from kgcore.combiners.ablation import SCORE, ablate
+
     if SCORE not in groups or len(groups) == 1:
         return
     features = {name: EVIDENCE_GROUPS.get(name).own(sample.names) for name in groups}

@@ -1,20 +1,14 @@
 """evaluate: measure the quality of the probabilities."""
 
-from kgcore.calibration.answering import answering_notes
-from kgcore.calibration.fit import GROUND_TRUTH
-from kgcore.calibration.thin import thin_notes
+from typing import TYPE_CHECKING
+
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
-from kgcore.evaluation.all_rows import AllRows
-from kgcore.evaluation.by_relation import reliability_by_relation
-from kgcore.evaluation.evaluate import Measured, evaluate, kept_sources
-from kgcore.evaluation.predictions import Predictions
 from kgcore.registries import METRICS
-from kgcore.report.data import data_notes, score_notes
 from kgcore.report.markdown import markdown
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary, summarise_relations
 from tasks.stages.base import Stage
-from tasks.stages.calibrate import calibrator_params
+from tasks.stages.calibrator_model import calibrator_params
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
 from tasks.stages.running import StageRun
@@ -37,6 +31,11 @@ from tasks.tracking.labels import labelled_metrics, short_label
 from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
+if TYPE_CHECKING:
+    from kgcore.evaluation.all_rows import AllRows
+    from kgcore.evaluation.evaluate import Measured
+    from kgcore.evaluation.predictions import Predictions
+
 _CODE = (
     "kgcore.evaluation.evaluate",
     "kgcore.evaluation.all_rows",
@@ -47,6 +46,11 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
+    from kgcore.calibration.answering import answering_notes
+    from kgcore.calibration.thin import thin_notes
+    from kgcore.evaluation.by_relation import reliability_by_relation
+    from kgcore.report.data import data_notes, score_notes
+
     predictions = run.load(PREDICTIONS)
     measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
     run.save(MEASURED, measured)
@@ -76,12 +80,15 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         run.log_metrics(one.figures())
 
 
-def _all_rows(run: StageRun, predictions: Predictions) -> dict[str, AllRows]:
+def _all_rows(run: StageRun, predictions: "Predictions") -> "dict[str, AllRows]":
     """Measure all test rows, those with unseen entities included: label of the calibrator that answers -> figures.
 
     Empty without answers about unseen entities, without labelled test negatives, and at a base rate that differs from
     that of the validation labels.
     """
+    from kgcore.calibration.fit import GROUND_TRUTH
+    from kgcore.evaluation.all_rows import AllRows
+
     if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
         return {}
     first, labels = run.load_models(CALIBRATOR)[0], run.load(UNSEEN).splits["test"].labels
@@ -92,7 +99,7 @@ def _all_rows(run: StageRun, predictions: Predictions) -> dict[str, AllRows]:
     return {first.label: found}
 
 
-def _candidates(run: StageRun, predictions: Predictions) -> list[str]:
+def _candidates(run: StageRun, predictions: "Predictions") -> list[str]:
     """Return what the probabilities of calibrators fitted to candidates are about; nothing without candidates."""
     if "match" not in run.inputs:
         return []
@@ -105,13 +112,15 @@ def _candidates(run: StageRun, predictions: Predictions) -> list[str]:
     return said
 
 
-def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau: float) -> dict[str, Measured]:
+def measure(run: StageRun, predictions: "Predictions", config: EvaluateConfig, tau: float) -> "dict[str, Measured]":
     """Measure every calibrator, and show a progress bar. Return calibrator label -> results.
 
     tau  decision threshold, in [0, 1]
 
     If the test negatives are corruptions, the bootstrap draws each positive together with its corruptions.
     """
+    from kgcore.evaluation.evaluate import evaluate, kept_sources
+
     source = None
     if predictions.synthetic_negatives:
         made, positives = run.load(CORRUPTIONS)["test"], run.load(GRAPH).test.positives
@@ -120,7 +129,7 @@ def measure(run: StageRun, predictions: Predictions, config: EvaluateConfig, tau
         return evaluate(predictions, config, tau, source, on_replicate=bar)
 
 
-def _log_by_calibrator(run: StageRun, measured: dict[str, Measured]) -> None:
+def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]") -> None:
     """Log the metrics of each calibrator twice: for its LoggedModel, and as a separate run that the UI can sort."""
     fitted = dict(zip(run.model_ids("calibrate"), run.load_models(CALIBRATOR), strict=True))
     every = {model_id: measured[bound.label].with_ends() for model_id, bound in fitted.items()}

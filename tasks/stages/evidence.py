@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.calibration.unseen_answers import Origin, UnseenAnswers, can_fit
 from kgcore.config import CalibrateConfig, EvidenceConfig
 from kgcore.config.evidence import NAME_ENCODER, OTHER_SCORES
 from kgcore.errors import InputError, MismatchError
-from kgcore.evidence.base import Source
 from kgcore.evidence.encoder_files import check_encoder, encoder_identity
-from kgcore.evidence.table import Features, TableEvidence
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
 from kgcore.score_table import LABELLED
@@ -46,6 +43,7 @@ from tasks.workspace.settings import stay_offline
 if TYPE_CHECKING:
     import torch
 
+    from kgcore.evidence.table import Features
     from kgcore.models.trained import TrainedModel
 
 log = logging.getLogger("kgcal")
@@ -54,6 +52,9 @@ FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 
 
 def _body(run: StageRun, config: EvidenceConfig) -> None:
+    from kgcore.evidence.base import Source
+    from kgcore.evidence.table import Features, TableEvidence
+
     table = run.load(SCORES)
     rows = table.rows("valid", LABELLED) | table.measured("test")
     others = [run.store.get(run_id) for run_id in other_models(run.inputs)]
@@ -111,8 +112,10 @@ def encoder_of(config: EvidenceConfig) -> str:
     return encoder_identity(Path(config.name_encoder))
 
 
-def _answer_unseen(run: StageRun, features: Features, config: EvidenceConfig) -> None:
+def _answer_unseen(run: StageRun, features: "Features", config: EvidenceConfig) -> None:
     """Fit the answers about entities that training lacks, and answer for the test rows, if validation has enough."""
+    from kgcore.calibration.unseen_answers import Origin, UnseenAnswers, can_fit
+
     graph, unseen = run.load(GRAPH), run.load(UNSEEN)
     if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
         return

@@ -7,21 +7,17 @@ the exam of the data set are not used.
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.calibration.matched import match
 from kgcore.config import MatchConfig
 from kgcore.config.choices import HELD_OUT
 from kgcore.datasets.base import md5_of
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.mixture.fit import MixtureOptions
 from kgcore.prediction.candidates import check_readable
-from kgcore.prediction.judged import Judged, hidden_labels, read_judged
-from kgcore.prediction.score_candidates import check_enough, mixture_triples
 from kgcore.registries import STRATEGIES
-from kgcore.report.candidates import candidates_figure
 from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
@@ -33,6 +29,9 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
+if TYPE_CHECKING:
+    from kgcore.prediction.judged import Judged
+
 log = logging.getLogger("kgcal")
 
 
@@ -42,6 +41,11 @@ def _code(config: MatchConfig) -> tuple[str, ...]:
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
+    from kgcore.calibration.matched import match
+    from kgcore.mixture.fit import MixtureOptions
+    from kgcore.prediction.score_candidates import mixture_triples
+    from kgcore.report.candidates import candidates_figure
+
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
     judged = _read(config, graph)
     with gpu_slot(find_device(run.context.device)) as device:
@@ -62,7 +66,10 @@ def _body(run: StageRun, config: MatchConfig) -> None:
         log.info("match     %s", sentence)
 
 
-def _read(config: MatchConfig, graph: KnowledgeGraph) -> Judged:
+def _read(config: MatchConfig, graph: KnowledgeGraph) -> "Judged":
+    from kgcore.prediction.judged import hidden_labels, read_judged
+    from kgcore.prediction.score_candidates import check_enough
+
     if config.candidates in HELD_OUT:
         judged = hidden_labels(graph, config.candidates)
     else:

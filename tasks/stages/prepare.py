@@ -6,25 +6,14 @@ This file also adds newly labelled triples to the graph of an earlier prepare ru
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kgcore.audit.plan import plan_audit
 from kgcore.config import AuditConfig, PrepareConfig
 from kgcore.datasets.base import find_dataset, md5_of
-from kgcore.datasets.draw import Draw
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.label_halves import for_exam
-from kgcore.datasets.labels import read_labels, with_labels
-from kgcore.datasets.prepare import Prepared, prepare
-from kgcore.datasets.read import format_modules
-from kgcore.datasets.unknown_names import describe_unknown_names
 from kgcore.errors import InputError
 from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS, STRATEGIES
 from kgcore.report.data import drawn_notes, label_notes
-from kgcore.report.graph_confidences import confidence_findings, confidences_of
-from kgcore.report.graph_findings import findings
-from kgcore.report.graph_page import graph_page
-from kgcore.report.graph_shape import shape_of
 from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, run_stage
@@ -35,10 +24,17 @@ from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import DownloadBar
 from tasks.workspace.settings import ensure_home, mirror
 
+if TYPE_CHECKING:
+    from kgcore.datasets.prepare import Prepared
+
 log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
+    from kgcore.datasets.draw import Draw
+    from kgcore.datasets.fetch import fetch
+    from kgcore.datasets.prepare import prepare
+
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
@@ -52,8 +48,13 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     _log_report(run, prepared)
 
 
-def _log_report(run: StageRun, prepared: Prepared) -> None:
+def _log_report(run: StageRun, prepared: "Prepared") -> None:
     """Save the data report, and log what needs attention."""
+    from kgcore.report.graph_confidences import confidence_findings, confidences_of
+    from kgcore.report.graph_findings import findings
+    from kgcore.report.graph_page import graph_page
+    from kgcore.report.graph_shape import shape_of
+
     graph = prepared.graph
     shape = shape_of(graph)
     confidences = confidences_of(graph)
@@ -65,6 +66,8 @@ def _log_report(run: StageRun, prepared: Prepared) -> None:
 
 
 def _code(config: PrepareConfig) -> list[str]:
+    from kgcore.datasets.read import format_modules
+
     spec = find_dataset(config.dataset)
     code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", "kgcore.report.graph_page", *format_modules(spec)]
     return code if spec.folder else [*code, DATASETS.module(config.dataset)]
@@ -110,6 +113,10 @@ def add_labels(
 
     Raises InputError if the file cannot be read, or if none of its triples can be used.
     """
+    from kgcore.datasets.label_halves import for_exam
+    from kgcore.datasets.labels import read_labels, with_labels
+    from kgcore.datasets.prepare import Prepared
+
     data = StageRef("prepare", original_data(open_store(), data.run_id))
     config = config_of(PrepareConfig, open_store().get(data.run_id))
     identity = f"labels {md5_of(labels)} {instead} {exam_share}"  # contains a hash of the file, not its path
@@ -143,6 +150,9 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
 
     Raises InputError if no training fact can be left out, or if no error can be planted.
     """
+    from kgcore.audit.plan import plan_audit
+    from kgcore.datasets.prepare import Prepared
+
     settings = config_of(PrepareConfig, open_store().get(data.run_id))
     plan = {name: value for name, value in sorted(vars(config).items()) if name != "sample"}
     log.info("fold %d of %d", number + 1, config.folds)
@@ -158,8 +168,10 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
     return run_stage("prepare", settings, (data,), code, body, context, f"without fold {number} of {plan}")
 
 
-def _log_labels(file: str, prepared: Prepared) -> None:
+def _log_labels(file: str, prepared: "Prepared") -> None:
     """Log how many labelled triples a file has, how many are used, and why the others are not."""
+    from kgcore.datasets.unknown_names import describe_unknown_names
+
     counts = prepared.counts
     words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
     unknown = describe_unknown_names(counts["labels_with_unseen"], prepared.unknown["labels"])
@@ -168,14 +180,16 @@ def _log_labels(file: str, prepared: Prepared) -> None:
     log.info("%s: %s", file, ", ".join(parts))
 
 
-def _log_read(prepared: Prepared) -> None:
+def _log_read(prepared: "Prepared") -> None:
     """Log which triples were left out while the files were read, and how valid and test were drawn."""
     for note in drawn_notes(prepared.counts):
         log.info("prepare   %s", note)
 
 
-def _log_dropped(prepared: Prepared) -> None:
+def _log_dropped(prepared: "Prepared") -> None:
     """Log how many rows of each split are dropped, and why."""
+    from kgcore.datasets.unknown_names import describe_unknown_names
+
     counts = prepared.counts
     for split in SPLITS:
         duplicates, unknown = counts.get(f"{split}_duplicates", 0), counts.get(f"{split}_with_unseen", 0)
@@ -193,7 +207,7 @@ def original_data(store: Store, prepared: str) -> str:
     return store.get(prepared).tags.inputs.get("prepare", prepared)
 
 
-def _log_prepared(run: StageRun, prepared: Prepared, source: str) -> None:
+def _log_prepared(run: StageRun, prepared: "Prepared", source: str) -> None:
     """Log a graph and its counts as artifacts and metrics, and the graph as the data set of the run.
 
     source  address, title or file name that the MLflow UI shows as the data set's source

@@ -1,10 +1,9 @@
 """report: write the results as one HTML file, and the figures as PNG files for the MLflow UI."""
 
-from kgcore.combiners.ablation import Ablation
+from typing import TYPE_CHECKING
+
 from kgcore.config import ReportConfig
 from kgcore.registries import METRICS
-from kgcore.report.page import page
-from kgcore.report.plots import reliability_figures
 from tasks.stages.base import Stage
 from tasks.stages.choose import CHOOSE
 from tasks.stages.evaluate import EVALUATE
@@ -21,8 +20,14 @@ from tasks.tracking.artifacts import (
 )
 from tasks.tracking.artifacts import REPORT as PAGE
 
+if TYPE_CHECKING:
+    from kgcore.combiners.ablation import Ablation
+
 
 def _body(run: StageRun, config: ReportConfig) -> None:
+    from kgcore.report.page import page
+    from kgcore.report.plots import reliability_figures
+
     summary = run.load(SUMMARY)
     runs = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     settings = {name: dict(run.store.get(run_id).tags.config or {}) for name, run_id in runs.items()}
@@ -45,7 +50,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
         run.log_figure(name, figure)
 
 
-def _ablation(run: StageRun) -> Ablation | None:
+def _ablation(run: StageRun) -> "Ablation | None":
     """Return what each group of evidence adds; None if no calibrator sees evidence of labelled triples."""
     calibrated = run.store.get(run.inputs["calibrate"])
     if ABLATION.path not in (calibrated.tags.artifacts or {}):

@@ -5,22 +5,24 @@ The embedding models are LoggedModels of the train runs upstream of it.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from kgcore.arrays import Triples
-from kgcore.calibrated import CalibratedModel, scorer_of
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.ensembles.ensemble import Ensemble
-from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError, first_line
 from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, ENSEMBLE, GRAPH, LABELLED
 from tasks.tracking.keys import digest
 from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.record import RunRecord, quoted
 from tasks.tracking.store import Store
+
+if TYPE_CHECKING:
+    from kgcore.calibrated import CalibratedModel
+    from kgcore.calibration.bound import BoundCalibrator
+    from kgcore.ensembles.ensemble import Ensemble
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 _MISSING = "RESOURCE_DOES_NOT_EXIST"
@@ -156,18 +158,22 @@ def sources_of(store: Store, model_id: str) -> Sources:
     return Sources(run, (own, *(further[fingerprint] for fingerprint in wanted)), inputs["prepare"])
 
 
-def load_bound(store: Store, model_id: str) -> BoundCalibrator | Ensemble:
+def load_bound(store: Store, model_id: str) -> "BoundCalibrator | Ensemble":
     """Return the calibrator or the ensemble of a LoggedModel. Raises InputError if it does not exist."""
     if sources_of(store, model_id).is_ensemble:
         return store.load_model(model_id, ENSEMBLE)[1]
     return store.load_model(model_id, CALIBRATOR)
 
 
-def load_calibrated(store: Store, model_id: str) -> CalibratedModel:
+def load_calibrated(store: Store, model_id: str) -> "CalibratedModel":
     """Return a calibrator with its embedding model and graph, or an ensemble with its models and graph.
 
     Raises InputError if one of them no longer exists.
     """
+    from kgcore.calibrated import CalibratedModel, scorer_of
+    from kgcore.ensembles.ensemble import Ensemble
+    from kgcore.ensembles.pooled import PooledModel
+
     sources, bound = sources_of(store, model_id), load_bound(store, model_id)
     models = tuple(store.load_model(base, EMBEDDINGS) for base in sources.models)
     graph, labelled = store.load(sources.graph, GRAPH), _labelled(store, sources.run)

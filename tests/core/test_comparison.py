@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.evaluation.predictions import UNCALIBRATED_RAW, RelationDecisions, ThresholdResult
+from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
+from kgcore.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.report.cells import cell_result
 from kgcore.report.comparison import comparison_page
 from kgcore.report.comparison_figures import sweep_figures

@@ -24,7 +24,16 @@ from tests.databases import copied_databases
 
 LOADED = (
     *(f"flows.cli.commands.{topic}" for topic in TOPICS),
+    "kgcore.calibration.combine",
+    "kgcore.combiners.ablation",
+    "kgcore.datasets.prepare",
     "kgcore.datasets.schema",
+    "kgcore.ensembles.fit",
+    "kgcore.evaluation.evaluate",
+    "kgcore.loaded",
+    "kgcore.prediction.score_candidates",
+    "kgcore.report.graph_page",
+    "kgcore.report.page",
     "kgcore.training",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",

@@ -1,4 +1,4 @@
-"""Help and `kgcal status` load nothing heavy, and the index answers as the commands do."""
+"""Commands load only what they need, and the index answers as the commands do."""
 
 import json
 import os
@@ -11,32 +11,70 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from flows.cli import index
+from tests.pipeline.conftest import CHECKOUT
 
+SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2"]
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
+COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "pooch", "sklearn", "torch"}
+# MLflow loads a part of SciPy, scipy.sparse, and pandas
+COMPUTING |= {f"scipy.{part}" for part in ("fft", "interpolate", "linalg", "ndimage", "optimize", "special", "stats")}
 SCRIPT = """
 import atexit, json, sys
 sys.argv = ["kgcal", *sys.argv[1:]]
-atexit.register(lambda: print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr))
+atexit.register(lambda: print(json.dumps([name for name in sys.modules if name.count(".") < 2]), file=sys.stderr))
 from flows.cli.main import main
 main()
 """
+
+
+def loaded(folder: Path, *arguments: str, **variables: str) -> tuple[str, set[str]]:
+    """Run `kgcal` in a folder with a home there. Return its output, and the modules and packages that it has loaded."""
+    left_out = {"MLFLOW_TRACKING_URI", "PREFECT_API_URL"}
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    own = {"KGCAL_HOME": str(folder / "home"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        env=environment | own | variables,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout, set(json.loads(done.stderr.splitlines()[-1]))
 
 
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["run", "--help"], ["import", "-h"], ["import", "pykeen", "--help"], ["status"]]
 )
 def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
-    left_out = {"MLFLOW_TRACKING_URI", "PREFECT_API_URL"}
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments],
-        env=environment | {"KGCAL_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout
-    assert not HEAVY & set(json.loads(done.stderr))
+    output, modules = loaded(tmp_path, *arguments)
+    assert output
+    assert not HEAVY & modules
+
+
+@pytest.fixture(scope="module")
+def calculated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run a pipeline, and return the folder with its home."""
+    folder = tmp_path_factory.mktemp("start")
+    output, modules = loaded(folder, *SMALL)
+    assert "re-used: none" in output
+    assert {"sklearn", "torch", "pandera"} <= modules  # the names are those that a pipeline loads when it computes
+    return folder
+
+
+def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes_and_no_prefect(calculated: Path) -> None:
+    output, modules = loaded(calculated, *SMALL)
+    assert "stages run: none" in output
+    assert not modules & (COMPUTING | {"prefect"})
+
+
+def test_a_re_used_pipeline_loads_prefect_if_a_server_may_be_named(calculated: Path) -> None:
+    _, named = loaded(calculated, *SMALL, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert "prefect" in named
+    profiles = calculated / "profiles.toml"
+    profiles.write_text('active = "own"\n[profiles.own]\nPREFECT_API_URL = "http://127.0.0.1:9/api"\n')
+    _, saved = loaded(calculated, *SMALL, PREFECT_PROFILES_PATH=str(profiles))
+    assert "prefect" in saved
 
 
 def output(group: TyperGroup, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, object]:
