@@ -96,8 +96,9 @@ def _read(path: Path) -> bytes:
     return _FILES[path] if path in _FILES else path.read_bytes()
 
 
+@cache
 def _source(name: str) -> Path | None:
-    """Return the source file of a module; None if it has none.
+    """Return the source file of a module; None if it has none. A process looks for it once.
 
     For a module of kgcore, this function searches the folders of its packages and the folders that a plug-in added to a
     package's path. It does not call `importlib.util.find_spec`, because that would import the packages and torch.
