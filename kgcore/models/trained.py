@@ -19,6 +19,7 @@ from kgcore.registries import MODELS
 from kgcore.registry import build
 
 MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
+COSINES_AT_ONCE = 2**14  # entities whose products with another one are in memory at a time
 GATHERED = (
     2**21
 )  # numbers of the predicates of a block: beyond it, memory for a RESCAL block takes longer than its score
@@ -152,7 +153,9 @@ class TrainedModel(Scorer):
 
     def cosines(self, entity: int) -> Floats:
         table = self.embeddings.entities
-        products = (table @ table[entity]).double().cpu().numpy()
+        # a product with a matrix rounds differently by where the table is in the memory
+        parts = [(rows * table[entity]).sum(1) for rows in torch.split(table, COSINES_AT_ONCE)]
+        products = torch.cat(parts).double().cpu().numpy()
         cosines: Floats = (products / (self._norms * self._norms[entity])).clip(-1, 1)
         return cosines
 
