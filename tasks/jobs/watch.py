@@ -169,8 +169,8 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     scores, probabilities, _ = model.predict(new)
     sources, bound = sources_of(store, champion.model_id), model.calibrator
     test = _test_predictions(store, sources)
-    # the predictions of an ensemble's run have no scores, because each of its ensembles has others
-    reference = test.scores if np.isfinite(test.scores).all() else model.trained.score(test.triples)
+    # the predictions of a run have the embedding model's scores; ensembles and combiners of evidence have their own
+    reference = model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
     origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.limits)
     found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]

@@ -11,8 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from flows.watch import watch
 from kgcore.config import EvidenceConfig
+from kgcore.monitoring.drift import Check, Origin, check
+from kgcore.monitoring.two_samples import NewTriples
 from kgcore.storage import read_predictions
+from tasks.jobs.calibrated_model import Ask, locate, read_located
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.pipeline.conftest import Kgcal, model_folder, models_of
 
@@ -42,6 +46,16 @@ class Made:
         [test] = (self.kgcal.home / "datasets").glob("*/test.txt")
         rows = [line.split("\t")[:3] for line in test.read_text().splitlines()[:40]]
         return pd.DataFrame(rows, columns=["subject", "predicate", "object"])
+
+    def new_labels(self, count: int) -> Path:
+        """Write triples that are new, with labels at random."""
+        [test] = (self.kgcal.home / "datasets").glob("*/test.txt")
+        rows = [line.split("\t")[:3] for line in test.read_text().splitlines()[:count]]
+        pairs = enumerate(pairwise(rows))
+        drawn = [(s, p, other, "1" if number % 2 else "-1") for number, ((s, p, _), (_, _, other)) in pairs]
+        file = self.kgcal.home.parent / f"labels-{count}.tsv"
+        file.write_text("".join("\t".join(row) + "\n" for row in drawn))
+        return file
 
 
 @pytest.fixture(scope="module")
@@ -104,17 +118,31 @@ def test_a_calibrator_that_sees_evidence_answers_promotes_watches_and_moves(made
     promoted = kgcal("promote")
     assert promoted.returncode == 0, promoted.stderr
     assert "ground truth.boosted trees" in promoted.stdout
-    labels = kgcal.home.parent / "labels.tsv"
-    [test] = (kgcal.home / "datasets").glob("*/test.txt")
-    rows = [line.split("\t")[:3] for line in test.read_text().splitlines()[:400]]
-    pairs = enumerate(pairwise(rows))
-    drawn = [(s, p, other, "1" if number % 2 else "-1") for number, ((s, p, _), (_, _, other)) in pairs]
-    labels.write_text("".join("\t".join(row) + "\n" for row in drawn))  # new triples, and labels at random: drift
-    watched = kgcal("watch", "--dataset", "family", "--labels", str(labels))
+    watched = kgcal("watch", "--dataset", "family", "--labels", str(made.new_labels(400)))  # labels at random: drift
     assert watched.returncode == 0, watched.stderr
     assert "drift" in watched.stdout
     moved = kgcal("recalibrate", "--base-rate", "0.2")
     assert moved.returncode == 0, moved.stderr
+
+
+def test_scores_of_new_triples_are_compared_with_the_same_scores_of_test(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert made.kgcal("promote").returncode == 0
+    for name, value in made.kgcal.environment.items():
+        monkeypatch.setenv(name, value)
+    origins = list[Origin]()
+
+    def noted(probabilities: np.ndarray, new: NewTriples, origin: Origin, *settings: Any) -> Check:
+        origins.append(origin)
+        return check(probabilities, new, origin, *settings)
+
+    monkeypatch.setattr("tasks.jobs.watch.check", noted)
+    watch.fn(dataset="family", labels=str(made.new_labels(300)))
+    [origin] = origins
+    model = read_located(locate(Ask())).model
+    scores = model.predict(model.graph.names_of(model.graph.test.triples))[0]
+    np.testing.assert_array_equal(origin.test_scores, scores)
 
 
 def test_one_stage_runs_alone(made: Made) -> None:
