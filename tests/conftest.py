@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import prefect.flows  # noqa: F401 - flows that are declared after it are Prefect's flows at once, as in a worker
 import pytest
 import torch
 from hypothesis import settings
