@@ -11,7 +11,7 @@ from kgcore.kernels import fits_kernel
 from kgcore.workers import Workers
 
 NO_CORRUPTION = -1e4  # the score of an ignored corruption: so low that it adds nothing to any loss or gradient
-ROWS = 2**16  # scores of corruptions of which a thread computes the loss at a time
+ROWS = 2**16  # a thread computes the loss of so many scores of corruptions at a time
 
 
 class Loss(ABC):
@@ -52,7 +52,7 @@ class Loss(ABC):
 
 
 class _Loop(torch.autograd.Function):
-    """A loss by its loop, which also computes the gradients."""
+    """The value of a loss by its loop. The loop also computes the gradients, which the backward pass returns."""
 
     @staticmethod
     def forward(

@@ -14,7 +14,7 @@ from torch import Tensor
 from kgcore.chunk_kernels import l1_gradients, l1_scores, l2_gradients, l2_scores, l2_weights
 from kgcore.workers import Workers
 
-PART = 2**21  # multiplications, or differences, of the chunks that a thread compares at a time
+PART = 2**21  # a thread compares chunks of so many products, or differences, at a time
 
 
 class Chunks(torch.autograd.Function):
@@ -108,7 +108,7 @@ def in_chunks(kind: type[Chunks], queries: Tensor, candidates: Tensor, workers: 
 
 
 def _run(workers: Workers, work: Callable[..., None], *tensors: Tensor) -> None:
-    """Call the function for some chunks of all tensors after the other."""
+    """Call `work` with the same chunks of all tensors, for some chunks at a time. Threads share the calls."""
     queries, candidates = tensors[:2]
     chunks = max(1, PART // max(1, queries[0].numel() * candidates.shape[1]))
     workers.run(lambda start, stop: work(*(part[start:stop] for part in tensors)), len(queries), chunks)
