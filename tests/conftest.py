@@ -1,6 +1,7 @@
 """Fixtures that all tests share: small graphs, and homes that no other test uses."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,22 @@ def tiny_options() -> list[str]:
 def use_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Use a folder as KGCAL_HOME, for stages that run in this process."""
     patch.setenv("KGCAL_HOME", str(folder))
+    unset_mlflow(patch)
+
+
+def unset_mlflow(patch: pytest.MonkeyPatch) -> None:
+    """Unset MLflow's variables, and set them at the end of the patch to what they are now: MLflow sets them, too."""
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME"):
-        patch.setenv(name, "")  # so that the patch removes it at its end, too: MLflow sets it
+        patch.setenv(name, "")  # a variable that is not set now is only restored if the patch has set it
         patch.delenv(name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_store() -> Iterator[None]:
+    """Keep the store of a module from the modules that follow it in the same process."""
+    with pytest.MonkeyPatch.context() as patch:
+        unset_mlflow(patch)
+        yield
 
 
 @pytest.fixture

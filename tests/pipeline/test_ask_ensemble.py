@@ -14,7 +14,7 @@ import kgcore
 from kgcore.storage import read_graph
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving.model import Served
-from tests.conftest import tiny_options
+from tests.conftest import tiny_options, use_home
 from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, runs_of
 
 pytestmark = pytest.mark.long
@@ -139,8 +139,7 @@ def test_the_best_ensemble_becomes_champion_and_answers_alone(pooled: Pooled, tm
 
 
 def test_a_server_answers_with_an_ensemble(pooled: Pooled, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in pooled.kgcal.environment.items():
-        monkeypatch.setenv(name, value)
+    use_home(pooled.kgcal.home, monkeypatch)
     served = Served(Ask(pooled.run)).current
     assert served.found.label == "ground_truth.linear"
     assert served.sample is not None

@@ -18,6 +18,7 @@ from kgcore.monitoring.two_samples import NewTriples
 from kgcore.storage import read_predictions
 from tasks.jobs.calibrated_model import Ask, locate, read_located
 from tasks.tracking.artifacts import CALIBRATOR
+from tests.conftest import use_home
 from tests.pipeline.conftest import Kgcal, model_folder, models_of
 
 pytestmark = pytest.mark.long
@@ -129,8 +130,7 @@ def test_scores_of_new_triples_are_compared_with_the_same_scores_of_test(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert made.kgcal("promote").returncode == 0
-    for name, value in made.kgcal.environment.items():
-        monkeypatch.setenv(name, value)
+    use_home(made.kgcal.home, monkeypatch)
     origins = list[Origin]()
 
     def noted(probabilities: np.ndarray, new: NewTriples, origin: Origin, *settings: Any) -> Check:

@@ -15,6 +15,7 @@ from kgcore.storage import read_answers, read_graph, read_unseen
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving.api import create_app
 from tasks.serving.model import Served
+from tests.conftest import use_home
 from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, runs_of
 
 pytestmark = pytest.mark.long
@@ -166,8 +167,7 @@ def test_the_pyfunc_and_its_files_answer_alike(made: Made) -> None:
 
 
 def test_the_server_answers_alike(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in made.kgcal.environment.items():
-        monkeypatch.setenv(name, value)
+    use_home(made.kgcal.home, monkeypatch)
     served = Served(Ask())
     client = TestClient(create_app(served))
     rows = made.unseen[NAMES].to_dict("records")
