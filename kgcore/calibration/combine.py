@@ -35,8 +35,9 @@ def fit_combiners(
     sample  these rows with their weights: see `calibration_samples`
 
     The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
-    `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. Return the calibrators, and
-    the sample with these log-odds as scores.
+    `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. With `combine_rounds` above
+    1, the mean of such combiners answers: see `cross_fit`. Return the calibrators, and the sample with these log-odds
+    as scores.
 
     Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
     """
@@ -44,8 +45,8 @@ def fit_combiners(
     fitted = []
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
-        found = cross_fit(COMBINERS.get(name)(), seen, rng, config.combine_folds)
-        parts = (evidence.groups, seen.names, table.model, found.combiner, name, evidence.others)
+        found = cross_fit(name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds)
+        parts = (evidence.groups, seen.names, table.model, found.combiner, found.kind, evidence.others)
         combined = Combined(name, *parts)
         held_out = replace(sample, scores=found.log_odds)
         bound = BoundCalibrator(
@@ -104,7 +105,7 @@ def fit_to_unlabelled(
         own, *negatives, unlabelled, labelled = parts
         strategies = dict(zip(data.negatives, negatives, strict=True))
         known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.alpha)
-        stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, FOLDS, rng)
+        stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, FOLDS, rng, config.combine_rounds)
         log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
         names, others = evidence.evidence.names, evidence.others
         combined = Combined(name, evidence.groups, names, table.model, stack, "stack", others)

@@ -15,6 +15,7 @@ from kgcore.combiners.trees import MOST_LEAVES, Split, Trees
 from kgcore.registries import COMBINERS
 
 MOST_CATEGORIES = 250  # predicates with a category of their own: scikit-learn has at most 255
+FEWEST_DRAWN = 4  # features for a split
 FEWEST_ROWS = 10  # of a predicate with a category of its own
 FOLDS = ((3_000, 5), (100_000, 3))  # up to this number of rows, this number of folds; one held-out fifth above
 
@@ -35,6 +36,8 @@ class BoostedTrees(Combiner):
     leaves      largest number of leaves of a tree, 2 to 32
     fewest      smallest number of rows of a leaf; at most a fiftieth of the sample
     ridge       penalty of squared leaf values
+    share       each split takes the best feature of this share of them, drawn at random, or of FEWEST_DRAWN; above 0,
+                at most 1. Trees differ more, and their sum is more accurate (Breiman 2001)
     """
 
     trees_: Trees
@@ -48,10 +51,11 @@ class BoostedTrees(Combiner):
         leaves: int = 16,
         fewest: int = 20,
         ridge: float = 2.0,
+        share: float = 0.25,
         trees: int | None = None,
     ) -> None:
         self.rate, self.most_trees, self.trees = rate, most_trees, trees
-        self.leaves, self.fewest, self.ridge = leaves, fewest, ridge
+        self.leaves, self.fewest, self.ridge, self.share = leaves, fewest, ridge, share
 
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
         balanced = sample.balanced()
@@ -70,7 +74,7 @@ class BoostedTrees(Combiner):
 
     def tuned(self) -> Self:
         trees = self.trees_.shape.trees
-        return type(self)(self.rate, self.most_trees, self.leaves, self.fewest, self.ridge, trees)
+        return type(self)(self.rate, self.most_trees, self.leaves, self.fewest, self.ridge, self.share, trees)
 
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
         return self.trees_.sums(values, self._category(predicates)) + self.shift_
@@ -112,6 +116,7 @@ class BoostedTrees(Combiner):
             max_leaf_nodes=min(self.leaves, MOST_LEAVES),
             min_samples_leaf=max(1, min(self.fewest, len(sample) // 50)),
             l2_regularization=self.ridge,
+            max_features=min(1.0, max(self.share, FEWEST_DRAWN / (1 + len(sample.names)))),
             categorical_features=[0] if len(self.categories_) else None,
             monotonic_cst=[0, *(int(name == "score") for name in sample.names)],
             early_stopping=False,

@@ -21,7 +21,7 @@ class Combined:
     features  names of the features (d)
     model     fingerprint of the model whose scores are among the evidence
     combiner  the fitted combiner
-    kind      its registered name: `name`, or stack for a weighted sum of such combiners
+    kind      its registered name: `name`, or stack for a weighted sum of combiners of this name
     others    fingerprints of the further models whose scores are among the evidence
     """
 

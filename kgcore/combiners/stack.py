@@ -1,5 +1,6 @@
 """A weighted sum of combiners."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,8 +17,9 @@ from kgcore.registries import COMBINERS
 class Stack(Combiner):
     """Log-odds = constant + sum_j w_j z_j, with the log-odds z_j of the members and weights w_j of at least 0.
 
-    kgcore/combiners/unlabelled.py chooses members and weights. Since each z_j is non-decreasing in the score, so is the
-    sum.
+    Members and weights come from a fit without labels (kgcore/combiners/unlabelled.py), or are the combiners of
+    repeated cross-fitting with equal weights (kgcore/combiners/cross_fit.py). Since each z_j is non-decreasing in the
+    score, so is the sum.
 
     names, members, weights  (m) registered names of the members, the fitted members, and their weights
     constant                 log-odds
@@ -28,11 +30,17 @@ class Stack(Combiner):
     weights: tuple[float, ...] = ()
     constant: float = 0.0
 
+    @classmethod
+    def mean(cls, name: str, members: Sequence[Combiner]) -> Self:
+        """Return the mean of fitted combiners, which have the registered name `name`."""
+        count = len(members)
+        return cls((name,) * count, tuple(members), (1 / count,) * count)
+
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
-        raise NotImplementedError("a stack is made of fitted members: see kgcore/combiners/unlabelled.py")
+        raise NotImplementedError("a stack is made of fitted members")
 
     def tuned(self) -> Self:
-        raise NotImplementedError("a stack is made of fitted members: see kgcore/combiners/unlabelled.py")
+        raise NotImplementedError("a stack is made of fitted members")
 
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
         total = np.full(len(values), self.constant)

@@ -16,6 +16,7 @@ corruptions do not resemble the mistakes gets no weight.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -86,31 +87,36 @@ class HeldOut:
 
 
 def fit_unlabelled(
-    name: str, make: Callable[[], Combiner], data: Unlabelled, folds: int, rng: np.random.Generator
+    name: str, make: Callable[[], Combiner], data: Unlabelled, folds: int, rng: np.random.Generator, rounds: int = 1
 ) -> tuple[Stack, HeldOut]:
     """Fit a combiner without labels. Return it, and log-odds of all rows by combiners that have not seen their group.
 
     name, make  registered name of the members, and a function that returns an unfitted one
     folds       parts of the groups, at least 2
+    rounds      number of divisions into parts, at least 1. With more than one, the mean of the combiners of all parts
+                and divisions is returned, as by `cross_fit`
 
     Raises FitError if the fit of the weights does not converge.
     """
     kinds = [data.positives, *data.negatives.values(), data.candidates]
     every = np.unique(np.concatenate([rows.groups for rows in kinds]))
-    of_group = rng.permutation(np.arange(len(every)) % folds)
-    parts = [of_group[np.searchsorted(every, rows.groups)] for rows in kinds]
-    held_out = [np.empty((len(rows), len(data.negatives) + 1)) for rows in kinds]
+    held_out = [np.zeros((len(rows), len(data.negatives) + 1)) for rows in kinds]
     full = _members([make] * (len(data.negatives) + 2), data, kinds, rng)
-    for fold in range(folds):
-        trained = [rows.part(part != fold) for rows, part in zip(kinds, parts, strict=True)]
+    of_parts: list[list[Combiner]] = []
+    divisions = [rng.permutation(np.arange(len(every)) % folds) for _ in range(rounds)]
+    for of_group, fold in product(divisions, range(folds)):
+        own = [of_group[np.searchsorted(every, rows.groups)] == fold for rows in kinds]
+        trained = [rows.part(~held) for rows, held in zip(kinds, own, strict=True)]
         members = _members([member.tuned for member in full], data, trained, rng)[:-1]
-        for rows, part, into in zip(kinds, parts, held_out, strict=True):
-            own = rows.part(part == fold)
-            into[part == fold] = _columns(members, own)
+        for rows, held, into in zip(kinds, own, held_out, strict=True):
+            into[held] += _columns(members, rows.part(held)) / rounds
+        of_parts.append(members)
     weights, constant = stack_weights(held_out[0], held_out[-1], data.base_rate)
     sums = [columns @ weights + constant for columns in held_out]
-    used = np.flatnonzero(weights > 0)
-    stack = Stack((name,) * len(used), tuple(full[i] for i in used), tuple(weights[used].tolist()), float(constant))
+    answering, used = [full] if rounds == 1 else of_parts, np.flatnonzero(weights)
+    shares = np.tile(weights[used] / len(answering), len(answering))
+    chosen = tuple(members[i] for members in answering for i in used)
+    stack = Stack((name,) * len(chosen), chosen, tuple(shares.tolist()), float(constant))
     return stack, HeldOut(sums[0], dict(zip(data.negatives, sums[1:-1], strict=True)), sums[-1])
 
 

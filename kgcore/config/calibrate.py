@@ -107,6 +107,12 @@ class CalibrateConfig(Config):
     combine_folds: int = setting(
         5, "parts of the labelled rows: a combiner that is fitted to the others judges each part", ge=2
     )
+    combine_rounds: int = setting(
+        1,
+        "how often the rows are divided into parts; with 1, a combiner that is fitted to all rows answers, with more "
+        "the mean of the combiners of all parts and divisions",
+        ge=1,
+    )
     combine_seed: int = setting(0, "seed of the fit of combiners", ge=0)
 
     def __post_init__(self) -> None:

@@ -56,6 +56,7 @@ BY_PRESET = frozenset(
         "calibration_sides",
         "calibration_filtered",
         "calibrators",
+        "combine_rounds",
     }
 )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from kgcore.config import recipes
 from kgcore.config.calibrate import ASSUMED_BASE_RATE
 from kgcore.config.entries import RaceConfig
-from kgcore.config.given import BY_PRESET, CorruptGiven, PipelineGiven, TrainGiven
+from kgcore.config.given import BY_PRESET, CalibrateGiven, CorruptGiven, PipelineGiven, TrainGiven
 from kgcore.config.pipeline import PipelineConfigs
 from kgcore.config.recipes import LOSSES, MODELS
 from kgcore.config.stages import TrainConfig
@@ -122,7 +122,9 @@ def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGi
         train = train.over(_training(name, dataset, model, loss))
     if name == "paper":
         return PipelineGiven(train=train, corrupt=recipes.PAPER_CORRUPTIONS, calibrate=recipes.PAPER_CALIBRATORS)
-    return PipelineGiven(train=train, corrupt=recipes.CORRUPTIONS.get(dataset, CorruptGiven()))
+    corrupt = recipes.CORRUPTIONS.get(dataset, CorruptGiven())
+    calibrate = recipes.BEST_CALIBRATORS if name == "best" else CalibrateGiven()
+    return PipelineGiven(train=train, corrupt=corrupt, calibrate=calibrate)
 
 
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:

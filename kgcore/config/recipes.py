@@ -116,11 +116,12 @@ _FOUND = {
     ("fb13", "hole", "pairwise"): TrainGiven(epochs=16),
 }
 
-# best: settings in addition to default
+# best: settings in addition to default, of training and of calibrators that see evidence
 _BEST = {
     ("wn11", "transe"): TrainGiven(k=200, epochs=200, cohort_temperature=0.25),
     ("fb13", "transe"): TrainGiven(k=200, epochs=120, training_eta=50),
 }
+BEST_CALIBRATORS = CalibrateGiven(combine_rounds=3)
 LOSSES = tuple(_LP_WEIGHTS)
 
 

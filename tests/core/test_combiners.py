@@ -15,6 +15,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.cross_fit import cross_fit
 from kgcore.combiners.folds import sample_folds
 from kgcore.combiners.shapley import Shapley
+from kgcore.combiners.stack import Stack
 from kgcore.combiners.trees import Split, Trees
 from kgcore.errors import FitError
 from kgcore.registries import COMBINERS
@@ -188,16 +189,32 @@ def test_folds_keep_groups_together_and_share_the_labels() -> None:
     assert np.array_equal(fold, sample_folds(sample, 5, np.random.default_rng(0)))
 
 
-def test_cross_fitted_log_odds_know_nothing_of_their_row() -> None:
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_cross_fitted_log_odds_know_nothing_of_their_row(rounds: int) -> None:
     """Each positive has a copy of itself as negative in another row: a leak would tell them apart."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(400, 4)).astype(np.float32)
     labels = (np.arange(400) % 2).astype(float)
     sample = EvidenceSample(NAMES, values, labels, np.ones(400), np.zeros(400, dtype=np.int64))
-    found = cross_fit(BoostedTrees(trees=30), sample, rng)
+    found = cross_fit("boosted_trees", BoostedTrees(trees=30), sample, rng, rounds=rounds)
     inside = found.combiner.log_odds(values, sample.predicates)
-    assert inside[labels == 1].mean() - inside[labels == 0].mean() > 0.5
+    assert inside[labels == 1].mean() - inside[labels == 0].mean() > 0.4
     assert abs(found.log_odds[labels == 1].mean() - found.log_odds[labels == 0].mean()) < 0.25
+
+
+def test_with_several_rounds_the_mean_of_the_combiners_of_all_folds_answers() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(300, 4)).astype(np.float32)
+    labels = (values[:, 1] + rng.normal(size=300) > 0).astype(float)
+    sample = EvidenceSample(NAMES, values, labels, np.ones(300), np.zeros(300, dtype=np.int64))
+    found = cross_fit("boosted_trees", BoostedTrees(trees=10), sample, rng, folds=3, rounds=2)
+    assert isinstance(found.combiner, Stack)
+    assert found.kind == "stack"
+    members = [member.log_odds(values, sample.predicates) for member in found.combiner.members]
+    assert len(members) == 6
+    np.testing.assert_allclose(found.combiner.log_odds(values, sample.predicates), np.mean(members, axis=0), rtol=1e-12)
+    one_of_each_round = [(first + second) / 2 for first in members[:3] for second in members[3:]]
+    assert np.abs(np.array(one_of_each_round) - found.log_odds).min(axis=0).max() < 1e-12
 
 
 def test_intervals_cover_with_cross_fitted_log_odds_only() -> None:
@@ -205,7 +222,7 @@ def test_intervals_cover_with_cross_fitted_log_odds_only() -> None:
     simulation = script("cross_fitted")
     sample, _ = simulation.draw(800, np.random.default_rng(0))
     new, q = simulation.draw(4000, np.random.default_rng(1))
-    both = cross_fit(BoostedTrees(trees=30), sample, np.random.default_rng(2))
+    both = cross_fit("boosted_trees", BoostedTrees(trees=30), sample, np.random.default_rng(2))
     inside, found = (both.combiner.log_odds(own.values, own.predicates) for own in (sample, new))
     _, own_error, own_cover, _ = simulation.measure(sample, inside, new, found, q)
     _, error, cover, _ = simulation.measure(sample, both.log_odds, new, found, q)

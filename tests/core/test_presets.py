@@ -56,7 +56,7 @@ def test_default_and_best_decide_by_data_set_and_model() -> None:
     assert (best.train.k, best.train.epochs, best.train.training_eta) == (200, 120, 50)
     assert best.train.loss_options == {"margin": 4.0}
     assert best.corrupt == found.configs.corrupt
-    assert best.calibrate == CalibrateConfig()
+    assert best.calibrate == CalibrateConfig(combine_rounds=3)
 
 
 def test_paper_decides_corruptions_and_calibrators_too() -> None:

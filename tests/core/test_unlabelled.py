@@ -64,12 +64,14 @@ def test_the_weights_minimise_the_logistic_risk_without_labels() -> None:
     assert constant == pytest.approx(0.0, abs=0.06)
 
 
-@pytest.mark.parametrize(("mistakes", "base_rate"), [("low degree", 0.5), ("far", 0.3)])
-def test_held_out_probabilities_are_near_those_of_labels(mistakes: str, base_rate: float) -> None:
+@pytest.mark.parametrize(
+    ("mistakes", "base_rate", "rounds"), [("low degree", 0.5, 1), ("far", 0.3, 1), ("far", 0.3, 2)]
+)
+def test_held_out_probabilities_are_near_those_of_labels(mistakes: str, base_rate: float, rounds: int) -> None:
     """No label is used. The mistakes are those of one strategy, or those of none."""
     rng = np.random.default_rng(1)
     known, labels = data(mistakes, base_rate, rng)
-    stack, held_out = fit_unlabelled("boosted_trees", trees, known, 3, rng)
+    stack, held_out = fit_unlabelled("boosted_trees", trees, known, 3, rng, rounds)
     q = expit(held_out.candidates)
     brier = float(np.mean((q - labels) ** 2))
     values = known.candidates.values.astype(np.float64)
@@ -83,7 +85,11 @@ def test_held_out_probabilities_are_near_those_of_labels(mistakes: str, base_rat
     assert brier < float(np.mean((best - labels) ** 2)) + 0.012
     assert q.mean() == pytest.approx(base_rate, abs=0.03)
     assert unlabelled_brier(expit(held_out.positives), q, base_rate) == pytest.approx(brier, abs=0.02)
-    assert len(stack.members) <= len(known.negatives) + 1
+    of_each = 1 if rounds == 1 else 3 * rounds
+    assert len(stack.members) <= (len(known.negatives) + 1) * of_each
+    assert len(stack.members) % of_each == 0
+    own = stack.log_odds(known.candidates.values, known.candidates.predicates)
+    assert np.corrcoef(own, held_out.candidates)[0, 1] > 0.9
     if mistakes == "far":
         wrong = trees().fit(_supervised(known, "low degree"), rng)
         misled = expit(wrong.log_odds(known.candidates.values, known.candidates.predicates))

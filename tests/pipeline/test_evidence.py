@@ -23,6 +23,7 @@ from tests.pipeline.conftest import Kgcal, model_folder, models_of
 
 pytestmark = pytest.mark.long
 SETTINGS = ("--size", "700", "--k", "16", "--epochs", "20", "--batch-size", "128", "--match-replicates", "20")
+ROUNDS = ("--combine-rounds", "2")
 FORESTS = ("ground_truth.boosted_trees", "candidates.boosted_trees")
 
 
@@ -62,7 +63,7 @@ class Made:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     kgcal = Kgcal(tmp_path_factory.mktemp("evidence"))
-    return Made(kgcal, kgcal.results(*SETTINGS, "--candidates", "test", "--base-rate", "0.5"))
+    return Made(kgcal, kgcal.results(*SETTINGS, *ROUNDS, "--candidates", "test", "--base-rate", "0.5"))
 
 
 def test_evidence_is_better_than_the_score_alone(made: Made) -> None:
@@ -116,6 +117,8 @@ def test_a_calibrator_that_sees_evidence_answers_promotes_watches_and_moves(made
     kgcal, runs = made.kgcal, made.results["runs"]
     first = CALIBRATOR.read(model_folder(kgcal, models_of(kgcal, runs["calibrate"])[0].model_id))
     assert first.label in FORESTS
+    assert first.combined is not None
+    assert first.combined.kind == "stack"
     promoted = kgcal("promote")
     assert promoted.returncode == 0, promoted.stderr
     assert "ground truth.boosted trees" in promoted.stdout
@@ -147,7 +150,8 @@ def test_scores_of_new_triples_are_compared_with_the_same_scores_of_test(
 
 def test_one_stage_runs_alone(made: Made) -> None:
     runs = made.results["runs"]
-    again = made.kgcal("calibrate", "--scores", runs["score"], "--candidates", runs["match"], "--base-rate", "0.5")
+    options = ("--candidates", runs["match"], "--base-rate", "0.5", *ROUNDS)
+    again = made.kgcal("calibrate", "--scores", runs["score"], *options)
     assert again.returncode == 0, again.stderr
     assert runs["calibrate"] in again.stdout
     made_again = made.kgcal("evidence", "--scores", runs["score"], "--evidence", "score,degrees")
