@@ -1,6 +1,7 @@
 """Load a pickle in a process of its own, which hands back tables of numbers."""
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -36,7 +37,8 @@ def load_apart(
 
     with tempfile.TemporaryDirectory() as name:
         output = Path(name) / "tables.safetensors"
-        words = [python, "-I", str(script), str(checkpoint.resolve()), str(output)]
+        interpreter = str(Path(python).absolute()) if os.sep in python else python  # the process has another folder
+        words = [interpreter, "-I", str(script), str(checkpoint.resolve()), str(output)]
         try:
             done = subprocess.run(  # noqa: S603
                 words, capture_output=True, text=True, timeout=SECONDS, cwd=name, check=False

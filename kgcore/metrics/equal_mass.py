@@ -86,7 +86,7 @@ def _starts(sample: Sample) -> Ints:
 
 METRICS.add(
     "ece_equal_mass",
-    Metric("ECE, equal mass", "calibration", "lowest", ece_equal_mass_of, order=50, column=20, interval=False),
+    Metric("equal-mass ECE", "calibration", "lowest", ece_equal_mass_of, order=50, column=20, interval=False),
 )
 METRICS.add(
     "debiased_rmsce",

@@ -79,8 +79,13 @@ def _overlap_notes(counts: Mapping[str, int]) -> list[str]:
     """Return a sentence about the rows of valid and test that another split has too; none if there are no such rows."""
     left_out = {name: counts.get(f"{name}_left_out", 0) for name in ("valid", "test")}
     if any(left_out.values()):
-        texts = [f"{count:,} {name} row{'' if count == 1 else 's'}" for name, count in left_out.items() if count]
-        return [f"Left out, because another split has them too: {' and '.join(texts)}."]
+        others = {"valid": "train or test", "test": "train"}
+        texts = [
+            f"{count:,} {name} row{'' if count == 1 else 's'} that {others[name]} has too"
+            for name, count in left_out.items()
+            if count
+        ]
+        return [f"Left out: {', and '.join(texts)}."]
     shared = {name: count for name, count in counts.items() if count and "_positives_in_" in name}
     texts = [f"{count:,} {count_title(name)}" for name, count in shared.items()]
     return [f"Not held out, but kept in this data set: {', '.join(texts)}."] if texts else []

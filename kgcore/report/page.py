@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from kgcore.calibration.matched import Matched
 from kgcore.combiners.ablation import Ablation
@@ -16,6 +16,7 @@ from kgcore.metrics.catalogue import every_metric
 from kgcore.report.candidates import candidates_figure
 from kgcore.report.columns import first_table, further_tables, without_interval
 from kgcore.report.data import count_title, shown_settings
+from kgcore.report.plots import observed_title
 from kgcore.report.race import race_cells, race_head
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary
@@ -58,6 +59,7 @@ def page(
         summary.results,
         settings,
         summary=summary,
+        what="test triples",
         audits=audits,
         relations=[relation for relation in summary.relations if relation.reliability],
         figures={name: svg(figure) for name, figure in figures.items()},
@@ -96,11 +98,19 @@ def render(
         level=settings.get("evaluate", {}).get("bootstrap_level"),
         without_interval=without_interval(),
         best_label=best.label if best else "",
+        observed=observed_title(results.confidences),
+        coded=coded,
         settings={stage: values for stage, values in shown_settings(settings).items() if values},
         count_title=count_title,
         value_text=value_text,
         **values,
     )
+
+
+def coded(sentence: str) -> Markup:
+    """Return a sentence as HTML, in which what stands between backticks is code."""
+    parts = (escape(part) for part in sentence.split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(p) if number % 2 else p for number, p in enumerate(parts))
 
 
 def _template(name: str) -> str:

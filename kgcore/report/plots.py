@@ -34,13 +34,19 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
+def observed_title(confidences: bool) -> str:
+    """Return what a reliability diagram shows over the probability; `confidences`: whether triples have confidences."""
+    return "mean confidence" if confidences else "share of true triples"
+
+
+def reliability_figure(title: str, measured: dict[str, Measured], confidences: bool = False) -> "Figure":
     """Draw a reliability diagram: observed share of true triples over predicted probability, with 95 % Wilson bands.
 
     A second plot below it shows the share of triples in each bin.
 
-    measured  name in the legend -> results of the calibrator. Each of the first six calibrators has its own colour.
-              From the seventh, the colours repeat with other markers, lines and hatches
+    measured     name in the legend -> results of the calibrator. Each of the first six calibrators has its own colour.
+                 From the seventh, the colours repeat with other markers, lines and hatches
+    confidences  whether the triples have confidences, whose mean is then the observed share
     """
     figure = new_figure(6.4, 7.2)
     diagram, histogram = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
@@ -56,7 +62,7 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
         histogram.bar(
             left, bins.weight, width=width, align="edge", color=colour, hatch=hatch, edgecolor="white", linewidth=0
         )
-    diagram.set(xlim=(0, 1), ylim=(0, 1), ylabel="share of true triples", title=title)
+    diagram.set(xlim=(0, 1), ylim=(0, 1), ylabel=observed_title(confidences), title=title)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     histogram.set(xlabel="predicted probability", ylabel="share of triples", xticks=np.linspace(0, 1, 6))
     for axes in (diagram, histogram):
@@ -64,15 +70,16 @@ def reliability_figure(title: str, measured: dict[str, Measured]) -> "Figure":
     return figure
 
 
-def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
+def reliability_figures(measured: dict[str, Measured], confidences: bool = False) -> "dict[str, Figure]":
     """Draw a reliability diagram for each kind of negatives. Return name -> figure.
 
     A diagram shows the uncalibrated scores and all calibrators fitted on these negatives.
 
-    measured  calibrator label -> its results
+    measured     calibrator label -> its results
+    confidences  whether the triples have confidences
     """
     titles = {
-        "ground_truth": "calibrated with labelled negatives",
+        "ground_truth": "calibrated to confidences" if confidences else "calibrated with labelled negatives",
         "candidates": "calibrated to candidates",
         "synthetic": "calibrated with synthetic negatives",
     }
@@ -81,5 +88,7 @@ def reliability_figures(measured: dict[str, Measured]) -> "dict[str, Figure]":
         shown = {"uncalibrated": measured["uncalibrated"]} if "uncalibrated" in measured else {}
         shown |= {label: result for label, result in measured.items() if label.startswith(f"{negatives}.")}
         labels = {label.rpartition(".")[2].replace("_", " "): result for label, result in shown.items()}
-        figures[f"reliability_{negatives}"] = reliability_figure(f"Reliability, {titles[negatives]}", labels)
+        figures[f"reliability_{negatives}"] = reliability_figure(
+            f"Reliability, {titles[negatives]}", labels, confidences
+        )
     return figures

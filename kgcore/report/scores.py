@@ -66,10 +66,12 @@ class ScoresSummary:
         counts = self.counts
         fitted = f"Fitted to {counts.true:,} true and {counts.false:,} false rows of the scorer {self.scorer}."
         by_test = f"Measured on the {counts.measured:,} rows of the split test."
+        by_fold = f"Measured on {counts.measured:,} rows, with calibrators that were fitted to the others."
         by_folds = (
             f"Measured by cross-fitting on {counts.measured:,} rows ({counts.folds} folds): each probability is from a "
-            "calibrator that was fitted without the fold of the row. The stored calibrators are fitted to all rows."
+            "calibrator that was fitted without the fold of the row."
         )
+        cross_fitted = f"{by_fold if counts.folds == 1 else by_folds} The stored calibrators are fitted to all rows."
         share = counts.true / (counts.true + counts.false)
         stated = f"Weighted to the stated base rate of {self.base_rate:g}; the share of true rows is {share:.4g}."
         found = (
@@ -80,7 +82,7 @@ class ScoresSummary:
         return [
             *self._wrong_way(),
             fitted,
-            by_folds if counts.folds else by_test,
+            cross_fitted if counts.folds else by_test,
             stated if self.stated else found,
             *(f"Left out: the calibrator {name}, which needs --relation." for name in self.unfitted),
             *(f"Left out: {n:,} rows {which}." for which, n in left_out.items() if n),
@@ -118,10 +120,11 @@ def scores_page(
     measured = "Probabilities on rows of other folds" if summary.counts.folds else "Probabilities on the test split"
     return render(
         "scores.html.j2",
-        f"Scores of {summary.scorer}: calibrated probabilities",
+        f"Calibrated probabilities of the scorer {summary.scorer}",
         summary.results,
         settings,
         summary=summary,
+        what="rows",
         measured=measured,
         relations=summary.relations,
         figures={name: svg(figure) for name, figure in figures.items()},

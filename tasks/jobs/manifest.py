@@ -39,7 +39,7 @@ def resolve(stage: str, text: str) -> StageRef:
     elif run.tags.stage != stage:
         run_id = run.tags.inputs.get(stage, run_id)
     if run_id != text:
-        log.info("%s stands for %s run %s", text, stage, run_id)
+        log.info("the %s run of %s is %s", stage, text, run_id)
     if stage != ENSEMBLE_NAME and store.get(run_id).tags.stage == ENSEMBLE_NAME:
         raise InputError(f"run {run_id} is an ensemble of several models: name a run of one of them, for a {stage} run")
     store.finished(stage, run_id)

@@ -31,7 +31,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
     summary = run.load(SUMMARY)
     runs = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     settings = {name: dict(run.store.get(run_id).tags.config or {}) for name, run_id in runs.items()}
-    figures = reliability_figures(run.load(MEASURED))
+    figures = reliability_figures(run.load(MEASURED), summary.results.confidences)
     corruptions, calibration = run.load(CORRUPTION_AUDIT), run.load(CALIBRATION_AUDIT)
     html = page(
         title=f"{settings['train']['model']} on {run.dataset.name}: calibrated probabilities",

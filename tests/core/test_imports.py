@@ -1,6 +1,7 @@
 """Imported models: the scores of tables by each library's own formula, and a sentence for each input that is wrong."""
 
 import gzip
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.imports.embeddings import Foreign, Table, check_widths, import_model
 from kgcore.imports.names import read_names
+from kgcore.imports.process import load_apart
 from kgcore.imports.pykeen import read_pykeen
 from kgcore.imports.tables import Numbers, read_table
 
@@ -207,3 +209,13 @@ def test_a_pickle_is_not_loaded_without_trust(tmp_path: Path) -> None:
     (tmp_path / "trained_model.pkl").write_bytes(b"anything")
     with pytest.raises(InputError, match=r"is a pickle: to load it runs the code .* add --trust"):
         read_pykeen(tmp_path, "python", trust=False)
+
+
+def test_the_interpreter_may_be_a_path_from_the_folder_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="This Python must have a library"):  # it was started, and failed
+        load_apart(tmp_path / "no-script.py", tmp_path / "model.pkl", "bin/python", "a library")

@@ -35,7 +35,9 @@ def test_held_out_rows_that_another_split_has_are_left_out(tmp_path: Path) -> No
     held_out = np.r_[graph.valid.triples, graph.test.triples]
     assert not graph.index(graph.train.triples).contains(held_out).any()
     assert not graph.index(graph.test.triples).contains(graph.valid.triples).any()
-    assert data_notes(counts) == ["Left out, because another split has them too: 3 valid rows and 2 test rows."]
+    assert data_notes(counts) == [
+        "Left out: 3 valid rows that train or test has too, and 2 test rows that train has too."
+    ]
 
 
 def test_the_exams_half_of_new_labels_is_counted() -> None:

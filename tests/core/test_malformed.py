@@ -103,6 +103,15 @@ MALFORMED = {
         *written("mine.tsv", "a\tp\tb\t1\nb\tp\tc\tmaybe\n"),
         r"line 2: label is 'maybe': it must be 1 or -1, 1",
     ),
+    "a byte 0": (*written("mine.tsv", "a\tp\tb\na\0\tp\tc\n"), r"mine\.tsv, line 2: the line has a byte 0x00, which"),
+    "header without object": (
+        *written("mine.csv", "subject,predicate,note\na,p,b\n"),
+        r"mine\.csv has no column object: it must have .* --columns must name three of subject, predicate, note",
+    ),
+    "header with two objects": (
+        *written("mine.csv", "subject,predicate,object,object\na,p,b,c\n"),
+        r"mine\.csv has the column object twice: give every column its own name",
+    ),
     "columns unknown": (
         *written("mine.csv", "x,y,z\na,p,b\n", "x", "y", "w"),
         r"no column w: --columns must name three of",

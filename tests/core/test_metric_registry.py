@@ -69,7 +69,7 @@ def test_artifacts_list_the_metrics_in_this_order() -> None:
 
 
 def test_a_title_is_for_people_and_an_unknown_metric_has_its_name() -> None:
-    assert [title(name) for name in ("brier", "auroc", "ece_equal_mass")] == ["Brier score", "AUROC", "ECE, equal mass"]
+    assert [title(name) for name in ("brier", "auroc", "ece_equal_mass")] == ["Brier score", "AUROC", "equal-mass ECE"]
     assert title("of_a_later_version") == "of a later version"
 
 

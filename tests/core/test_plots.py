@@ -20,3 +20,11 @@ def test_every_calibrator_of_a_diagram_has_its_own_style(rng: np.random.Generato
     bars = {(bar.get_facecolor(), bar.get_hatch()) for bar in histogram.patches}
     assert len(bars) == 1 + len(fitted)
     assert "venn abers" in " ".join(str(line.get_label()) for line in lines)
+
+
+def test_a_diagram_of_confidences_speaks_of_no_labels(rng: np.random.Generator) -> None:
+    result = Measured({}, reliability(rng.random(200), rng.random(200)))
+    for confidences, said in ((False, "share of true triples"), (True, "mean confidence")):
+        [figure] = reliability_figures({"ground_truth.beta": result}, confidences).values()
+        assert figure.axes[0].get_ylabel() == said
+        assert ("confidences" in figure.axes[0].get_title()) == confidences

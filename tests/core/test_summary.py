@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from flows.cli.tables.results import show_results
+from flows.cli.tables.results import results_table, show_results
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
 from kgcore.evaluation.evaluate import evaluate, with_ends
 from kgcore.metrics.catalogue import every_metric, highest_best, ranked
 from kgcore.report.columns import title
 from kgcore.report.data import count_title, shown_settings
-from kgcore.report.page import page
+from kgcore.report.page import coded, page
 from kgcore.report.results import Results, Row
 from kgcore.report.summary import PipelineSummary, Summary
 from tests.core.judged import AUDITS, predictions
@@ -79,12 +79,28 @@ def test_every_number_of_the_page_has_its_interval(rng: np.random.Generator) -> 
             low, high = row.intervals[metric]
             assert f"{row.metrics[metric]:.4f}<small>{low:.4f} to {high:.4f}</small>" in shown
     assert "95 % intervals" in shown
-    assert "ECE, smooth ECE, ECE, equal mass, miscalibration (Brier)" in shown
+    assert "ECE, smooth ECE, equal-mass ECE, miscalibration (Brier)" in shown
     assert "have no interval: on a finite sample they are biased" in shown
     platt = summary.results.row("synthetic", "platt")
     low, high = platt.intervals["auroc"]
     assert f"best: synthetic platt, {title('brier')}" in printed(summary)
     assert f"AUROC {platt.metrics['auroc']:.4f} [{low:.4f}, {high:.4f}]" in printed(summary)
+
+
+def test_a_terminal_of_80_characters_cuts_no_name_and_no_number() -> None:
+    names = ("brier", "log_loss", "ece", "sharpness", "accuracy", "mean_absolute_error", "mean_squared_error")
+    metrics = dict.fromkeys(names, 0.1234)
+    rows = (("", "constant_by_relation"), ("ground_truth", "smoothed_isotonic"), ("synthetic", "boosted_trees"))
+    file = io.StringIO()
+    Console(file=file, width=80).print(results_table(Results(tuple(Row(*names, metrics) for names in rows)), 80))
+    shown = file.getvalue()
+    assert "…" not in shown
+    assert shown.count("0.1234") == 6 * len(rows)
+    assert {"constant", "relation", "isotonic", "synthetic", "absolute"} <= set(shown.split())
+
+
+def test_backticks_become_code_and_everything_else_is_escaped() -> None:
+    assert coded("the row `a < b` & c") == "the row <code>a &lt; b</code> &amp; c"
 
 
 def test_a_metric_that_is_not_defined_is_called_so_and_never_nan(rng: np.random.Generator) -> None:

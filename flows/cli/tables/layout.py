@@ -43,12 +43,19 @@ def least_width(columns: Mapping[str, Column], cells: Cells) -> int:
     return _total([column.narrowest(cells[name]) for name, column in columns.items()], NARROW_GAP)
 
 
-def fitted_table(columns: Mapping[str, Column], cells: Cells, width: int, marked: Collection[str] = ()) -> Table:
+def fitted_table(
+    columns: Mapping[str, Column],
+    cells: Cells,
+    width: int,
+    marked: Collection[str] = (),
+    best: Collection[tuple[str, int]] = (),
+) -> Table:
     """Return the table with at most `width` characters per line, or with its least width if that is larger.
 
     The widest columns wrap first.
 
     marked  columns in which cells that end with a star are highlighted
+    best    column and row of further cells that are highlighted
     """
     widths = {name: column.widest(cells[name]) for name, column in columns.items()}
     least = {name: column.narrowest(cells[name]) for name, column in columns.items()}
@@ -58,14 +65,12 @@ def fitted_table(columns: Mapping[str, Column], cells: Cells, width: int, marked
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
     for name, column in columns.items():
         table.add_column(column.title, justify="right" if column.numbers else "left", width=widths[name])
-    for row in zip(*(cells[name] for name in columns), strict=True):
-        pairs = zip(columns, row, strict=True)
-        table.add_row(*(_marked(text) if name in marked else escape(text) for name, text in pairs))
+    for number, row in enumerate(zip(*(cells[name] for name in columns), strict=True)):
+        stars = {name for name, text in zip(columns, row, strict=True) if name in marked and text.endswith("*")}
+        shown = stars | {name for name in columns if (name, number) in best}
+        texts = ((name in shown, escape(text)) for name, text in zip(columns, row, strict=True))
+        table.add_row(*(f"[bold green]{text}[/]" if is_shown else text for is_shown, text in texts))
     return table
-
-
-def _marked(text: str) -> str:
-    return f"[bold green]{escape(text)}[/]" if text.endswith("*") else escape(text)
 
 
 def _total(widths: Collection[int], gap: int) -> int:

@@ -1,11 +1,11 @@
 """The results of a pipeline in the terminal."""
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.tables.ensemble import show_ensemble
+from flows.cli.tables.layout import Column, fitted_table
 from flows.cli.tables.race import show_race
 from kgcore.report.columns import first_table, headline, leading, title
 from kgcore.report.results import Results
@@ -18,7 +18,7 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
     if summary.race:
         show_race(console, summary.race)
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
-    console.print(results_table(summary.results))
+    console.print(results_table(summary.results, console.width))
     show_best(console, summary.results)
     if summary.base_rate_limits:
         console.print(f"base rate: {summary.base_rate_text}", markup=False)
@@ -41,22 +41,23 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
         console.print(f"MLflow: {ui_command()}", soft_wrap=True)
 
 
-def results_table(results: Results) -> Table:
-    """Return the metrics of the first table, with a row for each calibrator."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("negatives", "calibrator"):
-        table.add_column(name)
-    columns = first_table(results.confidences)
-    for name in columns:
-        table.add_column(name.replace("_", " "), justify="right")
-    best = results.best()
-    for row in results.rows:
-        compared = [name for name in headline() if row.negatives and name in row.metrics]
-        best_here = {name for name in compared if row.metrics[name] == best[name]}
-        texts = zip(columns, row.texts(columns), strict=True)
-        cells = [f"[bold green]{text}[/]" if name in best_here else text for name, text in texts]
-        table.add_row(row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " "), *cells)
-    return table
+def results_table(results: Results, width: int) -> Table:
+    """Return the metrics of the first table, with a row for each calibrator, in at most `width` characters."""
+    metrics = first_table(results.confidences)
+    cells = {
+        "negatives": [row.negatives.replace("_", " ") or "none" for row in results.rows],
+        "calibrator": [row.calibrator.replace("_", " ") for row in results.rows],
+        **{name: [row.texts([name])[0] for row in results.rows] for name in metrics},
+    }
+    columns = {name: Column(name.replace("_", " "), numbers=name in metrics) for name in cells}
+    lowest = results.best()
+    best = {
+        (name, number)
+        for number, row in enumerate(results.rows)
+        for name in headline()
+        if row.negatives and name in row.metrics and row.metrics[name] == lowest[name]
+    }
+    return fitted_table(columns, cells, width, best=best)
 
 
 def show_best(console: Console, results: Results) -> None:

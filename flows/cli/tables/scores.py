@@ -9,7 +9,7 @@ from tasks.jobs.scores_result import ScoresResult
 def show_scores(console: Console, found: ScoresResult) -> None:
     """Print the results of the calibrators, the sentences about them, the counts of the answers, and the places."""
     if found.summary is not None:
-        console.print(results_table(found.summary.results))
+        console.print(results_table(found.summary.results, console.width))
         show_best(console, found.summary.results)
         for note in found.summary.notes:
             console.print(note, soft_wrap=True, markup=False)

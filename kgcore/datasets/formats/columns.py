@@ -55,8 +55,10 @@ def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Col
     if source.columns:
         found = Columns(*_given(source, cells, named, known is not None))
     elif known is not None:
+        used = {cells[place].lower() for place in known.values()}
+        check_twice(source.path, [cell.lower() for cell in cells if cell.lower() in used])
         found = Columns(True, len(cells), known)
-    elif named:
+    elif named or _looks_like_names(cells):
         _refuse_missing(source, cells)
     else:
         found = Columns(False, *_by_position(source, cells))
@@ -77,6 +79,17 @@ def _known(cells: Sequence[str]) -> dict[str, int] | None:
             return None
         found[part] = place
     return found | ({LABEL: lower.index(LABEL)} if LABEL in lower else {})
+
+
+def _looks_like_names(cells: Sequence[str]) -> bool:
+    """Return whether a first row is a header without a subject or an object.
+
+    It has a word of NAMES for the predicate, and one for the subject or the object. Words for these two alone, such as
+    head and tail, can be a triple.
+    """
+    lower = {cell.lower() for cell in cells if len(cell) > 1}
+    subject, predicate, thing = (not lower.isdisjoint(names) for names in NAMES.values())
+    return predicate and (subject or thing)
 
 
 def _given(source: Source, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:

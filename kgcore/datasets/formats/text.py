@@ -44,7 +44,7 @@ COMMAS = Style(",", True, "comma-separated")
 def read_text(source: Source, style: Style) -> Iterator[Block]:
     """Yield the blocks of a text file of triples.
 
-    Raises InputError, with file and line, for a file that is empty or not UTF-8, and as `find_columns` does.
+    Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find_columns` does.
     """
     kind = "columns" if source.further else f"{style.word} columns"
     return read_lines(source.path, style, partial(find_columns, source), COLUMNS, kind)
@@ -59,11 +59,11 @@ def read_lines(
     required  columns that the file must have, for the message about an empty file
     kind      what the columns are called in messages
 
-    Raises InputError, with file and line, for a file that is empty or not UTF-8, and as `find` does.
+    Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find` does.
     """
     columns, line = None, 1
     for data, done in _whole_lines(path):
-        _check_utf8(path, data, line)
+        _check_text(path, data, line)
         if columns is None:
             data = data.removeprefix(MARK)
             head, _, rest = data.partition(b"\n")
@@ -95,7 +95,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
             yield rest, 1.0
 
 
-def _check_utf8(path: Path, data: bytes, line: int) -> None:
+def _check_text(path: Path, data: bytes, line: int) -> None:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -103,6 +103,11 @@ def _check_utf8(path: Path, data: bytes, line: int) -> None:
         raise InputError(
             f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8 text"
         ) from error
+    if (place := data.find(b"\0")) >= 0:
+        line += data.count(b"\n", 0, place)
+        raise InputError(
+            f"{path}, line {line}: the line has a byte 0x00, which is not text: save the file as UTF-8 text"
+        )
 
 
 def _parse(
