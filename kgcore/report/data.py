@@ -12,6 +12,7 @@ OWN = (
     "test_share",
     "split_seed",
 )  # settings that only a user's own data sets use
+MANY_HIDDEN = 0.01  # a smaller share of corruptions that are facts of test is not reported
 PARTS = ("train", "valid", "test", "labels")  # the first word of a count
 TITLES = {
     "rows": "rows",
@@ -89,6 +90,20 @@ def _overlap_notes(counts: Mapping[str, int]) -> list[str]:
     shared = {name: count for name, count in counts.items() if count and "_positives_in_" in name}
     texts = [f"{count:,} {count_title(name)}" for name, count in shared.items()]
     return [f"Not held out, but kept in this data set: {', '.join(texts)}."] if texts else []
+
+
+def hidden_fact_notes(share: float) -> list[str]:
+    """Return a sentence if many of the corruptions that calibrators are fitted to are true; none if few are.
+
+    share  the share of validation corruptions, by weight, that are facts of test
+    """
+    if share < MANY_HIDDEN:
+        return []
+    return [
+        f"{100 * share:.0f} % of the corruptions that synthetic calibrators are fitted to are facts of test. No fit "
+        "may know this, so they count as false, and the probabilities of true triples are too low. Facts that are in "
+        "no split have the same effect. Labelled triples do not: run `kgcal recalibrate --labels FILE`."
+    ]
 
 
 def score_notes(cohort_weight: float) -> list[str]:

@@ -15,6 +15,7 @@ from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import (
     CALIBRATION_AUDIT,
     CALIBRATOR,
+    CORRUPTION_AUDIT,
     CORRUPTIONS,
     COUNTS,
     GRAPH,
@@ -49,7 +50,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.answering import answering_notes
     from kgcore.calibration.thin import thin_notes
     from kgcore.evaluation.by_relation import reliability_by_relation
-    from kgcore.report.data import data_notes, score_notes
+    from kgcore.report.data import data_notes, hidden_fact_notes, score_notes
 
     predictions = run.load(PREDICTIONS)
     measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
@@ -60,6 +61,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
+    notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"])
     everything = _all_rows(run, predictions)
     notes += [one.note(label) for label, one in everything.items()]
     summary = Summary(

@@ -8,7 +8,7 @@ import numpy as np
 from kgcore.datasets.base import DatasetSpec, find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.registries import DATASETS
-from kgcore.report.data import data_notes
+from kgcore.report.data import data_notes, hidden_fact_notes
 
 
 def leaky(folder: Path) -> DatasetSpec:
@@ -61,3 +61,9 @@ def test_a_published_data_set_keeps_its_rows(tmp_path: Path) -> None:
     assert published.identity() != spec.identity()
     names = [name for name in DATASETS.names() if DATASETS.get(name).as_published]
     assert names == ["family", "fb13", "fb15k-237", "wn11", "wn18rr", "yago39k"]
+
+
+def test_many_true_corruptions_are_reported() -> None:
+    assert hidden_fact_notes(0.0099) == []
+    [note] = hidden_fact_notes(0.3418)
+    assert note.startswith("34 % of the corruptions that synthetic calibrators are fitted to are facts of test.")
