@@ -50,12 +50,12 @@ def results_table(results: Results, width: int) -> Table:
         **{name: [row.texts([name])[0] for row in results.rows] for name in metrics},
     }
     columns = {name: Column(name.replace("_", " "), numbers=name in metrics) for name in cells}
-    lowest = results.best()
+    values = results.best()
     best = {
         (name, number)
         for number, row in enumerate(results.rows)
         for name in headline()
-        if row.negatives and name in row.metrics and row.metrics[name] == lowest[name]
+        if row.negatives and name in row.metrics and row.metrics[name] == values[name]
     }
     return fitted_table(columns, cells, width, best=best)
 
