@@ -117,7 +117,7 @@ def test_every_door_trains_what_is_given_even_if_it_is_the_default() -> None:
         assert settings["lp_power"] == 3.0  # the value of the preset
         params = found["params"]
         assert (params["loss"], params["learning_rate"], params["lp_power"]) == ("self_adversarial", "0.005", "3.0")
-        assert (params["preset"], params["preset.filled"]) == ("best", "lp_power")
+        assert (params["preset"], params["preset.filled"]) == ("best", "lp_power,combine_rounds")
         assert newest_flow_run().name == "wn11 distmult self_adversarial"
         runs.append(found["runs"])
     assert runs[0] == runs[1] == runs[2]  # one cache key: all ways re-use the same runs
