@@ -65,11 +65,10 @@ def ablate(sample: EvidenceSample, groups: Mapping[str, Sequence[str]], rng: np.
 
     Differences are paired: the standard error is that of the mean difference of squared errors over the rows.
     """
+    # scipy and scikit-learn load slowly, and to read a finished ablation needs neither
     from scipy.special import expit
 
-    from kgcore.combiners.boosted_trees import (
-        BoostedTrees,  # loads scikit-learn: reading a finished ablation needs none
-    )
+    from kgcore.combiners.boosted_trees import BoostedTrees
     from kgcore.combiners.folds import sample_folds
 
     held = sample_folds(sample, 2, rng) == 0
