@@ -164,3 +164,24 @@ def pairwise(
         of_positives[i] = -above
         total += float(of_row)
     return total
+
+
+KERNELS = (self_adversarial, nll, multiclass_nll, pairwise)  # in the order of their numbers
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def loss_of(
+    number: int, constants: tuple[float, float], positives: Array, corruptions: Array, left_out: Bools,
+    of_positives: Array, of_corruptions: Array,
+) -> float:  # fmt: skip
+    """Return the loss of a kernel of KERNELS, and fill its gradients. A kernel takes as many constants as it has."""
+    first, second = constants
+    if number == 0:
+        return self_adversarial(
+            positives, corruptions, left_out, first, second, of_positives, of_corruptions, 0, len(positives)
+        )
+    if number == 1:
+        return nll(positives, corruptions, left_out, of_positives, of_corruptions, 0, len(positives))
+    if number == 2:
+        return multiclass_nll(positives, corruptions, left_out, of_positives, of_corruptions, 0, len(positives))
+    return pairwise(positives, corruptions, left_out, first, of_positives, of_corruptions, 0, len(positives))

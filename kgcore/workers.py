@@ -1,6 +1,6 @@
 """Threads that share the parts of a loop whose code releases Python's lock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 
@@ -28,3 +28,12 @@ class Workers:
         for future in waiting:
             if not future.cancel():  # a thread that has not begun has nothing left to do
                 future.result()
+
+    def run_all(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Call every job once, in any order and thread."""
+
+        def work(start: int, stop: int) -> None:
+            for job in jobs[start:stop]:
+                job()
+
+        self.run(work, len(jobs), 1)

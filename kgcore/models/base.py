@@ -111,10 +111,14 @@ class QueryModel(Model):
     """A scoring function that factors into a query and a comparison.
 
     groups_predicates  whether training is faster with `grouped_queries`
+    form               the number of its queries' loops in kgcore/query_kernels.py; None: they have none
+    factor             the factor c of that form
     """
 
     by_queries = True
     groups_predicates = False
+    form: int | None = None
+    factor = 1.0
     comparator: Comparator
 
     @property

@@ -5,6 +5,7 @@ from torch import Tensor
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import DotProduct
 from kgcore.models.complex_products import products
+from kgcore.query_kernels import COMPLEX
 from kgcore.registries import MODELS
 
 
@@ -19,6 +20,7 @@ class ComplEx(QueryModel):
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
     comparator = DotProduct()
+    form = COMPLEX
     compiles = False  # products with a loop of their own, and products of matrices
 
     @property

@@ -4,6 +4,7 @@ from torch import Tensor
 
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import DotProduct
+from kgcore.query_kernels import PRODUCT
 from kgcore.registries import MODELS
 
 
@@ -16,6 +17,7 @@ class DistMult(QueryModel):
     """
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
+    form = PRODUCT
     compiles = False  # products and matrix products: nothing is left to fuse
     comparator = DotProduct()
 

@@ -18,11 +18,12 @@ class HolEComplEx(ComplEx):
 
     def __init__(self, k: int) -> None:
         super().__init__(k)
+        self.factor = 2 / k
         # A score is a sum of products of three numbers. With this scale, initial scores are as large as ComplEx's.
         self.scale = ComplEx.scale * (k / 2) ** (1 / 3)
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        return super().object_query(subjects, predicates) * (2 / self.k)
+        return super().object_query(subjects, predicates) * self.factor
 
     def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
-        return super().subject_query(predicates, objects) * (2 / self.k)
+        return super().subject_query(predicates, objects) * self.factor

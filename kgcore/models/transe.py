@@ -4,6 +4,7 @@ from torch import Tensor
 
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import NegativeDistance
+from kgcore.query_kernels import TRANSLATION
 from kgcore.registries import MODELS
 
 
@@ -17,6 +18,7 @@ class TransE(QueryModel):
     norm  n, 1 or 2
     """
 
+    form = TRANSLATION
     compiles = False  # sums, and distances with loops of their own: nothing is left to fuse
 
     def __init__(self, k: int, norm: float = 1) -> None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples
+from kgcore.arrays import Ints, Probabilities, Triples
+from kgcore.training.corruptions import SharedCorruptions
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,25 @@ class Batches:
 
     def _cut(self, order: Ints, chunk: int) -> list[tuple[Ints, int]]:
         return [(order[start : start + self.size], chunk) for start in range(0, len(order), self.size)]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The positives of a step and their corruptions.
+
+    positives    (b, 3) in whole chunks
+    count        number of positives of this step. The other b - count rows repeat the last positive, to fill the last
+                 chunk
+    chunk        number of positives that share their corruptions
+    corruptions  the replacements of subjects and objects, and the mask of the corruptions that the loss ignores
+    confidences  (count,) confidences of the positives of this step; None: they are surely true
+    """
+
+    positives: Triples
+    count: int
+    chunk: int
+    corruptions: SharedCorruptions
+    confidences: Probabilities | None = None
 
 
 def fill_last_chunk(positives: Triples, chunk: int) -> tuple[Triples, int]:

@@ -5,7 +5,7 @@ some rows at a time, and the optimiser updates these rows while the gradient is 
 Corruptions that no positives share are not even copied: some comparators read them where they are in the table.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,13 +20,17 @@ from kgcore.models.base import GraphModel, Model, QueryModel
 from kgcore.models.rows import TableRows
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.row_kernels import distinct, places_by_row, row_gradients
+from kgcore.training.batches import Batch
+from kgcore.training.chunk_loop import ChunkLoop
 from kgcore.training.corruptions import SharedCorruptions
 from kgcore.training.objective import Gathered
 from kgcore.training.tables import Leaf, Tables
 from kgcore.workers import Workers
 
 NO_IDS = np.zeros((0, 0), dtype=np.int64)
-PART = 2**17  # numbers of the gradients that a thread sums and passes to the optimiser at a time: 512 KiB
+PART = 2**15  # numbers of the gradients that a thread sums and passes to the optimiser at a time: 128 KiB
+
+Numbered = tuple[Ints, Ints, Ints]  # rows and their uses: see `numbered`
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ class RowPass:
     has_loops   whether the comparisons are loops that workers share. If not, PyTorch's threads share the work
     """
 
-    def __init__(self, tables: Tables, model: Model, threads: int) -> None:
+    def __init__(self, tables: Tables, model: Model, threads: int, loop: ChunkLoop | None = None) -> None:
+        self._loop = loop
         self._comparator = model.comparator if isinstance(model, QueryModel) else None
         self._groups = isinstance(model, QueryModel) and model.groups_predicates
         self.has_loops = self._comparator is not None and self._comparator.kind is not None and not self._groups
@@ -122,20 +127,63 @@ class RowPass:
         for leaf, gradient in zip(taken.shared.values(), of_shared, strict=True):
             leaf.update(gradient, step, learning_rate)
 
+    def has_chunk_loop(self, batch: Batch) -> bool:
+        """Return whether one loop computes the batch."""
+        return self._loop is not None and batch.confidences is None and not self.reads_rows(batch.chunk)
+
+    def run_chunks(self, batch: Batch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
+        """Update the tables with a batch by the chunk loop. Return its loss before the update.
+
+        also  a job to do while the tables are updated
+        """
+        assert self._loop is not None
+        tables, positives, drawn = self._tables, batch.positives, batch.corruptions
+        jobs, losses, of_entities, of_predicates = self._loop.start(tables, batch)
+        ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.objects.ravel(), drawn.subjects.ravel()])
+        found = dict[str, Numbered]()
+
+        def number() -> None:
+            found["entities"] = numbered(ids, self._slots["entities"])
+            found["predicates"] = numbered(np.ascontiguousarray(positives[:, 1]), self._slots["predicates"])
+
+        self.workers.run_all([number, *jobs])
+        jobs = [
+            *self._updates(tables.entities, found["entities"], of_entities, (), step, learning_rate),
+            *self._updates(tables.predicates, found["predicates"], of_predicates, (), step, learning_rate),
+        ]
+        self.workers.run_all([jobs[0], also, *jobs[1:]])
+        return losses.sum()
+
     def _update(
         self,
         name: str,
         table: RowOptimiser,
         ids: Ints,
         dense: Tensor,
-        sides: tuple[TableRows, TableRows],
+        sides: tuple[TableRows, ...],
         step: int,
         learning_rate: float,
     ) -> None:
         """Update the rows that ids and sides name. `dense` (n, d) is the gradient of each use in ids (n,)."""
         every = np.concatenate([ids, *(side.ids.ravel() for side in sides)])
-        rows, starts, order = numbered(every, self._slots[name])
-        values, gradients, first = table.table.numpy(), dense.contiguous().numpy(), sides[0].queries
+        self.workers.run_all(
+            self._updates(table, numbered(every, self._slots[name]), dense, sides, step, learning_rate)
+        )
+
+    def _updates(
+        self,
+        table: RowOptimiser,
+        uses: Numbered,
+        dense: Tensor,
+        sides: tuple[TableRows, ...],
+        step: int,
+        learning_rate: float,
+    ) -> list[Callable[[], None]]:
+        """Return jobs that update some of the rows each. The uses are those of `dense`, then those of the sides."""
+        rows, starts, order = uses
+        values, gradients = table.table.numpy(), dense.contiguous().numpy()
+        sides = sides or (TableRows(table.table, NO_IDS, self.workers),)
+        first = sides[0].queries
         queries = torch.cat([side.queries.reshape(-1, values.shape[1]) for side in sides]).numpy()
         scores, of_scores = (
             torch.cat([part.reshape(-1) for part in parts]).numpy()
@@ -143,19 +191,25 @@ class RowPass:
         )
         sizes = (max(1, first.shape[1]), sides[0].ids.shape[1], first.shape[0] * first.shape[1])
         numbers, kind = torch.from_numpy(rows), (self._comparator.kind if self._comparator else None) or 0
+        part = max(1, PART // values.shape[1])
 
-        def work(start: int, stop: int) -> None:
-            sums = torch.empty(stop - start, values.shape[1])
-            row_gradients(
-                kind, values, rows, starts, order, gradients, queries, scores, of_scores, sizes, sums.numpy(),
-                start, stop,
-            )  # fmt: skip
-            table.step(numbers[start:stop], sums, step, learning_rate)
+        def job(start: int) -> Callable[[], None]:
+            stop = min(start + part, len(rows))
 
-        self.workers.run(work, len(rows), max(1, PART // values.shape[1]))
+            def update() -> None:
+                sums = torch.empty(stop - start, values.shape[1])
+                row_gradients(
+                    kind, values, rows, starts, order, gradients, queries, scores, of_scores, sizes, sums.numpy(),
+                    start, stop,
+                )  # fmt: skip
+                table.step(numbers[start:stop], sums, step, learning_rate)
+
+            return update
+
+        return [job(start) for start in range(0, len(rows), part)]
 
 
-def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> tuple[Ints, Ints, Ints]:
+def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> Numbered:
     """Return the distinct ids (r,), ascending, and the places of each: see `places_by_row`.
 
     slots  -1 for every possible id, and again after the call
@@ -172,8 +226,10 @@ def _copies(table: RowOptimiser, ids: Ints) -> Tensor:
     return table.table.index_select(0, torch.from_numpy(ids)).requires_grad_()
 
 
-def row_pass(tables: Tables, model: Model, dropout: float, threads: int) -> RowPass | None:
+def row_pass(
+    tables: Tables, model: Model, dropout: float, threads: int, loop: ChunkLoop | None = None
+) -> RowPass | None:
     """Return the pass over rows for a model, or None if the model, its tables or dropout need a table of their own."""
     if isinstance(model, GraphModel) or dropout or not fits_kernel(tables.entities.table, tables.predicates.table):
         return None
-    return RowPass(tables, model, threads)
+    return RowPass(tables, model, threads, loop)

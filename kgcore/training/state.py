@@ -5,6 +5,8 @@ up to rounding. A checkpoint holds the tables, the state of their optimisers, th
 training that continues from a checkpoint ends with the same bits as an uninterrupted one.
 """
 
+from collections import deque
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,9 @@ from kgcore.models.inverse import folded
 from kgcore.models.trained import TrainedModel
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.registries import OPTIMISERS
-from kgcore.training.batches import Batches
+from kgcore.training.batches import Batch, Batches
 from kgcore.training.checkpoint import Checkpoint
+from kgcore.training.chunk_loop import chunk_loop
 from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.objective import Objective
 from kgcore.training.row_pass import row_pass
@@ -66,7 +69,8 @@ class TrainingState:
         size, chunk = batch_size(config, by_predicate), config.chunk_size
         self.batches = Batches(self.positives[:, 1], size, chunk, by_predicate)
         self._steps = config.epochs * len(self.batches)
-        rows = None if compiled else row_pass(self.tables, model, config.dropout, torch.get_num_threads())
+        loop = chunk_loop(model, loss, config, bool(self._strategy.tables))
+        rows = None if compiled else row_pass(self.tables, model, config.dropout, torch.get_num_threads(), loop)
         if compiled is None:
             compiled = not (rows and rows.reads_rows(chunk)) and worth_compiling(model, self._steps, device)
         rows = None if compiled else rows
@@ -79,11 +83,19 @@ class TrainingState:
         """Train on each positive once, in a new order. Return the mean loss per positive. `epoch` counts from 1."""
         if self._strategy.by_model:
             self._strategy.see(self.trained(folds=False))
-        lost = torch.zeros((), device=self._device)
-        steps = self.batches.draw(self.rng)
-        for number, (rows, chunk) in enumerate(steps, start=1 + (epoch - 1) * len(self.batches)):
-            confidences = None if self._confidences is None else self._confidences[rows]
-            lost += self.step.run(self.positives[rows], chunk, number, self._learning_rate(number), confidences)
+        lost, steps = torch.zeros((), device=self._device), iter(self.batches.draw(self.rng))
+        drawn = deque[Batch]()
+
+        def draw() -> None:
+            for rows, chunk in islice(steps, 1):
+                confidences = None if self._confidences is None else self._confidences[rows]
+                drawn.append(self.step.draw(self.positives[rows], chunk, confidences))
+
+        draw()
+        number = 1 + (epoch - 1) * len(self.batches)
+        while drawn:
+            lost += self.step.run(drawn.popleft(), number, self._learning_rate(number), draw)
+            number += 1
         self.losses.append(float(lost) / len(self.positives))
         return self.losses[-1]
 

@@ -5,6 +5,7 @@ small table, each once, and computes the gradient with respect to that table. Ad
 model encodes the graph, the small table has all rows, and the gradient passes through the encoding.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,31 +15,12 @@ from torch import Tensor
 from kgcore.arrays import Floats, Probabilities, Triples
 from kgcore.compiling import compile_if_possible
 from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.training.batches import fill_last_chunk
-from kgcore.training.corruptions import SharedCorruptions, StepCorruptions
+from kgcore.training.batches import Batch, fill_last_chunk
+from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.objective import Gathered, Objective, StepLosses
 from kgcore.training.regulariser import dropout
 from kgcore.training.row_pass import RowPass
 from kgcore.training.tables import Leaf, Tables
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The positives of a step and their corruptions.
-
-    positives    (b, 3) in whole chunks
-    count        number of positives of this step. The other b - count rows repeat the last positive, to fill the last
-                 chunk
-    chunk        number of positives that share their corruptions
-    corruptions  the replacements of subjects and objects, and the mask of the corruptions that the loss ignores
-    confidences  (count,) confidences of the positives of this step; None: they are surely true
-    """
-
-    positives: Triples
-    count: int
-    chunk: int
-    corruptions: SharedCorruptions
-    confidences: Probabilities | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +53,7 @@ class Step:
     """A runner of training steps on the tables.
 
     dropout_share  share of an entity's numbers that a step sets to 0
-    rng            random generator of the dropout. A step draws its corruptions first
+    rng            random generator of the dropout. The corruptions of a step are drawn before
     compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
                    uncompiled code. None: all batches use uncompiled code
     row_pass       the pass over rows of the tables, for the chunk sizes that it serves; None: steps copy the rows
@@ -94,27 +76,31 @@ class Step:
         self._compiled_for = compiled_for
         self._compiled = compile_if_possible(objective.evaluate, "training") if compiled_for else objective.evaluate
 
-    def run(
-        self,
-        positives: Triples,
-        chunk: int,
-        number: int,
-        learning_rate: float,
-        confidences: Probabilities | None = None,
-    ) -> Tensor:
-        """Update the tables with the positives (b, 3) in chunks of `chunk`. Return their loss before the update.
+    def draw(self, positives: Triples, chunk: int, confidences: Probabilities | None = None) -> Batch:
+        """Extend the positives (b, 3) to whole chunks of `chunk`, and draw their corruptions.
 
-        number       number of the step, from 1
         confidences  (b,) confidences of the positives, in [0, 1]; None: they are surely true
         """
-        batch = self._draw(positives, chunk, confidences)
-        if self._row_pass is None:
-            losses = self._run_on_copies(batch, number, learning_rate)
-        else:
-            with self._row_pass.own_threads():
-                losses = self._run_on_rows(self._row_pass, batch, number, learning_rate)
+        filled, chunk = fill_last_chunk(positives, chunk)
+        return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk), confidences)
+
+    def run(self, batch: Batch, number: int, learning_rate: float, also: Callable[[], None] = lambda: None) -> Tensor:
+        """Update the tables with a batch. Return its loss before the update.
+
+        number  number of the step, from 1
+        also    called once, and not before the corruption strategy has learnt from the batch. Another thread may call
+                it while the tables are updated: it must not read them
+        """
+        if self._row_pass is not None and self._row_pass.has_chunk_loop(batch):
+            return self._row_pass.run_chunks(batch, number, learning_rate, also)
+        losses = (
+            self._run_on_copies(batch, number, learning_rate)
+            if self._row_pass is None
+            else self._run_on_rows(self._row_pass, batch, number, learning_rate)
+        )
         if losses.rewards is not None:
             self._teach(batch, losses.rewards.cpu().numpy(), number)
+        also()
         return losses.loss.detach()
 
     def _run_on_copies(self, batch: Batch, number: int, learning_rate: float) -> StepLosses:
@@ -128,16 +114,12 @@ class Step:
 
     def _run_on_rows(self, row_pass: RowPass, batch: Batch, number: int, learning_rate: float) -> StepLosses:
         """Update the tables by loops over their rows."""
-        taken = row_pass.take(batch.positives, batch.corruptions)
-        losses = self._evaluate(batch, {name: leaf.values for name, leaf in taken.shared.items()}, taken.rows)
-        gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves())
-        row_pass.update(taken, gradients, number, learning_rate)
-        return losses
-
-    def _draw(self, positives: Triples, chunk: int, confidences: Probabilities | None) -> Batch:
-        """Extend the positives to whole chunks, and draw their corruptions."""
-        filled, chunk = fill_last_chunk(positives, chunk)
-        return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk), confidences)
+        with row_pass.own_threads():
+            taken = row_pass.take(batch.positives, batch.corruptions)
+            losses = self._evaluate(batch, {name: leaf.values for name, leaf in taken.shared.items()}, taken.rows)
+            gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves())
+            row_pass.update(taken, gradients, number, learning_rate)
+            return losses
 
     def _take(self, batch: Batch) -> Leaves:
         """Take the rows that the batch needs from the tables."""

@@ -15,9 +15,10 @@ from kgcore.models.base import GraphModel
 from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
 from kgcore.models.rotate import ModulusDistance
 from kgcore.models.rows import TableRows, compare
-from kgcore.registries import MODELS
+from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
 from kgcore.training import state
+from kgcore.training.chunk_loop import chunk_loop
 from kgcore.training.loop import Training, train
 from kgcore.training.row_pass import numbered, row_pass
 from kgcore.workers import Workers
@@ -48,7 +49,7 @@ def trained(
 ) -> Training:
     """Train over rows with so many threads, or over copies of them (None)."""
     monkeypatch.setattr(
-        state, "row_pass", lambda tables, model, drop, _: threads and row_pass(tables, model, drop, threads)
+        state, "row_pass", lambda tables, model, drop, _, loop: threads and row_pass(tables, model, drop, threads, loop)
     )
     monkeypatch.setattr("kgcore.training.row_pass.PART", 64)  # several parts
     return train(graph, config, CPU)
@@ -75,18 +76,45 @@ def test_a_training_over_rows_is_that_over_copies(
         {"training_sides": "subject"},
         {"training_sides": "bernoulli"},
         {"lp_weight": 0.1, "training_filtered": True},
+        {"lp_weight": 0.1, "lp_power": 2.0, "model": "distmult"},
+        {"lp_weight": 0.1, "lp_power": 2.5, "model": "complex"},
         {"sides_apart": True, "loss": "multiclass_nll"},
         {"inverse_relations": True},
         {"training_strategy": {"uniform": 1.0, "kbgan": 1.0}},
-        {"model_options": {"norm": 2}, "chunk_size": 7},
+        {"sides_apart": True, "training_eta": 5},
+        {"model_options": {"norm": 2}},
     ],
 )
+@pytest.mark.parametrize("chunk", [1, 7])
 def test_every_setting_trains_over_rows(
-    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object]
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object], chunk: int
 ) -> None:
-    config = replace(TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=1, training_eta=4), **changed)
+    config = replace(TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=4), **changed)
     rows, copies = (trained(small_graph, config, monkeypatch, threads) for threads in (2, None))
     torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
+
+
+WITH_A_LOOP = ["complex", "distmult", "hole_complex", "transe"]
+
+
+def test_the_chunk_loop_is_for_these_models() -> None:
+    for name in MODELS.names():
+        model, loss = build(MODELS.get(name), {}, 4), build(LOSSES.get("nll"), {})
+        assert bool(chunk_loop(model, loss, TrainConfig(), rewarded=False)) == (name in WITH_A_LOOP)
+        assert chunk_loop(model, loss, TrainConfig(), rewarded=True) is None
+
+
+@pytest.mark.parametrize("name", WITH_A_LOOP)
+@pytest.mark.parametrize("loss", LOSSES.names())
+def test_a_step_by_the_chunk_loop_is_that_by_automatic_differentiation(
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, name: str, loss: str
+) -> None:
+    config = TrainConfig(model=name, loss=loss, k=70, epochs=1, batch_size=150, chunk_size=40, training_eta=61)
+    loop, plain = (trained(small_graph, config, monkeypatch, threads) for threads in (3, None))
+    assert loop.losses == pytest.approx(plain.losses, rel=1e-5)
+    ours, theirs = loop.model.embeddings, plain.model.embeddings
+    torch.testing.assert_close(ours.predicates, theirs.predicates, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(ours.entities, theirs.entities, rtol=1e-3, atol=1e-5)
 
 
 def test_confidences_train_over_rows(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Training: it learns, the seed determines its result, and each step follows its formula."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
 
@@ -15,6 +16,7 @@ from kgcore.models.base import GraphModel
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import LOSSES, MODELS
 from kgcore.training import loop
+from kgcore.training.batches import Batch
 from kgcore.training.corruptions import SharedCorruptions
 from kgcore.training.objective import Gathered, Objective
 from kgcore.training.setup import built
@@ -94,7 +96,7 @@ def test_a_model_that_encodes_trains_through_its_encoding(small_graph: Knowledge
     triples = torch.tensor([[s, p, o], [s, p, 7], [5, p, o]])
     scores = whole.score(entities[triples[:, 0]], predicates[triples[:, 1]], entities[triples[:, 2]])
     value = loss(scores[:1], scores[None, 1:])
-    lost = state.step.run(small_graph.train.triples[:1], 1, 1, 0.1)
+    lost = state.step.run(state.step.draw(small_graph.train.triples[:1], 1), 1, 0.1)
     assert lost.item() == pytest.approx(value.item())
     gradients = torch.autograd.grad(value, list(leaves.values()))
     for table, gradient in zip(state.tables.by_name().values(), gradients, strict=True):
@@ -158,9 +160,9 @@ def test_the_learning_rate_falls_linearly_to_its_end(
     rates: list[float] = []
     run = Step.run
 
-    def noted(self: Step, positives: np.ndarray, chunk: int, number: int, rate: float, c: None) -> torch.Tensor:
+    def noted(self: Step, batch: Batch, number: int, rate: float, also: Callable[[], None]) -> torch.Tensor:
         rates.append(rate)
-        return run(self, positives, chunk, number, rate, c)
+        return run(self, batch, number, rate, also)
 
     monkeypatch.setattr(Step, "run", noted)
     config = TrainConfig(k=4, epochs=2, batch_size=100, learning_rate=0.1)
