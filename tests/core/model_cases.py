@@ -16,6 +16,8 @@ OPTIONS: list[tuple[str, Options]] = [
     ("toruse", {"norm": 2}),
     ("kg2e", {"likelihood": True}),
     ("tucker", {"predicate_size": 3}),
+    ("conve", {"filters": 3, "kernel": 1}),  # no row of the map sees both halves of the image
+    ("conve", {"filters": 3, "kernel": 4}),  # every row does
     ("capse", {"filters": 3, "routings": 3}),
     ("capse", {"filters": 3, "log_odds": False}),
 ]
