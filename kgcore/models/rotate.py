@@ -66,6 +66,15 @@ class _Turns(RotatE):
     def predicate_width(self) -> int:
         return 2 * self.k
 
+    def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
+        if self.norm != 1 or torch.is_grad_enabled():
+            return super().score(subjects, predicates, objects)
+        # the same operations, without the copy of the query, and with fewer arrays in the cache
+        (re, im), (cos, sin), (o_re, o_im) = (part.chunk(2, -1) for part in (subjects, predicates, objects))
+        across = (re * cos).sub_(im * sin) - o_re
+        along = (re * sin).add_(im * cos) - o_im
+        return -across.mul_(across).add_(along.mul_(along)).add_(1e-12).sqrt_().sum(-1)
+
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         return _turned(subjects, *predicates.chunk(2, -1))
 

@@ -41,6 +41,8 @@ def test_prepared_predicates_give_the_same_scores(model: Model) -> None:
     s, p, o = rows(model, 6)
     prepared, predicates = model.prepared(p)
     assert torch.equal(prepared.score(s, predicates, o), model.score(s, p, o))
+    with torch.inference_mode():
+        assert torch.equal(prepared.score(s, predicates, o), model.score(s, p, o))
 
 
 def test_both_queries_give_the_score(model: Model) -> None:
