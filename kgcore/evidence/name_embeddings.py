@@ -1,6 +1,7 @@
 """The score that the model would give if it knew the entities by their names alone."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -56,7 +57,8 @@ class NameEmbeddings(Feature):
         folds = folds_of(len(table))
         named = np.diff(parts.starts) > 0
         others = [np.flatnonzero(named & (folds != k)) for k in range(FOLDS)]
-        coefficients = tuple(_ridge(matrix[rows], table[rows] - mean) for rows in others)
+        with ThreadPoolExecutor(min(FOLDS, torch.get_num_threads())) as pool:
+            coefficients = tuple(pool.map(lambda rows: _ridge(matrix[rows], table[rows] - mean), others))
         made = cls(trained, parts, coefficients, mean, len(table))
         each = made._estimates(matrix)
         return made._with(np.stack(each)[folds, np.arange(len(table))])
