@@ -140,23 +140,29 @@ def _loss_of_sides(
 
     own, objects, subjects  the scores of positives (c,), and of their corruptions (c, n) and (c, m)
     """
-    used, n = len(left_out), objects.shape[1]
-    of_own[:] = ZERO
-    of_objects[:] = ZERO
-    of_subjects[:] = ZERO
-    if apart:
-        again = np.zeros_like(of_own)
-        total = loss_of(loss, terms, own[:used], objects[:used], left_out[:, :n].copy(), of_own, of_objects)
-        total += loss_of(loss, terms, own[:used], subjects[:used], left_out[:, n:].copy(), again, of_subjects)
-        of_own += again
-        return total
-    every = np.empty((used, left_out.shape[1]), np.float32)
-    of_every = np.empty_like(every)
-    every[:, :n] = objects[:used]
-    every[:, n:] = subjects[:used]
-    total = loss_of(loss, terms, own[:used], every, left_out, of_own, of_every)
-    of_objects[:used] = of_every[:, :n]
-    of_subjects[:used] = of_every[:, n:]
+    used, n, m = len(left_out), objects.shape[1], subjects.shape[1]
+    of_side, total = np.zeros(len(own), np.float32), 0.0
+    for i in range(len(own)):
+        of_own[i] = ZERO
+    for side in range(2 if apart else 1):  # the sides as one matrix, or each for itself
+        begin, end = (side * n, n + side * m) if apart else (0, n + m)
+        scores, mask = np.empty((used, end - begin), np.float32), np.empty((used, end - begin), np.bool_)
+        gradient = np.empty((used, end - begin), np.float32)
+        for i in range(used):
+            for j in range(begin, min(n, end)):
+                scores[i, j - begin] = objects[i, j]
+            for j in range(max(n, begin), end):
+                scores[i, j - begin] = subjects[i, j - n]
+            for j in range(begin, end):
+                mask[i, j - begin] = left_out[i, j]
+        total += loss_of(loss, terms, own[:used], scores, mask, of_side, gradient)
+        for i in range(used):
+            of_own[i] += of_side[i]
+        for i in range(len(own)):
+            for j in range(begin, min(n, end)):
+                of_objects[i, j] = gradient[i, j - begin] if i < used else ZERO
+            for j in range(max(n, begin), end):
+                of_subjects[i, j - n] = gradient[i, j - begin] if i < used else ZERO
     return total
 
 
