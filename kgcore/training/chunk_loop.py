@@ -1,6 +1,7 @@
 """The losses of a step's chunks and the gradients of their rows, by one loop on the CPU, for models that have one."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,20 @@ from kgcore.training.tables import Tables
 PARTS = 16  # of a step, so that threads finish together
 
 
+class Started(NamedTuple):
+    """A batch that jobs compute, and what they fill.
+
+    losses         (b / c,) the loss of each chunk, without the penalty
+    of_entities    (u, entity_width) the gradients of subjects, objects, replacements of objects, then of subjects
+    of_predicates  (b, predicate_width)
+    """
+
+    jobs: list[Callable[[], None]]
+    losses: Tensor
+    of_entities: Tensor
+    of_predicates: Tensor
+
+
 class ChunkLoop:
     """The loop over the chunks of a step.
 
@@ -32,13 +47,8 @@ class ChunkLoop:
         self._kinds, self._constants, self._apart = kinds, constants, apart
         self._of_entities = torch.empty(0, 0)  # most steps fill as many numbers: new memory for them takes time
 
-    def start(self, tables: Tables, batch: Batch) -> tuple[list[Callable[[], None]], Tensor, Tensor, Tensor]:
-        """Return jobs that compute a batch, and what they fill: losses, gradients of entities and of predicates.
-
-        losses         (b / c,) the loss of each chunk, without the penalty
-        of entities    (u, entity_width) of subjects, objects, replacements of objects, then of subjects
-        of predicates  (b, predicate_width)
-        """
+    def start(self, tables: Tables, batch: Batch) -> Started:
+        """Return the jobs of a batch. They fill the same numbers as those of the batch before it."""
         positives, drawn = np.ascontiguousarray(batch.positives), batch.corruptions
         objects, subjects = np.ascontiguousarray(drawn.objects), np.ascontiguousarray(drawn.subjects)
         entities, predicates = tables.entities.table, tables.predicates.table
@@ -56,7 +66,8 @@ class ChunkLoop:
         def job(start: int) -> Callable[[], None]:
             return lambda: run_chunks(*arguments, start, min(start + part, len(objects)))
 
-        return [job(start) for start in range(0, len(objects), part)], losses, self._of_entities, of_predicates
+        jobs = [job(start) for start in range(0, len(objects), part)]
+        return Started(jobs, losses, self._of_entities, of_predicates)
 
 
 def chunk_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> ChunkLoop | None:

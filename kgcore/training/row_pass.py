@@ -128,7 +128,7 @@ class RowPass:
             leaf.update(gradient, step, learning_rate)
 
     def has_chunk_loop(self, batch: Batch) -> bool:
-        """Return whether one loop computes the batch."""
+        """Return whether one loop computes the losses and the gradients of the batch."""
         return self._loop is not None and batch.confidences is None and not self.reads_rows(batch.chunk)
 
     def run_chunks(self, batch: Batch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
@@ -138,7 +138,7 @@ class RowPass:
         """
         assert self._loop is not None
         tables, positives, drawn = self._tables, batch.positives, batch.corruptions
-        jobs, losses, of_entities, of_predicates = self._loop.start(tables, batch)
+        started = self._loop.start(tables, batch)
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.objects.ravel(), drawn.subjects.ravel()])
         found = dict[str, Numbered]()
 
@@ -146,13 +146,13 @@ class RowPass:
             found["entities"] = numbered(ids, self._slots["entities"])
             found["predicates"] = numbered(np.ascontiguousarray(positives[:, 1]), self._slots["predicates"])
 
-        self.workers.run_all([number, *jobs])
+        self.workers.run_all([number, *started.jobs])
         jobs = [
-            *self._updates(tables.entities, found["entities"], of_entities, (), step, learning_rate),
-            *self._updates(tables.predicates, found["predicates"], of_predicates, (), step, learning_rate),
+            *self._updates(tables.entities, found["entities"], started.of_entities, (), step, learning_rate),
+            *self._updates(tables.predicates, found["predicates"], started.of_predicates, (), step, learning_rate),
         ]
         self.workers.run_all([jobs[0], also, *jobs[1:]])
-        return losses.sum()
+        return started.losses.sum()
 
     def _update(
         self,
