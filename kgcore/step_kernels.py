@@ -146,6 +146,8 @@ def _loss_of_sides(
         of_own[i] = ZERO
     for side in range(2 if apart else 1):  # the sides as one matrix, or each for itself
         begin, end = (side * n, n + side * m) if apart else (0, n + m)
+        if apart and begin == end:  # a side without corruptions has no loss
+            continue
         scores, mask = np.empty((used, end - begin), np.float32), np.empty((used, end - begin), np.bool_)
         gradient = np.empty((used, end - begin), np.float32)
         for i in range(used):
@@ -187,13 +189,8 @@ def run_chunks(
     """
     form, kind, loss = kinds
     factor, terms, weight, power = constants[0], (constants[1], constants[2]), constants[3], constants[4]
-    b, width, c, n, m = (
-        len(positives),
-        entities.shape[1],
-        len(left_out) // len(objects),
-        objects.shape[1],
-        subjects.shape[1],
-    )
+    b, c, width = len(positives), len(positives) // len(objects), entities.shape[1]
+    n, m = objects.shape[1], subjects.shape[1]
     queries, of_queries = np.empty((2, c, width), np.float32), np.empty((2, c, width), np.float32)
     new_objects, new_subjects = np.empty((1, n, width), np.float32), np.empty((1, m, width), np.float32)
     of_objects, of_subjects = np.empty((1, c, n), np.float32), np.empty((1, c, m), np.float32)

@@ -82,6 +82,9 @@ def test_a_training_over_rows_is_that_over_copies(
         {"inverse_relations": True},
         {"training_strategy": {"uniform": 1.0, "kbgan": 1.0}},
         {"sides_apart": True, "training_eta": 5},
+        {"sides_apart": True, "inverse_relations": True, "model": "complex"},
+        {"sides_apart": True, "training_sides": "subject", "model": "distmult"},
+        {"training_sides": "object", "model_options": {"norm": 2}},
         {"model_options": {"norm": 2}},
     ],
 )
