@@ -82,7 +82,7 @@ def main() -> None:
     for number, (rows, chunk) in enumerate(state.batches.draw(state.rng), start=1):
         if number == warm:
             times.append(time.perf_counter())
-        state.step.run(state.positives[rows], chunk, number, config.learning_rate)
+        state.step.run(state.step.draw(state.positives[rows], chunk), number, config.learning_rate)
     times.append(time.perf_counter())
     steps = (given.steps - warm) / (times[1] - times[0])
     found = {

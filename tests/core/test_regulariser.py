@@ -65,13 +65,13 @@ def test_the_penalty_is_the_same_with_dropout(small_graph: KnowledgeGraph, monke
     monkeypatch.setattr(Objective, "evaluate", lambda *given: made.append(found := evaluate(*given)) or found)
     for share in (0.0, 0.5):
         config = TrainConfig(
-            model="distmult", k=8, batch_size=64, chunk_size=16, lp_weight=1, lp_power=3, dropout=share
-        )
+            model="distmult", k=8, batch_size=64, chunk_size=16, lp_weight=1, lp_power=2.5, dropout=share
+        )  # with this power, PyTorch computes the losses that the test reads
         state = TrainingState(small_graph, *built(config), config, CPU, compiled=False)
         entities, predicates = state.tables.entities.table.clone(), state.tables.predicates.table.clone()
-        state.step.run(batch, 16, 1, 0.1)
+        state.step.run(state.step.draw(batch, 16), 1, 0.1)
         rows = torch.cat([entities[batch[:, [0, 2]]].flatten(1), predicates[batch[:, 1]]], 1)
-        assert made[-1].penalty.item() == pytest.approx(lp(rows, 3).item(), rel=1e-5)
+        assert made[-1].penalty.item() == pytest.approx(lp(rows, 2.5).item(), rel=1e-5)
     assert made[0].loss.item() != made[1].loss.item()
 
 
