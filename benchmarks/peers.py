@@ -7,11 +7,11 @@ first run installs them with pip, which takes minutes and 4 GB. A library that c
 the reason below the table. `--peers none` measures kgcal alone.
 
 All libraries get the same triples, k, batch and eta, and the same cores. Each trains one epoch at a time, in turn, so
-that a busy machine slows down all of them. The first epoch, in which code is compiled, does not count. A scored triple
-is a positive or a corruption. The table has millions of them a second, the median over the rounds, and how many times
-as fast kgcal is. PyKEEN and AmpliGraph give every positive its own corruptions: the same figure of theirs stands beside
-each way of kgcal. PyTorch-BigGraph shares corruptions, as many as kgcal in the same row; its TransE has the squared L2
-norm, which is the fastest that it has.
+that a busy machine slows down all of them. A pause before each turn lets the library before come to rest. The first
+epoch, in which code is compiled, does not count. A scored triple is a positive or a corruption. The table has millions
+of them a second, the median over the rounds, and how many times as fast kgcal is. PyKEEN and AmpliGraph give every
+positive its own corruptions: the same figure of theirs stands beside each way of kgcal. PyTorch-BigGraph shares
+corruptions, as many as kgcal in the same row; its TransE has the squared L2 norm, which is the fastest that it has.
 """
 
 import argparse
@@ -23,12 +23,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from time import sleep
 
 import numpy as np
 from cases import graph_of
 from peer_runs import PEERS, Case, PeerError, Runner
 
 CHUNK = 64
+PAUSE = 1.0  # seconds before a turn, for the threads and the files of the library before
 # name of a way -> (corruptions of a positive, positives that share them)
 WAYS = {"20 shared": (20, CHUNK), "198 shared": (198, CHUNK), "20 a positive": (20, 1)}
 TITLES = {"pykeen": "PyKEEN", "ampligraph": "AmpliGraph", "biggraph": "PyTorch-BigGraph"}
@@ -93,6 +95,7 @@ def measure(entries: list[Entry], case: Case, options: argparse.Namespace) -> di
                         job = Case(**vars(case) | changed)
                         runners[entry] = Runner(entry.peer, job, options.folder, options.threads)
                         results[entry].versions = runners[entry].versions
+                    sleep(PAUSE)
                     speed = positives * (1 + eta) / runners[entry].epoch() / 1e6
                 except PeerError as error:
                     results[entry].reason = str(error)
