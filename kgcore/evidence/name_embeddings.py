@@ -18,6 +18,7 @@ from kgcore.registries import EVIDENCE
 PENALTY = 0.3  # of the squared coefficients
 FOLDS = 3
 STEPS = 15  # of the conjugate gradients
+COLUMNS = 16  # of the embeddings, in one regression
 
 
 @EVIDENCE.register("name_embeddings")
@@ -57,8 +58,7 @@ class NameEmbeddings(Feature):
         folds = folds_of(len(table))
         named = np.diff(parts.starts) > 0
         others = [np.flatnonzero(named & (folds != k)) for k in range(FOLDS)]
-        with ThreadPoolExecutor(min(FOLDS, torch.get_num_threads())) as pool:
-            coefficients = tuple(pool.map(lambda rows: _ridge(matrix[rows], table[rows] - mean), others))
+        coefficients = _fitted([matrix[rows] for rows in others], [table[rows] - mean for rows in others])
         made = cls(trained, parts, coefficients, mean, len(table))
         each = made._estimates(matrix)
         return made._with(np.stack(each)[folds, np.arange(len(table))])
@@ -105,6 +105,24 @@ def matrix_of(parts: Tokens) -> sp.csr_matrix:
     counts = np.diff(parts.starts)
     data = np.repeat(1 / np.sqrt(np.maximum(counts, 1)), counts)
     return sp.csr_matrix((data, parts.numbers, parts.starts), shape=(len(parts), max(parts.size, 1)))
+
+
+def _fitted(matrices: Sequence[sp.csr_matrix], targets: Sequence[Floats]) -> tuple[Floats, ...]:
+    """Return the coefficients (d, k) of each matrix and its targets, on PyTorch's number of threads.
+
+    The columns of the targets are independent of each other. COLUMNS of them at once stay in the processor's cache.
+    """
+    parts = [(fold, first) for fold in range(len(matrices)) for first in range(0, targets[fold].shape[1], COLUMNS)]
+    found = [np.empty((matrix.shape[1], own.shape[1])) for matrix, own in zip(matrices, targets, strict=True)]
+
+    def fit(part: tuple[int, int]) -> None:
+        fold, columns = part[0], slice(part[1], part[1] + COLUMNS)
+        found[fold][:, columns] = _ridge(matrices[fold], np.ascontiguousarray(targets[fold][:, columns]))
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        for _ in pool.map(fit, parts):
+            pass  # raises what a part raised
+    return tuple(found)
 
 
 def _ridge(matrix: sp.csr_matrix, targets: Floats) -> Floats:
