@@ -80,7 +80,7 @@ def python_of(peer: str, cache: Path) -> Path:
 
 
 class Runner:
-    """A process that trains one epoch at each call of `epoch`, and waits in between.
+    """A process that trains at each call of `epoch` or `turn`, and waits in between.
 
     versions  the versions of the library and of what it computes with
     """
@@ -116,6 +116,18 @@ class Runner:
         except BrokenPipeError as error:
             raise PeerError(f"failed: {self._reason()}") from error
         return float(str(self._answer()["seconds"]))
+
+    def turn(self, least: float) -> float:
+        """Train one epoch that does not count, then epochs that take `least` seconds in all. Return their mean seconds.
+
+        The machine has rested before a turn, and needs some tenths of a second to get back to its full speed. Without
+        the first epoch, a library with short epochs would seem slower than one with long epochs.
+        """
+        self.epoch()
+        epochs: list[float] = []
+        while sum(epochs) < least:
+            epochs.append(self.epoch())
+        return sum(epochs) / len(epochs)
 
     def close(self) -> None:
         """End the process."""

@@ -6,12 +6,13 @@ Each library has a virtual environment of its own, in the folder `--folder` (KGC
 first run installs them with pip, which takes minutes and 4 GB. A library that cannot be installed or that fails has
 the reason below the table. `--peers none` measures kgcal alone.
 
-All libraries get the same triples, k, batch and eta, and the same cores. Each trains one epoch at a time, in turn, so
-that a busy machine slows down all of them. A pause before each turn lets the library before come to rest. The first
-epoch, in which code is compiled, does not count. A scored triple is a positive or a corruption. The table has millions
-of them a second, the median over the rounds, and how many times as fast kgcal is. PyKEEN and AmpliGraph give every
-positive its own corruptions: the same figure of theirs stands beside each way of kgcal. PyTorch-BigGraph shares
-corruptions, as many as kgcal in the same row; its TransE has the squared L2 norm, which is the fastest that it has.
+All libraries get the same triples, k, batch and eta, and the same cores. They train in turn, so that a busy machine
+slows down all of them. A pause before each turn lets the library before come to rest. The first epoch of a turn does
+not count: a machine that has rested is slow at first. The epochs after it take at least a second in all. A scored
+triple is a positive or a corruption. The table has millions of them a second, the median over the rounds, and how many
+times as fast kgcal is. PyKEEN and AmpliGraph give every positive its own corruptions: the same figure of theirs stands
+beside each way of kgcal. PyTorch-BigGraph shares corruptions, as many as kgcal in the same row; its TransE has the
+squared L2 norm, which is the fastest that it has.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from peer_runs import PEERS, Case, PeerError, Runner
 
 CHUNK = 64
 PAUSE = 1.0  # seconds before a turn, for the threads and the files of the library before
+LEAST = 1.0  # seconds of a turn that count, at least
 # name of a way -> (corruptions of a positive, positives that share them)
 WAYS = {"20 shared": (20, CHUNK), "198 shared": (198, CHUNK), "20 a positive": (20, 1)}
 TITLES = {"pykeen": "PyKEEN", "ampligraph": "AmpliGraph", "biggraph": "PyTorch-BigGraph"}
@@ -52,7 +54,7 @@ class Result:
     """The result of an entry.
 
     versions  the versions of the library and of what it computes with
-    speeds    millions of triples a second, for each round
+    speeds    millions of triples a second, for each turn
     reason    the sentence of a failure; '': the entry has not failed
     """
 
@@ -86,7 +88,7 @@ def measure(entries: list[Entry], case: Case, options: argparse.Namespace) -> di
     runners: dict[Entry, Runner] = {}
     positives = len(np.load(case.triples, mmap_mode="r"))
     try:
-        for number in range(-1, options.rounds):
+        for number in range(-1, options.rounds):  # at -1, the libraries start and compile
             for entry in [entry for entry in entries if not results[entry].reason]:
                 eta, sharing = WAYS[entry.way]
                 try:
@@ -95,13 +97,14 @@ def measure(entries: list[Entry], case: Case, options: argparse.Namespace) -> di
                         job = Case(**vars(case) | changed)
                         runners[entry] = Runner(entry.peer, job, options.folder, options.threads)
                         results[entry].versions = runners[entry].versions
+                        runners[entry].epoch()
+                        continue
                     sleep(PAUSE)
-                    speed = positives * (1 + eta) / runners[entry].epoch() / 1e6
+                    speed = positives * (1 + eta) / runners[entry].turn(LEAST) / 1e6
                 except PeerError as error:
                     results[entry].reason = str(error)
                     continue
-                if number >= 0:
-                    results[entry].speeds += (speed,)
+                results[entry].speeds += (speed,)
     finally:
         for runner in runners.values():
             runner.close()
@@ -175,7 +178,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--k", type=int, default=100)
     parser.add_argument("--batch", type=int, default=1152)
     parser.add_argument("--triples", type=int, help="train on so many triples, drawn at random; default: all")
-    parser.add_argument("--rounds", type=int, default=5, help="epochs that count")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each library")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path(cache), help="folder of the virtual environments")
     parser.add_argument("--plot", type=Path, help="also draw the speeds into this file")

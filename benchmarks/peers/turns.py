@@ -1,4 +1,4 @@
-"""The other end of a pipe to benchmarks/peers.py: a runner waits for its turn, trains an epoch, and answers.
+"""The other end of a pipe to benchmarks/peer_runs.py: a runner waits for a word, trains an epoch, and answers.
 
 Every runner imports this file in its own virtual environment, so it imports the standard library only.
 """
@@ -40,7 +40,7 @@ class Job:
 
 
 class Turns:
-    """The turns of a runner. Call `ready` once before the first epoch, then `done` after each epoch.
+    """The epochs of a runner. Call `ready` once before the first epoch, then `done` after each epoch.
 
     What the library prints goes to the standard error, so that only answers are in the pipe.
     """
@@ -52,14 +52,14 @@ class Turns:
         self._started = 0.0
 
     def ready(self, versions: str) -> None:
-        """Say which versions run, and wait for the first turn."""
+        """Say which versions run, and wait for the first word."""
         self._answer({"versions": versions})
         self._wait()
 
     def done(self, seconds: float | None = None) -> None:
-        """Answer how long the epoch took, and wait for the next turn. Without another turn, the process ends.
+        """Answer how long the epoch took, and wait for the next word. Without another, the process ends.
 
-        seconds  time that the library itself measured; None: the time since the turn began
+        seconds  time that the library itself measured; None: the time since the word
         """
         self._answer({"seconds": time.perf_counter() - self._started if seconds is None else seconds})
         self._wait()
