@@ -5,11 +5,13 @@ import math
 import torch
 from torch import Tensor
 
+from kgcore.kernels import fits_kernel
 from kgcore.models.base import Model, QueryModel
 from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
 from kgcore.row_kernels import MODULUS
+from kgcore.score_kernels import turned_distances
 from kgcore.tile_kernels import modulus_tile
 
 
@@ -67,13 +69,13 @@ class _Turns(RotatE):
         return 2 * self.k
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-        if self.norm != 1 or torch.is_grad_enabled():
+        same = subjects.dim() == 2 and subjects.shape == predicates.shape == objects.shape
+        if self.norm != 1 or torch.is_grad_enabled() or not (same and fits_kernel(subjects, predicates, objects)):
             return super().score(subjects, predicates, objects)
-        # the same operations, without the copy of the query, and with fewer arrays in the cache
-        (re, im), (cos, sin), (o_re, o_im) = (part.chunk(2, -1) for part in (subjects, predicates, objects))
-        across = (re * cos).sub_(im * sin) - o_re
-        along = (re * sin).add_(im * cos) - o_im
-        return -across.mul_(across).add_(along.mul_(along)).add_(1e-12).sqrt_().sum(-1)
+        distances = subjects.new_empty(len(subjects))
+        points, turns, others = (rows.contiguous().numpy() for rows in (subjects, predicates, objects))
+        turned_distances(points, turns, others, distances.numpy())
+        return distances.neg_()
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         return _turned(subjects, *predicates.chunk(2, -1))

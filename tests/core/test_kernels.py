@@ -12,6 +12,7 @@ from torch import Tensor
 from kgcore.kernels import fits_kernel
 from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
 from kgcore.models.complex_products import products
+from kgcore.models.rotate import RotatE
 from kgcore.optimisers.adam import RowAdam
 from kgcore.registries import LOSSES
 from kgcore.registry import build
@@ -110,6 +111,20 @@ def test_losses_and_their_gradients(name: str, spread: float, monkeypatch: pytes
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-6)
     lost = loss.counted(positives.where(positives < positives.max(), torch.nan), corruptions, left_out, Workers(1))
     assert lost.isnan()
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+def test_rotations_of_float32_rows_are_scored_as_by_the_formula(k: int) -> None:
+    model, generator = RotatE(k), torch.Generator().manual_seed(k)
+    s, p, o = (torch.randn(9, width, generator=generator) for width in (2 * k, k, 2 * k))
+    o[0] = s[0]
+    p[0] = 0.0  # a distance of 0
+    with torch.inference_mode():
+        prepared, turns = model.prepared(p)
+        found = prepared.score(s, turns, o)
+        expected = model.score(s.double(), p.double(), o.double())
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-5)
 
 
 def test_kernels_are_for_float32() -> None:
