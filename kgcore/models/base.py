@@ -77,7 +77,7 @@ class Model(ABC):
         return model
 
     def prepared(self, predicates: Tensor) -> tuple["Model", Tensor]:
-        """Return a model and a table of predicates that give the same scores, to the last bit, in less time.
+        """Return a model and a table of predicates that give the same scores, up to rounding, in less time.
 
         What depends on the predicate alone is then computed once for each predicate, and not for each triple.
 
