@@ -94,7 +94,12 @@ class TrainingState:
         draw()
         number = 1 + (epoch - 1) * len(self.batches)
         while drawn:
-            lost += self.step.run(drawn.popleft(), number, self._learning_rate(number), draw)
+            batch, rate = drawn.popleft(), self._learning_rate(number)
+            if self._strategy.by_model:  # it reads the tables that a step changes
+                lost += self.step.run(batch, number, rate)
+                draw()
+            else:
+                lost += self.step.run(batch, number, rate, draw)
             number += 1
         self.losses.append(float(lost) / len(self.positives))
         return self.losses[-1]

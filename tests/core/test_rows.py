@@ -15,7 +15,7 @@ from kgcore.models.base import GraphModel
 from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
 from kgcore.models.rotate import ModulusDistance
 from kgcore.models.rows import TableRows, compare
-from kgcore.registries import LOSSES, MODELS
+from kgcore.registries import LOSSES, MODELS, STRATEGIES
 from kgcore.registry import build
 from kgcore.training import state
 from kgcore.training.chunk_loop import chunk_loop
@@ -118,6 +118,15 @@ def test_a_step_by_the_chunk_loop_is_that_by_automatic_differentiation(
     ours, theirs = loop.model.embeddings, plain.model.embeddings
     torch.testing.assert_close(ours.predicates, theirs.predicates, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(ours.entities, theirs.entities, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES.names() if STRATEGIES.get(name).by_model])
+def test_corruptions_that_the_model_chooses_are_the_same_with_any_number_of_threads(
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    config = TrainConfig(k=8, epochs=4, batch_size=60, chunk_size=10, training_strategy={strategy: 1.0})
+    one, three = (trained(small_graph, config, monkeypatch, threads) for threads in (1, 3))
+    assert same(one, three)
 
 
 def test_confidences_train_over_rows(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
