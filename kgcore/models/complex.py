@@ -7,6 +7,7 @@ from kgcore.models.comparators import DotProduct
 from kgcore.models.complex_products import products
 from kgcore.query_kernels import COMPLEX
 from kgcore.registries import MODELS
+from kgcore.score_kernels import complex_products, fits_loop, scored_by
 
 
 @MODELS.register("complex")
@@ -36,3 +37,8 @@ class ComplEx(QueryModel):
 
     def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
         return products(predicates, objects, conjugated=True)
+
+    def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
+        if fits_loop(subjects, predicates, objects):
+            return scored_by(complex_products, subjects, predicates, objects) * self.factor
+        return super().score(subjects, predicates, objects)

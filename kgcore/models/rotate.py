@@ -5,13 +5,12 @@ import math
 import torch
 from torch import Tensor
 
-from kgcore.kernels import fits_kernel
 from kgcore.models.base import Model, QueryModel
 from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
 from kgcore.row_kernels import MODULUS
-from kgcore.score_kernels import turned_distances
+from kgcore.score_kernels import fits_loop, scored_by, turned_distances
 from kgcore.tile_kernels import modulus_tile
 
 
@@ -69,13 +68,9 @@ class _Turns(RotatE):
         return 2 * self.k
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-        same = subjects.dim() == 2 and subjects.shape == predicates.shape == objects.shape
-        if self.norm != 1 or torch.is_grad_enabled() or not (same and fits_kernel(subjects, predicates, objects)):
-            return super().score(subjects, predicates, objects)
-        distances = subjects.new_empty(len(subjects))
-        points, turns, others = (rows.contiguous().numpy() for rows in (subjects, predicates, objects))
-        turned_distances(points, turns, others, distances.numpy())
-        return distances.neg_()
+        if self.norm == 1 and fits_loop(subjects, predicates, objects):
+            return -scored_by(turned_distances, subjects, predicates, objects)
+        return super().score(subjects, predicates, objects)
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         return _turned(subjects, *predicates.chunk(2, -1))

@@ -12,10 +12,10 @@ from torch import Tensor
 from kgcore.kernels import fits_kernel
 from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
 from kgcore.models.complex_products import products
-from kgcore.models.rotate import RotatE
 from kgcore.optimisers.adam import RowAdam
-from kgcore.registries import LOSSES
+from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
+from kgcore.score_kernels import fits_loop
 from kgcore.workers import Workers
 
 
@@ -114,17 +114,17 @@ def test_losses_and_their_gradients(name: str, spread: float, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])
-def test_rotations_of_float32_rows_are_scored_as_by_the_formula(k: int) -> None:
-    model, generator = RotatE(k), torch.Generator().manual_seed(k)
-    s, p, o = (torch.randn(9, width, generator=generator) for width in (2 * k, k, 2 * k))
-    o[0] = s[0]
-    p[0] = 0.0  # a distance of 0
+@pytest.mark.parametrize("name", ["rotate", "complex", "hole_complex"])
+def test_loops_score_float32_rows_as_the_formula_does(name: str, k: int) -> None:
+    model, generator = build(MODELS.get(name), {}, k), torch.Generator().manual_seed(k)
+    s, p, o = (torch.randn(9, width, generator=generator) for width in (2 * k, model.predicate_width, 2 * k))
+    o[0], p[0] = s[0], 0.0  # a distance of 0
     with torch.inference_mode():
-        prepared, turns = model.prepared(p)
-        found = prepared.score(s, turns, o)
+        prepared, predicates = model.prepared(p)
+        assert fits_loop(s, predicates, o)
+        found = prepared.score(s, predicates, o)
         expected = model.score(s.double(), p.double(), o.double())
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_kernels_are_for_float32() -> None:
