@@ -85,16 +85,18 @@ class SampleStream:
     def condensed(self) -> Block:
         """At most 2 BINS rows that are close to the sample: the mean score of each label in each of BINS bins.
 
-        The bins divide the range of the scores into equal parts.
+        The bins divide the range of the scores into equal parts. Means are relative to the lower end of their bin, so
+        that the mean of equal scores is that score.
         """
         low, width = self.totals.low, (self.totals.high - self.totals.low) / BINS or 1.0
+        ends = np.tile(low + width * np.arange(BINS), 2)
         weights, sums = np.zeros(2 * BINS), np.zeros(2 * BINS)
         for f, y, w in self.blocks():
             place = ((f - low) / width).astype(np.int64).clip(max=BINS - 1) + BINS * y.astype(np.int64)
             weights += np.bincount(place, w, 2 * BINS)
-            sums += np.bincount(place, w * f, 2 * BINS)
+            sums += np.bincount(place, w * (f - ends[place]), 2 * BINS)
         some = np.flatnonzero(weights)
-        return sums[some] / weights[some], np.where(some >= BINS, 1.0, 0.0), weights[some]
+        return ends[some] + sums[some] / weights[some], np.where(some >= BINS, 1.0, 0.0), weights[some]
 
 
 def stream_of(scores: Scores, labels: Labels, weights: Weights) -> SampleStream:

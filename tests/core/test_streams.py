@@ -40,6 +40,14 @@ def test_a_stream_gives_the_calibrator_of_all_rows(name: str, sample: Calibratio
     np.testing.assert_allclose(stream.calibrate(GRID), once.calibrate(GRID), atol=1e-6)
 
 
+def test_the_mean_of_equal_scores_is_that_score() -> None:
+    scores = np.repeat([-7.0, -5.0, 0.1, 1.0], [2, 5, 27, 2])
+    labels = np.arange(len(scores)) % 2
+    weights = 29 / 47 * (1 + np.arange(len(scores)) % 3)
+    found, _, _ = in_blocks(CalibrationSample(scores, labels.astype(float), weights), 4).condensed
+    np.testing.assert_array_equal(found, [-7.0, -5.0, 0.1, 1.0] * 2)
+
+
 @pytest.mark.parametrize("name", STREAMED)
 def test_a_stream_of_many_blocks(name: str, rng: np.random.Generator) -> None:
     f = rng.normal(size=20_000)
