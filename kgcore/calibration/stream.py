@@ -85,8 +85,8 @@ class SampleStream:
     def condensed(self) -> Block:
         """At most 2 BINS rows that are close to the sample: the mean score of each label in each of BINS bins.
 
-        The bins divide the range of the scores into equal parts. Means are relative to the lower end of their bin, so
-        that the mean of equal scores is that score.
+        The bins divide the range of the scores into equal parts. Means are computed from the lower end of their bin:
+        rounding then hardly ever moves the mean of equal scores, which would move scores at the end of a bin out of it.
         """
         low, width = self.totals.low, (self.totals.high - self.totals.low) / BINS or 1.0
         ends = np.tile(low + width * np.arange(BINS), 2)
