@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from kgcore.arrays import Floats, Triples
 from kgcore.config.evidence import NAME_ENCODER
 from kgcore.evidence.links import Links
+from kgcore.evidence.words import Tokens, parts_of
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class Source:
     def links(self) -> Links:
         """The training facts as links between entities."""
         return Links.of(self.triples, *self.sizes)
+
+    @cached_property
+    def parts(self) -> Tokens:
+        """The parts of the names of the entities that at least two of them have."""
+        return Tokens.of(parts_of(name) for name in self.graph.entities)
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -51,8 +51,7 @@ class NameEmbeddings(Feature):
 
     @classmethod
     def of(cls, source: Source) -> Self:
-        graph, trained = source.graph, replace(source.trained, cohort=None)
-        parts = Tokens.of(parts_of(name) for name in graph.entities)
+        parts, trained = source.parts, replace(source.trained, cohort=None)
         table = trained.embeddings.entities.detach().cpu().numpy().astype(np.float64)
         mean, matrix = table.mean(axis=0), matrix_of(parts)
         folds = folds_of(len(table))
@@ -60,12 +59,16 @@ class NameEmbeddings(Feature):
         others = [np.flatnonzero(named & (folds != k)) for k in range(FOLDS)]
         coefficients = _fitted([matrix[rows] for rows in others], [table[rows] - mean for rows in others])
         made = cls(trained, parts, coefficients, mean, len(table))
-        each = made._estimates(matrix)
-        return made._with(np.stack(each)[folds, np.arange(len(table))])
+        estimates = np.empty_like(table)
+        for fold in range(FOLDS):
+            rows = np.flatnonzero(folds == fold)
+            estimates[rows] = made._estimates(matrix[rows], fold)
+        return made._with(estimates)
 
-    def _estimates(self, matrix: sp.csr_matrix) -> list[Floats]:
-        """Return the estimates (n, k) of names with the matrix x (n, parts), by the coefficients of each fold."""
-        return [self.mean + matrix @ coefficients for coefficients in self.coefficients]
+    def _estimates(self, matrix: sp.csr_matrix, fold: int) -> Floats:
+        """Return the estimates (n, k) of names with the matrix x (n, parts), by the coefficients of a fold."""
+        estimates: Floats = self.mean + matrix @ self.coefficients[fold]
+        return estimates
 
     def _with(self, estimates: Floats) -> Self:
         """Return the same with a scorer that has further estimates (n, k) at the end of its table of embeddings."""
@@ -76,7 +79,8 @@ class NameEmbeddings(Feature):
     def extended(self, names: Sequence[str]) -> Self:
         parts = self.parts.extended(parts_of(name) for name in names)
         new = matrix_of(parts)[len(self.parts) :]
-        return replace(self, parts=parts)._with(np.mean(self._estimates(new), axis=0))
+        each = [self._estimates(new, fold) for fold in range(FOLDS)]
+        return replace(self, parts=parts)._with(np.mean(each, axis=0))
 
     def needs(self, side: int) -> tuple[str, ...]:
         return ("named_object",) if side == 0 else ("named_subject",)

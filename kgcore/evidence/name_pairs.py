@@ -105,8 +105,7 @@ class NamePairs(Feature):
     @classmethod
     def of(cls, source: Source) -> Self:
         graph = source.graph
-        words = Tokens.of(words_of(name) for name in graph.entities)
-        parts = Tokens.of(parts_of(name) for name in graph.entities)
+        words, parts = Tokens.of(words_of(name) for name in graph.entities), source.parts
         ids = Tokens.identities(len(graph.entities))
         facts = np.unique(graph.train.positives, axis=0)
         counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))

@@ -48,7 +48,7 @@ class NameRoles(Feature):
     @classmethod
     def of(cls, source: Source) -> Self:
         graph = source.graph
-        parts = Tokens.of(parts_of(name) for name in graph.entities)
+        parts = source.parts
         facts, entities, slots = graph.train.positives, len(graph.entities), 2 * len(graph.predicates)
         members = sorted_distinct(
             np.concatenate([facts[:, 0] * slots + 2 * facts[:, 1], facts[:, 2] * slots + 2 * facts[:, 1] + 1])

@@ -7,14 +7,16 @@ from names is not known for them.
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Self
 
 import numpy as np
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Ints, sorted_distinct
 from kgcore.evidence.lookup import expanded
 
 RUN = re.compile(r"[^\W_]+")
@@ -28,7 +30,7 @@ def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name, in lower case, in their order; at most LONGEST. An empty name has no words."""
     last = name.rstrip("/#>").rsplit("/", 1)[-1].rsplit("#", 1)[-1]  # of an IRI, the part that names
     runs = RUN.findall(unicodedata.normalize("NFKC", HUMP.sub(" ", last)).casefold())
-    return tuple(run for run in runs if len(run) > 1 and not any(sign.isdigit() for sign in run))[:LONGEST]
+    return tuple([run for run in runs if len(run) > 1 and (run.isalpha() or not any(map(str.isdigit, run)))][:LONGEST])
 
 
 def parts_of(name: str) -> tuple[str, ...]:
@@ -70,10 +72,7 @@ class Tokens:
     def of(cls, names: Iterable[Sequence[str]], fewest: int = 2) -> Self:
         """Build the vocabulary: the tokens that at least `fewest` of the names have. names: the tokens of each name."""
         lists = list(names)
-        counts: dict[str, int] = {}
-        for tokens in lists:
-            for token in tokens:
-                counts[token] = counts.get(token, 0) + 1
+        counts = Counter(chain.from_iterable(lists))
         kept = sorted(token for token, count in counts.items() if count >= fewest)
         vocabulary = {token: number for number, token in enumerate(kept)}
         return cls(vocabulary, *_rows(vocabulary, lists))
@@ -109,7 +108,9 @@ class Tokens:
 
 
 def _rows(vocabulary: Mapping[str, int], lists: Sequence[Sequence[str]]) -> tuple[Ints, Ints]:
-    rows = [sorted({vocabulary[token] for token in tokens if token in vocabulary}) for tokens in lists]
-    starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=starts[1:])
-    return starts, np.fromiter((number for row in rows for number in row), np.int64, int(starts[-1]))
+    lengths, size = np.fromiter(map(len, lists), np.int64, len(lists)), max(len(vocabulary), 1)
+    found = (vocabulary.get(token, -1) for token in chain.from_iterable(lists))
+    numbers = np.fromiter(found, np.int64, int(lengths.sum()))
+    rows = np.repeat(np.arange(len(lists)), lengths)
+    keys = sorted_distinct((rows * size + numbers)[numbers >= 0])
+    return np.searchsorted(keys, np.arange(len(lists) + 1) * size), keys % size
