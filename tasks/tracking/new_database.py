@@ -3,15 +3,21 @@
 MLflow creates its tables by dozens of migrations, each with several commits. A process that is killed between two
 commits leaves a database that no later process can open. kgcal therefore runs the migrations in memory, writes the
 result to a partial file in the database's folder, and gives the file its name as the last step.
+
+The migrations take seconds and always give the same file. So an installation keeps the first one with its compiled
+code, in `__pycache__`, and later databases are copies of it.
 """
 
 import logging
+import shutil
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 from threading import Lock
 
+from mlflow.version import VERSION
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -81,6 +87,22 @@ def _database_file(uri: str) -> Path | None:
 
 def _write_database(file: Path) -> None:
     """Create a SQLite file with MLflow's latest schema. The file must not exist yet."""
+    first = _first_database()
+    if first.exists():
+        shutil.copyfile(first, file)
+        return
+    _migrate(file)
+    with suppress(OSError), new_sqlite_file(first) as partial:  # OSError: this user may not write there
+        shutil.copyfile(file, partial)
+
+
+def _first_database() -> Path:
+    """Return the file of which databases are copies. Each version of MLflow has a schema of its own."""
+    return Path(cache_from_source(__file__)).with_name(f"mlflow-{VERSION}.db")
+
+
+def _migrate(file: Path) -> None:
+    """Create a SQLite file by MLflow's migrations. The file must not exist yet."""
     from mlflow.store.db.utils import _initialize_tables  # slow to load, and needed only once per store
 
     # StaticPool keeps one connection open: a database in memory exists only as long as its connection

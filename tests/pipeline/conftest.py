@@ -8,11 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, Run
 
@@ -20,7 +18,6 @@ from kgcore.datasets.base import DatasetSpec
 from kgcore.registries import DATASETS
 from tasks.stages.table import STAGES
 from tasks.tracking.record import RunTags
-from tests.databases import copied_databases
 from tests.pipeline.forks import Forks
 
 FORKS = Forks()
@@ -48,13 +45,6 @@ def small_family() -> DatasetSpec:
     generate = family.generate
     assert generate is not None
     return replace(family, generate=lambda folder, size, seed: generate(folder, 300, seed))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def databases() -> Iterator[None]:
-    """Create databases as copies of one."""
-    with copied_databases():
-        yield
 
 
 class Kgcal:

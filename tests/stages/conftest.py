@@ -5,15 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.databases import copied_databases
-
-
-@pytest.fixture(scope="module", autouse=True)
-def databases() -> Iterator[None]:
-    """Create databases as copies of one."""
-    with copied_databases():
-        yield
-
 
 @pytest.fixture(scope="module")
 def module_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

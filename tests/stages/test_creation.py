@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -15,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from kgcore.errors import InputError
+from tasks.tracking import new_database
 from tasks.tracking.new_database import create_database, is_unfinished
 from tasks.tracking.store import Store
 
 pytestmark = pytest.mark.kills
 
 EARLIER_SCHEMA = "451aebb31d03"  # MLflow's first migration
+write_database = new_database._write_database
 
 
 def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: Path) -> None:
@@ -37,8 +40,11 @@ def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def databases() -> None:
+def migrated() -> Iterator[None]:
     """Create databases by MLflow's migrations, not as copies."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(new_database, "_write_database", new_database._migrate)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,35 @@ def test_a_created_database_stands_alone_and_has_mlflows_latest_schema(created: 
     with closing(sqlite3.connect(created)) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     assert {"experiments", "runs", "logged_models", "registered_models"} <= tables
+
+
+def schema(path: Path) -> list[tuple[str, ...]]:
+    """Return the tables and indices of a database."""
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT type, name FROM sqlite_master ORDER BY type, name").fetchall()
+
+
+def test_later_databases_are_copies_of_the_first_of_the_installation(
+    tmp_path: Path, created: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = tmp_path / "__pycache__" / "mlflow.db"
+    monkeypatch.setattr(new_database, "_first_database", lambda: first)
+    write_database(tmp_path / "one.db")
+    with monkeypatch.context() as patch:
+        patch.setattr(new_database, "_migrate", None)
+        write_database(tmp_path / "two.db")
+    assert first.read_bytes() == (tmp_path / "one.db").read_bytes() == (tmp_path / "two.db").read_bytes()
+    assert schema(first) == schema(created)
+
+
+def test_an_installation_that_cannot_be_written_migrates_each_database(
+    tmp_path: Path, created: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "no folder").touch()
+    monkeypatch.setattr(new_database, "_first_database", lambda: tmp_path / "no folder" / "mlflow.db")
+    for name in ("one.db", "two.db"):
+        write_database(tmp_path / name)
+        assert schema(tmp_path / name) == schema(created)
 
 
 def test_an_existing_database_is_left_as_it_is(created: Path) -> None:
