@@ -31,7 +31,7 @@ def log_calibrator(run: StageRun, number: int, bound: "BoundCalibrator", example
 
 def calibrator_params(run: StageRun, bound: "BoundCalibrator") -> dict[str, object]:
     """Return the parameters by which users compare calibrators in the MLflow UI."""
-    train, loss = run.config(TrainConfig), loss_of(run.store.get(run.inputs["train"]))
+    train, loss = run.config(TrainConfig), loss_of(run.upstream("train"))
     params = {
         "calibrator": bound.shown_name,
         "negatives": bound.negatives,

@@ -30,7 +30,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
 
     summary = run.load(SUMMARY)
     runs = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
-    settings = {name: dict(run.store.get(run_id).tags.config or {}) for name, run_id in runs.items()}
+    settings = {name: dict(run.upstream(name).tags.config or {}) for name in runs}
     figures = reliability_figures(run.load(MEASURED), summary.results.confidences)
     corruptions, calibration = run.load(CORRUPTION_AUDIT), run.load(CALIBRATION_AUDIT)
     html = page(
@@ -52,7 +52,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
 
 def _ablation(run: StageRun) -> "Ablation | None":
     """Return what each group of evidence adds; None if no calibrator sees evidence of labelled triples."""
-    calibrated = run.store.get(run.inputs["calibrate"])
+    calibrated = run.upstream("calibrate")
     if ABLATION.path not in (calibrated.tags.artifacts or {}):
         return None
     return run.store.load(calibrated.run_id, ABLATION)

@@ -6,6 +6,7 @@ docs/decisions/0008-pyfunc.md says which files each LoggedModel has, and why.
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
@@ -116,7 +117,7 @@ def write_pyfunc(
             loader_module=loader,
             signature=signature,
             input_example=example,
-            pip_requirements=requirements(),
+            pip_requirements=list(requirements()),
             model_config=dict(places),
             mlflow_model=model,
         )
@@ -159,7 +160,8 @@ def _signature(base_rate: float) -> "ModelSignature":
     )
 
 
-def requirements() -> list[str]:
+@cache
+def requirements() -> tuple[str, ...]:
     """Return the installed versions of PACKAGES as requirements. A local version such as 2.13.0+cpu loses its end."""
     found = []
     for name in PACKAGES:
@@ -167,4 +169,4 @@ def requirements() -> list[str]:
             found.append(f"{name}=={version(name).partition('+')[0]}")
         except PackageNotFoundError:  # kgcal runs from a checkout that is not installed
             continue
-    return found
+    return tuple(found)

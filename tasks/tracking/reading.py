@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlflow.entities import FileInfo, Run, ViewType
+from mlflow.entities import FileInfo, Run, RunInfo, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.entities import PagedList
@@ -36,7 +36,7 @@ class Reader(Connection):
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
-        self._places: dict[str, str] = {}  # run id -> URI of its artifacts
+        self._infos: dict[str, RunInfo] = {}  # run id -> what never changes: its experiment, the URI of its artifacts
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run of that id. Raises InputError if it does not exist or is deleted."""
@@ -77,8 +77,8 @@ class Reader(Connection):
         return [self._record(run) for run in runs]
 
     def _record(self, run: Run) -> RunRecord:
-        """Return the record of a run, and note the place of its artifacts."""
-        self._places[run.info.run_id] = str(run.info.artifact_uri)
+        """Return the record of a run, and note where it is."""
+        self._infos[run.info.run_id] = run.info
         return RunRecord.of(run)
 
     def _page(self, size: int, token: str | None, condition: str) -> PagedList[Run]:
@@ -119,10 +119,14 @@ class Reader(Connection):
             self._files_of(run_id).download_artifacts(path, dst_path=str(target))
 
     def _files_of(self, run_id: str) -> Any:
-        """Return MLflow's access to the files of a run. The store is asked once for their place, which is fixed."""
-        if run_id not in self._places:
-            self._places[run_id] = str(self.client.get_run(run_id).info.artifact_uri)
-        return get_artifact_repository(self._places[run_id], tracking_uri=self.uri)
+        """Return MLflow's access to the files of a run."""
+        return get_artifact_repository(str(self._info(run_id).artifact_uri), tracking_uri=self.uri)
+
+    def _info(self, run_id: str) -> RunInfo:
+        """Return where a run is. The store is asked once. Only the experiment and the artifacts' URI are up to date."""
+        if run_id not in self._infos:
+            self._infos[run_id] = self.client.get_run(run_id).info
+        return self._infos[run_id]
 
     def copy_model(self, target: Path, model_id: str) -> None:
         """Copy the files of a LoggedModel into a folder. Raises InputError if they are missing."""

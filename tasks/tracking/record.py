@@ -164,7 +164,6 @@ class RunRecord:
     run_id: str
     name: str
     status: str
-    experiment_id: str
     started: float
     ended: float | None
     tags: RunTags
@@ -180,7 +179,6 @@ class RunRecord:
             run_id=run.info.run_id,
             name=str(run.info.run_name),
             status=run.info.status,
-            experiment_id=str(run.info.experiment_id),
             started=run.info.start_time / 1000,
             ended=run.info.end_time / 1000 if run.info.end_time else None,
             tags=RunTags.from_mlflow(run.data.tags),

@@ -189,7 +189,7 @@ class Store(Reader):
         Raises InputError if the files cannot be written to the store.
         """
         model = self.client.create_logged_model(
-            self.get(run_id).experiment_id,
+            self._info(run_id).experiment_id,
             name=model_name(name),
             source_run_id=run_id,
             params={key: str(value) for key, value in params.items()},

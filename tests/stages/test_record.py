@@ -128,7 +128,6 @@ def test_a_record_is_the_run_that_mlflow_holds(home: Path) -> None:
         run_id=run_id,
         name="train",
         status="FINISHED",
-        experiment_id=store.experiment_id,
         started=1.5,
         ended=2.75,
         tags=EVERY,
