@@ -9,6 +9,7 @@ from numba import njit
 
 from kgcore.kernels import SUMS
 from kgcore.prefetch import Array
+from kgcore.row_kernels import MODULUS_PLUS
 
 ZERO, ONE = np.float32(0), np.float32(1)
 NEAR = np.float32(1 / 8)  # of ||q||^2 + ||e||^2: below it, ||q - e||^2 from a product of matrices has too few bits
@@ -124,3 +125,44 @@ def l2_gradients(
         for j in range(len(others)):
             for column in range(width):
                 of_candidates[block, j, column] -= others[j] * candidates[block, j, column]
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def modulus_scores(queries: Array, candidates: Array, scores: Array) -> None:
+    """Fill the scores: the negative sums of |query - candidate| of complex numbers, real parts first."""
+    half = queries.shape[2] // 2
+    for block in range(queries.shape[0]):
+        for i in range(queries.shape[1]):
+            for j in range(candidates.shape[1]):
+                total = ZERO
+                for column in range(half):
+                    re = queries[block, i, column] - candidates[block, j, column]
+                    im = queries[block, i, half + column] - candidates[block, j, half + column]
+                    total += np.sqrt(re * re + im * im + MODULUS_PLUS)
+                scores[block, i, j] = -total
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def modulus_gradients(
+    queries: Array, candidates: Array, gradient: Array, of_queries: Array, of_candidates: Array
+) -> None:
+    """Fill the gradients of queries and candidates from the gradient (b, c, n) of `modulus_scores`."""
+    of_candidates[:] = ZERO
+    width, half = queries.shape[2], queries.shape[2] // 2
+    query, sums = np.empty(width, np.float32), np.empty(width, np.float32)
+    for block in range(queries.shape[0]):
+        for i in range(queries.shape[1]):
+            for column in range(width):
+                query[column], sums[column] = queries[block, i, column], ZERO
+            for j in range(candidates.shape[1]):
+                g = gradient[block, i, j]
+                for column in range(half):
+                    re = candidates[block, j, column] - query[column]
+                    im = candidates[block, j, half + column] - query[half + column]
+                    scale = g / np.sqrt(re * re + im * im + MODULUS_PLUS)
+                    sums[column] += scale * re
+                    sums[half + column] += scale * im
+                    of_candidates[block, j, column] -= scale * re
+                    of_candidates[block, j, half + column] -= scale * im
+            for column in range(width):
+                of_queries[block, i, column] = sums[column]

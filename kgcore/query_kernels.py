@@ -2,6 +2,10 @@
 
 A `QueryModel` whose queries have one of these forms sets `form` and `factor`. The queries stay one expression in the
 model's file: that is the plain form of these loops, and tests compare the two.
+
+`entities` and `predicates` are tables of rows. A rotation r = exp(i phase) has its cosines and sines for a row of a
+predicate, as `Model.prepared` makes them. Numbers for both queries are arrays (2, n, d): those of the object queries,
+then those of the subject queries.
 """
 
 import numpy as np
@@ -11,8 +15,8 @@ from kgcore.kernels import SUMS
 from kgcore.prefetch import Array
 
 # Object and subject queries: s + p and o - p; c s p and c p o; the same for complex numbers, real parts first, with the
-# conjugate of p in the second. c is the factor
-TRANSLATION, PRODUCT, COMPLEX = 0, 1, 2
+# conjugate of p in the second; r s and conj(r) o for rotations r. c is the factor
+TRANSLATION, PRODUCT, COMPLEX, ROTATION = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
@@ -42,12 +46,13 @@ def fill_queries(
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
 def pass_through(
-    form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, gradients: Array, i: int,
-    of_subject: Array, of_predicate: Array, of_object: Array,
+    form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, place: int,
+    gradients: Array, i: int, of_subject: Array, of_predicate: Array, of_object: Array,
 ) -> None:  # fmt: skip
     """Fill the gradients (d,) of a subject and a predicate, and add to that of an object.
 
-    gradients  gradients[0, i] and gradients[1, i] are those of the object query and the subject query
+    queries    at [0, place] and [1, place]: the queries, as `fill_queries` has filled them
+    gradients  at [0, i] and [1, i]: the gradients with respect to them
     """
     width, c = entities.shape[1], np.float32(factor)
     if form == TRANSLATION:
@@ -71,10 +76,15 @@ def pass_through(
                 gradients[1, i, j],
                 gradients[1, i, k + j],
             )
-            s_re, s_im, o_re, o_im = entities[s, j], entities[s, k + j], entities[o, j], entities[o, k + j]
             of_subject[j] = g_re * re + g_im * im
             of_subject[k + j] = g_im * re - g_re * im
             of_object[j] += h_re * re - h_im * im
             of_object[k + j] += h_re * im + h_im * re
-            of_predicate[j] = c * (g_re * s_re + g_im * s_im + h_re * o_re + h_im * o_im)
-            of_predicate[k + j] = c * (g_im * s_re - g_re * s_im + h_re * o_im - h_im * o_re)
+            if form == COMPLEX:
+                s_re, s_im, o_re, o_im = entities[s, j], entities[s, k + j], entities[o, j], entities[o, k + j]
+                of_predicate[j] = c * (g_re * s_re + g_im * s_im + h_re * o_re + h_im * o_im)
+                of_predicate[k + j] = c * (g_im * s_re - g_re * s_im + h_re * o_im - h_im * o_re)
+            else:  # a phase turns the object query, and turns the subject query back
+                ahead = g_im * queries[0, place, j] - g_re * queries[0, place, k + j]
+                back = h_im * queries[1, place, j] - h_re * queries[1, place, k + j]
+                of_predicate[j] = ahead - back

@@ -1,27 +1,37 @@
-"""A training step as one loop over its chunks, compiled by Numba for the CPU: scores, losses and their gradients.
+"""A training step as one loop, compiled by Numba for the CPU: scores, losses and their gradients.
 
-All that a chunk needs stays in the processor's cache from its queries to the gradients of its rows. Each part of the
-chunks [start, stop) writes its own results, so parts may run in several threads. Automatic differentiation of
+All that some positives need stays in the processor's cache from their queries to the gradients of their rows. Each part
+[start, stop) of a step writes its own results, so parts may run in several threads. Automatic differentiation of
 `kgcore/training/objective.py` is the plain form.
 """
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from kgcore.arrays import Bools
-from kgcore.chunk_kernels import l1_gradients, l1_scores, l2_gradients, l2_scores, l2_weights
+from kgcore.chunk_kernels import (
+    l1_gradients,
+    l1_scores,
+    l2_gradients,
+    l2_scores,
+    l2_weights,
+    modulus_gradients,
+    modulus_scores,
+)
 from kgcore.kernels import SUMS
-from kgcore.loss_kernels import loss_of
-from kgcore.prefetch import AHEAD, Array, prefetch
-from kgcore.query_kernels import fill_queries, pass_through
-from kgcore.row_kernels import DOT, L1
+from kgcore.positive_kernels import Numbers, answer, ask, loss_of_sides
+from kgcore.prefetch import Array
+from kgcore.row_kernels import L1, L2, MODULUS, query_gradients, row_scores
 
 ALONE = 2**18  # products of a matrix product that BLAS computes on the calling thread
-Numbers = npt.NDArray[np.int64]
-ZERO = np.float32(0)
+BLOCK = 32  # positives with corruptions of their own whose rows stay in the cache
+
+# the form of the queries, the comparison and the loss
+Kinds = tuple[int, int, int]
+# the factor of the queries, two constants of the loss, the weight and the power of the LP penalty
+Constants = tuple[float, float, float, float, float]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -37,10 +47,12 @@ def _compare(kind: int, queries: Array, candidates: Array, scores: Array) -> Non
     """Fill the scores (1, c, n) of queries (1, c, d) and candidates (1, n, d)."""
     if kind == L1:
         l1_scores(queries, candidates, scores)
-        return
-    _multiply(queries[0], candidates[0].T, scores[0])
-    if kind != DOT:
-        l2_scores(queries, candidates, scores)
+    elif kind == MODULUS:
+        modulus_scores(queries, candidates, scores)
+    else:
+        _multiply(queries[0], candidates[0].T, scores[0])
+        if kind == L2:
+            l2_scores(queries, candidates, scores)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -52,60 +64,17 @@ def _differentiate(
     if kind == L1:
         l1_gradients(queries, candidates, gradient, of_queries, of_candidates)
         return
+    if kind == MODULUS:
+        modulus_gradients(queries, candidates, gradient, of_queries, of_candidates)
+        return
     weights = gradient
-    if kind != DOT:
+    if kind == L2:
         weights = np.empty_like(gradient)
         l2_weights(queries, candidates, scores, gradient, weights)
     _multiply(weights[0], candidates[0], of_queries[0])
     _multiply(np.ascontiguousarray(weights[0].T), queries[0], of_candidates[0])
-    if kind != DOT:
+    if kind == L2:
         l2_gradients(queries, candidates, scores, gradient, weights, of_queries, of_candidates)
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any:
-    """Return the score of the object query queries[0, i] and a row."""
-    total = ZERO
-    if kind == DOT:
-        for j in range(table.shape[1]):
-            total += queries[0, i, j] * table[row, j]
-        return total
-    if kind == L1:
-        for j in range(table.shape[1]):
-            total += abs(queries[0, i, j] - table[row, j])
-        return -total
-    for j in range(table.shape[1]):
-        difference = queries[0, i, j] - table[row, j]
-        total += difference * difference
-    return -np.sqrt(total)
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _pair_gradients(
-    kind: int, g: Any, score: Any, queries: Array, i: int, table: Array, row: int, of_queries: Array, of_row: Array
-) -> None:
-    """Add to of_queries[0, i] and fill of_row (d,), the gradients of a pair, from the gradient g of its score."""
-    scale = ZERO if score == ZERO else -g / score
-    for j in range(table.shape[1]):
-        if kind == DOT:
-            of_queries[0, i, j] += g * table[row, j]
-            of_row[j] = g * queries[0, i, j]
-        else:
-            difference = queries[0, i, j] - table[row, j]
-            if kind == L1:
-                along = g * (np.float32(difference > ZERO) - np.float32(difference < ZERO))
-            else:
-                along = scale * difference
-            of_queries[0, i, j] -= along
-            of_row[j] = along
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _penalise(weight: float, power: float, row: Array, of_row: Array) -> None:
-    """Add the gradient of weight * sum_i |x_i|^power of a row. power is 2 or 3."""
-    scale = np.float32(weight * power)
-    for j in range(len(row)):
-        of_row[j] += scale * row[j] * (abs(row[j]) if power == 3 else np.float32(1))
 
 
 @njit(cache=True, nogil=True)
@@ -117,78 +86,26 @@ def _take(table: Array, ids: Numbers, rows: Array) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _ask(
-    form: int, factor: float, kind: int, entities: Array, predicates: Array, positives: Numbers, first: int,
-    queries: Array, own: Array,
-) -> None:  # fmt: skip
-    """Fill the queries (2, c, d) of the positives from `first` on, and the scores (c,) of these positives."""
-    for i in range(len(own)):
-        if first + i + AHEAD < len(positives):
-            prefetch(entities, positives[first + i + AHEAD, 0])
-            prefetch(entities, positives[first + i + AHEAD, 2])
-        s, p, o = positives[first + i]
-        fill_queries(form, factor, entities, predicates, s, p, o, queries, i)
-        own[i] = _pair_score(kind, queries, i, entities, o)
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _loss_of_sides(
-    loss: int, terms: tuple[float, float], apart: bool, own: Array, objects: Array, subjects: Array, left_out: Bools,
-    of_own: Array, of_objects: Array, of_subjects: Array,
-) -> float:  # fmt: skip
-    """Return the loss of the first positives of a chunk, as many as `left_out` has rows, and fill all gradients.
-
-    own, objects, subjects  the scores of positives (c,), and of their corruptions (c, n) and (c, m)
-    """
-    used, n, m = len(left_out), objects.shape[1], subjects.shape[1]
-    of_side, total = np.zeros(len(own), np.float32), 0.0
-    for i in range(len(own)):
-        of_own[i] = ZERO
-    for side in range(2 if apart else 1):  # the sides as one matrix, or each for itself
-        begin, end = (side * n, n + side * m) if apart else (0, n + m)
-        if apart and begin == end:  # a side without corruptions has no loss
-            continue
-        scores, mask = np.empty((used, end - begin), np.float32), np.empty((used, end - begin), np.bool_)
-        gradient = np.empty((used, end - begin), np.float32)
-        for i in range(used):
-            for j in range(begin, min(n, end)):
-                scores[i, j - begin] = objects[i, j]
-            for j in range(max(n, begin), end):
-                scores[i, j - begin] = subjects[i, j - n]
-            for j in range(begin, end):
-                mask[i, j - begin] = left_out[i, j]
-        total += loss_of(loss, terms, own[:used], scores, mask, of_side, gradient)
-        for i in range(used):
-            of_own[i] += of_side[i]
-        for i in range(len(own)):
-            for j in range(begin, min(n, end)):
-                of_objects[i, j] = gradient[i, j - begin] if i < used else ZERO
-            for j in range(max(n, begin), end):
-                of_subjects[i, j - n] = gradient[i, j - begin] if i < used else ZERO
-    return total
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def run_chunks(
-    kinds: tuple[int, int, int], constants: tuple[float, float, float, float, float], apart: bool, entities: Array,
-    predicates: Array, positives: Numbers, objects: Numbers, subjects: Numbers, left_out: Bools, count: int,
-    losses: Any, of_entities: Array, of_predicates: Array, start: int, stop: int,
+    kinds: Kinds, constants: Constants, apart: bool, entities: Array, predicates: Array, prepared: Array,
+    asked: Numbers, positives: Numbers, objects: Numbers, subjects: Numbers, left_out: Bools, count: int, losses: Any,
+    of_entities: Array, of_predicates: Array, start: int, stop: int,
 ) -> None:  # fmt: skip
     """Compute the losses of chunks [start, stop), and the gradients of the rows that they use.
 
-    kinds          the form of the queries, the comparison and the loss
-    constants      the factor of the queries, the constants of the loss, the weight and the power of the LP penalty
     apart          whether each side has a loss of its own
+    prepared       predicates as the queries need them: see kgcore/query_kernels.py
+    asked          (b,) the row of each positive's predicate in `prepared`
     positives      (b, 3) in chunks of c; the first `count` of them count
     objects        (b / c, n) replacements of objects
     subjects       (b / c, m) replacements of subjects
     left_out       (b, n + m) True where the loss of a positive ignores a corruption
     losses         (b / c,) to fill: the loss of each chunk, without the penalty
     of_entities    (2 b + (b / c) (n + m), d) to fill: the gradients of subjects, objects, `objects` and `subjects`
-    of_predicates  (b, d) to fill
+    of_predicates  (b, d') to fill
     """
     form, kind, loss = kinds
-    factor, terms, weight, power = constants[0], (constants[1], constants[2]), constants[3], constants[4]
+    factor, terms, penalty = constants[0], (constants[1], constants[2]), (constants[3], constants[4])
     b, c, width = len(positives), len(positives) // len(objects), entities.shape[1]
     n, m = objects.shape[1], subjects.shape[1]
     queries, of_queries = np.empty((2, c, width), np.float32), np.empty((2, c, width), np.float32)
@@ -199,13 +116,13 @@ def run_chunks(
     for chunk in range(start, stop):
         first = chunk * c
         used = min(c, count - first)
-        _ask(form, factor, kind, entities, predicates, positives, first, queries, own)
+        ask(form, factor, kind, entities, prepared, positives, asked, first, queries, 0, own)
         _take(entities, objects[chunk], new_objects)
         _take(entities, subjects[chunk], new_subjects)
         _compare(kind, queries[:1], new_objects, to_objects)
         _compare(kind, queries[1:], new_subjects, to_subjects)
         mask = left_out[first : first + used]
-        losses[chunk] = _loss_of_sides(
+        losses[chunk] = loss_of_sides(
             loss, terms, apart, own, to_objects[0], to_subjects[0], mask, of_own, of_objects[0], of_subjects[0]
         )
         at = 2 * b + chunk * n
@@ -214,12 +131,54 @@ def run_chunks(
         at = 2 * b + len(objects) * n + chunk * m
         of_new = of_entities[at : at + m].reshape((1, m, width))
         _differentiate(kind, queries[1:], new_subjects, to_subjects, of_subjects, of_queries[1:], of_new)
-        for i in range(c):
-            s, p, o = positives[first + i]
-            of_s, of_p, of_o = of_entities[first + i], of_predicates[first + i], of_entities[b + first + i]
-            _pair_gradients(kind, of_own[i], own[i], queries, i, entities, o, of_queries, of_o)
-            pass_through(form, factor, entities, predicates, s, p, o, of_queries, i, of_s, of_p, of_o)
-            if weight and i < used:
-                _penalise(weight, power, entities[s], of_s)
-                _penalise(weight, power, predicates[p], of_p)
-                _penalise(weight, power, entities[o], of_o)
+        answer(
+            form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, used, queries, 0,
+            own, of_own, of_queries, of_entities, of_predicates,
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def run_own(
+    kinds: Kinds, constants: Constants, apart: bool, entities: Array, predicates: Array, prepared: Array,
+    asked: Numbers, positives: Numbers, objects: Numbers, subjects: Numbers, left_out: Bools, queries: Array,
+    scores: Array, of_scores: Array, losses: Any, of_entities: Array, of_predicates: Array, start: int, stop: int,
+) -> None:  # fmt: skip
+    """Compute the losses of positives [start, stop) with corruptions of their own, which are read where they are.
+
+    The arguments are those of `run_chunks` with c = 1, but
+
+    queries      (2, b, d) to fill
+    scores       (b (n + m),) to fill: the scores (b, n) of `objects`, then those (b, m) of `subjects`
+    of_scores    the same for the gradient of the loss with respect to them
+    losses       (b,) zeros: the loss of BLOCK positives is written at the first of them
+    of_entities  (2 b, d) to fill: the gradients of subjects and objects. Those of corruptions follow from the scores
+                 and their gradient: see `row_gradients` in kgcore/row_kernels.py
+    """
+    form, kind, loss = kinds
+    factor, terms, penalty = constants[0], (constants[1], constants[2]), (constants[3], constants[4])
+    b, width, n, m = len(positives), entities.shape[1], objects.shape[1], subjects.shape[1]
+    to_objects, to_subjects = scores[: b * n].reshape((b, 1, n)), scores[b * n :].reshape((b, 1, m))
+    of_objects, of_subjects = of_scores[: b * n].reshape((b, 1, n)), of_scores[b * n :].reshape((b, 1, m))
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        c = last - first
+        of_queries, own, of_own = np.empty((2, c, width), np.float32), np.empty(c, np.float32), np.empty(c, np.float32)
+        ask(form, factor, kind, entities, prepared, positives, asked, first, queries, first, own)
+        for_objects = queries[0, first:last].reshape((c, 1, width))
+        for_subjects = queries[1, first:last].reshape((c, 1, width))
+        new_objects, new_subjects = objects[first:last], subjects[first:last]
+        of_these, of_those, these, those = (
+            of_objects[first:last], of_subjects[first:last], to_objects[first:last], to_subjects[first:last]
+        )  # fmt: skip
+        row_scores(kind, for_objects, entities, new_objects, these, 0, c)
+        row_scores(kind, for_subjects, entities, new_subjects, those, 0, c)
+        losses[first] = loss_of_sides(
+            loss, terms, apart, own, these.reshape((c, n)), those.reshape((c, m)), left_out[first:last], of_own,
+            of_these.reshape((c, n)), of_those.reshape((c, m)),
+        )  # fmt: skip
+        query_gradients(kind, for_objects, entities, new_objects, these, of_these, of_queries[0], 0, c)
+        query_gradients(kind, for_subjects, entities, new_subjects, those, of_those, of_queries[1], 0, c)
+        answer(
+            form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, c, queries, first,
+            own, of_own, of_queries, of_entities, of_predicates,
+        )  # fmt: skip

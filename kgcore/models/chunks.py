@@ -11,7 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kgcore.chunk_kernels import l1_gradients, l1_scores, l2_gradients, l2_scores, l2_weights
+from kgcore.chunk_kernels import (
+    l1_gradients,
+    l1_scores,
+    l2_gradients,
+    l2_scores,
+    l2_weights,
+    modulus_gradients,
+    modulus_scores,
+)
 from kgcore.workers import Workers
 
 PART = 2**21  # a thread compares chunks of so many products, or differences, at a time
@@ -99,6 +107,20 @@ class L2(Chunks):
         torch.bmm(weights, candidates, out=of_queries)
         torch.bmm(weights.mT, queries, out=of_candidates)
         l2_gradients(*_arrays(queries, candidates, scores, gradient, weights, of_queries, of_candidates))
+
+
+class Moduli(Chunks):
+    """Negative sums of the moduli of complex differences."""
+
+    @staticmethod
+    def scores(queries: Tensor, candidates: Tensor, scores: Tensor) -> None:
+        modulus_scores(*_arrays(queries, candidates, scores))
+
+    @staticmethod
+    def gradients(
+        queries: Tensor, candidates: Tensor, scores: Tensor, gradient: Tensor, of_queries: Tensor, of_candidates: Tensor
+    ) -> None:
+        modulus_gradients(*_arrays(queries, candidates, gradient, of_queries, of_candidates))
 
 
 def in_chunks(kind: type[Chunks], queries: Tensor, candidates: Tensor, workers: Workers) -> Tensor:

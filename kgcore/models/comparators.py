@@ -34,10 +34,6 @@ class Comparator(ABC):
     kind: int | None = None
     chunks: type[Chunks] | None = None
 
-    def reads_rows(self, sharing: int) -> bool:
-        """Return whether training is faster with loops over rows, if so many positives share their corruptions."""
-        return self.kind is not None
-
     @abstractmethod
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         """Score the i-th query with the i-th entity: (..., d) and (..., d) -> (...)."""
@@ -94,9 +90,6 @@ class DotProduct(Comparator):
 
     broadcasts = False
     kind, chunks = row_kernels.DOT, Dots
-
-    def reads_rows(self, sharing: int) -> bool:
-        return sharing == 1  # otherwise products of matrices are faster
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         return (queries * entities).sum(-1)
@@ -163,9 +156,6 @@ class NegativeDistance(Distance):
         self.distance = l1 if self.norm == 1 else l2
         self.kernel = l1_tile if self.norm == 1 else l2_tile
         self.kind, self.chunks = (row_kernels.L1, L1) if self.norm == 1 else (row_kernels.L2, L2)
-
-    def reads_rows(self, sharing: int) -> bool:
-        return sharing == 1
 
     def tiling(self, pairs: int, width: int) -> Tiling:
         tiling = super().tiling(pairs, width)

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from kgcore.models.base import Model, QueryModel
+from kgcore.models.chunks import Moduli
 from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
+from kgcore.query_kernels import ROTATION
 from kgcore.registries import MODELS
 from kgcore.row_kernels import MODULUS
 from kgcore.score_kernels import fits_loop, scored_by, turned_distances
@@ -25,7 +27,7 @@ class ModulusDistance(Distance):
 
     distance = staticmethod(modulus)
     kernel = staticmethod(modulus_tile)
-    kind = MODULUS
+    kind, chunks = MODULUS, Moduli
 
 
 @MODELS.register("rotate")
@@ -40,6 +42,8 @@ class RotatE(QueryModel):
     """
 
     predicate_scale = math.pi  # initial phases are uniform on the circle
+    form = ROTATION
+    compiles = False  # queries and distances have loops of their own
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)

@@ -1,12 +1,15 @@
 """Rows of a table that training compares with queries where they are, without a copy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from kgcore.arrays import Ints
+from kgcore.prefetch import Array
 from kgcore.row_kernels import query_gradients, row_scores
 from kgcore.workers import Workers
 
@@ -35,6 +38,36 @@ class TableRows:
         """Return the rows (b, n, d) as a copy."""
         rows = self.table.index_select(0, torch.from_numpy(self.ids.ravel()))
         return rows.view(*self.ids.shape, -1)
+
+
+class Compared(NamedTuple):
+    """Comparisons of a step from which follow the gradients of the rows: see `row_gradients` in kgcore/row_kernels.py.
+
+    queries   (q, d) the queries of the first side, then those of the second side
+    scores    flat: (b, c, n) scores of the first side, then (b, c, m) of the second side
+    gradient  the gradient of the loss with respect to them
+    sizes     c, n, b c
+    """
+
+    queries: Array
+    scores: Array
+    gradient: Array
+    sizes: tuple[int, int, int]
+
+
+NOTHING = Compared(np.zeros((0, 0), np.float32), np.zeros(0, np.float32), np.zeros(0, np.float32), (1, 0, 0))
+
+
+def joined(sides: Sequence[TableRows], width: int) -> Compared:
+    """Return the comparisons of two sides with rows of so many numbers, after the backward pass of `compare`."""
+    first = sides[0].queries
+    queries = torch.cat([side.queries.reshape(-1, width) for side in sides])
+    scores, gradient = (
+        torch.cat([part.flatten() for part in parts])
+        for parts in zip(*((side.scores, side.gradient) for side in sides), strict=True)
+    )
+    sizes = (max(1, first.shape[1]), sides[0].ids.shape[1], first.shape[0] * first.shape[1])
+    return Compared(queries.numpy(), scores.numpy(), gradient.numpy(), sizes)
 
 
 def compare(kind: int, queries: Tensor, candidates: TableRows) -> Tensor:

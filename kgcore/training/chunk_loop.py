@@ -1,18 +1,21 @@
-"""The losses of a step's chunks and the gradients of their rows, by one loop on the CPU, for models that have one."""
+"""The losses of a step and the gradients of its rows, by one loop on the CPU, for models that have one."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from kgcore.arrays import Ints, Triples
 from kgcore.config import TrainConfig
 from kgcore.loss_kernels import KERNELS
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model, QueryModel
-from kgcore.row_kernels import DOT, L1, L2
-from kgcore.step_kernels import run_chunks
+from kgcore.models.rows import NOTHING, Compared
+from kgcore.prefetch import Array
+from kgcore.row_kernels import DOT, L1, L2, MODULUS
+from kgcore.step_kernels import Constants, Kinds, run_chunks, run_own
 from kgcore.training.batches import Batch
 from kgcore.training.tables import Tables
 
@@ -22,29 +25,29 @@ PARTS = 16  # of a step, so that threads finish together
 class Started(NamedTuple):
     """A batch that jobs compute, and what they fill.
 
-    losses         (b / c,) the loss of each chunk, without the penalty
-    of_entities    (u, entity_width) the gradients of subjects, objects, replacements of objects, then of subjects
+    losses         (b / c,) whose sum is the loss, without the penalty
+    of_entities    (u, entity_width) the gradients of subjects and objects, and, if positives share corruptions, of
+                   replacements of objects, then of subjects
     of_predicates  (b, predicate_width)
+    compared       the comparisons with corruptions that no positives share: the gradients of these follow from it
     """
 
     jobs: list[Callable[[], None]]
     losses: Tensor
     of_entities: Tensor
     of_predicates: Tensor
+    compared: Compared
 
 
 class ChunkLoop:
-    """The loop over the chunks of a step.
+    """The loop over the chunks of a step, or over its positives if each has corruptions of its own.
 
-    kinds      the form of the queries, the comparison and the loss
-    constants  the factor of the queries, the constants of the loss, the weight and the power of the LP penalty
-    apart      whether each side has a loss of its own
+    kinds, constants  see kgcore/step_kernels.py
+    apart             whether each side has a loss of its own
     """
 
-    def __init__(
-        self, kinds: tuple[int, int, int], constants: tuple[float, float, float, float, float], apart: bool
-    ) -> None:
-        self._kinds, self._constants, self._apart = kinds, constants, apart
+    def __init__(self, model: QueryModel, kinds: Kinds, constants: Constants, apart: bool) -> None:
+        self._model, self._kinds, self._constants, self._apart = model, kinds, constants, apart
         self._of_entities = torch.empty(0, 0)  # most steps fill as many numbers: new memory for them takes time
 
     def start(self, tables: Tables, batch: Batch) -> Started:
@@ -52,22 +55,41 @@ class ChunkLoop:
         positives, drawn = np.ascontiguousarray(batch.positives), batch.corruptions
         objects, subjects = np.ascontiguousarray(drawn.objects), np.ascontiguousarray(drawn.subjects)
         entities, predicates = tables.entities.table, tables.predicates.table
-        uses = 2 * len(positives) + objects.size + subjects.size
-        losses = torch.zeros(len(objects), dtype=torch.float64)
+        own, b, n, m = batch.chunk == 1, len(positives), objects.shape[1], subjects.shape[1]
+        uses = 2 * b if own else 2 * b + objects.size + subjects.size
         if self._of_entities.shape != (uses, entities.shape[1]):
             self._of_entities = torch.empty(uses, entities.shape[1])
-        of_predicates = torch.empty(len(positives), predicates.shape[1])
-        arguments = (
-            self._kinds, self._constants, self._apart, entities.numpy(), predicates.numpy(), positives, objects,
-            subjects, drawn.left_out, batch.count, losses.numpy(), self._of_entities.numpy(), of_predicates.numpy(),
+        losses, of_predicates = torch.zeros(len(objects), dtype=torch.float64), torch.empty(b, predicates.shape[1])
+        given = (
+            self._kinds, self._constants, self._apart, entities.numpy(), predicates.numpy(),
+            *self._prepared(predicates, positives), positives, objects, subjects, drawn.left_out,
         )  # fmt: skip
-        part = -(-len(objects) // PARTS)
+        found = (losses.numpy(), self._of_entities.numpy(), of_predicates.numpy())
+        if own:
+            queries, scores = np.empty((2, b, entities.shape[1]), np.float32), np.empty(b * (n + m), np.float32)
+            compared = Compared(queries.reshape(2 * b, -1), scores, np.empty_like(scores), (1, n, b))
+            jobs = _parts(run_own, (*given, queries, scores, compared.gradient, *found), b)
+        else:
+            compared = NOTHING
+            jobs = _parts(run_chunks, (*given, batch.count, *found), len(objects))
+        return Started(jobs, losses, self._of_entities, of_predicates, compared)
 
-        def job(start: int) -> Callable[[], None]:
-            return lambda: run_chunks(*arguments, start, min(start + part, len(objects)))
+    def _prepared(self, predicates: Tensor, positives: Triples) -> tuple[Array, Ints]:
+        """Return predicates as the queries need them, and the row of each positive's predicate in them."""
+        asked = np.ascontiguousarray(positives[:, 1])
+        if len(predicates) > len(asked):  # in a step with few positives, most predicates are not needed
+            predicates, asked = predicates.index_select(0, torch.from_numpy(asked)), np.arange(len(asked))
+        return self._model.prepared(predicates)[1].numpy(), asked
 
-        jobs = [job(start) for start in range(0, len(objects), part)]
-        return Started(jobs, losses, self._of_entities, of_predicates)
+
+def _parts(run: Callable[..., None], arguments: tuple[Any, ...], count: int) -> list[Callable[[], None]]:
+    """Return jobs that call run(*arguments, start, stop) for parts of range(count)."""
+    part = -(-count // PARTS)
+
+    def job(start: int) -> Callable[[], None]:
+        return lambda: run(*arguments, start, min(start + part, count))
+
+    return [job(start) for start in range(0, count, part)]
 
 
 def chunk_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> ChunkLoop | None:
@@ -76,11 +98,11 @@ def chunk_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) ->
     if not isinstance(model, QueryModel) or model.form is None or kernel is None or rewarded:
         return None
     kind = model.comparator.kind
-    if kind not in (DOT, L1, L2) or (config.lp_weight and config.lp_power not in (2, 3)):
+    if kind not in (DOT, L1, L2, MODULUS) or (config.lp_weight and config.lp_power not in (2, 3)):
         return None
     loop, constants = kernel
     first, second = (*constants, 0.0, 0.0)[:2]
     numbers = (model.factor, first, second, config.lp_weight, config.lp_power)
     factor, first, second, weight, power = map(float, numbers)
     kinds = (model.form, kind, KERNELS.index(loop))
-    return ChunkLoop(kinds, (factor, first, second, weight, power), config.sides_apart)
+    return ChunkLoop(model, kinds, (factor, first, second, weight, power), config.sides_apart)

@@ -17,7 +17,7 @@ from torch import Tensor
 from kgcore.arrays import Ints, Triples
 from kgcore.kernels import fits_kernel
 from kgcore.models.base import GraphModel, Model, QueryModel
-from kgcore.models.rows import TableRows
+from kgcore.models.rows import NOTHING, Compared, TableRows, joined
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.row_kernels import distinct, places_by_row, row_gradients
 from kgcore.training.batches import Batch
@@ -27,7 +27,6 @@ from kgcore.training.objective import Gathered
 from kgcore.training.tables import Leaf, Tables
 from kgcore.workers import Workers
 
-NO_IDS = np.zeros((0, 0), dtype=np.int64)
 PART = 2**15  # numbers of the gradients that a thread sums and passes to the optimiser at a time: 128 KiB
 
 Numbered = tuple[Ints, Ints, Ints]  # rows and their uses: see `numbered`
@@ -85,7 +84,7 @@ class RowPass:
 
     def reads_rows(self, sharing: int) -> bool:
         """Return whether corruptions are read where they are, if so many positives share theirs."""
-        return self._comparator is not None and self._comparator.reads_rows(sharing)
+        return sharing == 1 and self._comparator is not None and self._comparator.kind is not None
 
     def take(self, positives: Triples, drawn: SharedCorruptions) -> Taken:
         """Take what a step needs of its positives (b, 3) and their corruptions."""
@@ -114,24 +113,24 @@ class RowPass:
         """Update the tables with the gradients of the leaves, after the backward pass. `step` counts from 1."""
         count, tables = len(taken.of_entities), self._tables
         of_entities, of_predicates, of_shared = gradients[:count], gradients[count], gradients[count + 1 :]
-        subjects, objects = (
-            rows if isinstance(rows, TableRows) else TableRows(tables.entities.table, NO_IDS, self.workers)
-            for rows in (taken.rows.corrupted_subjects, taken.rows.corrupted_objects)
-        )
-        none = TableRows(tables.predicates.table, NO_IDS, self.workers)
-        found, dense = (objects, subjects), torch.cat(of_entities)
-        self._update(
-            "predicates", tables.predicates, taken.predicates, of_predicates, (none, none), step, learning_rate
-        )
-        self._update("entities", tables.entities, taken.entities, dense, found, step, learning_rate)
+        corrupted = (taken.rows.corrupted_objects, taken.rows.corrupted_subjects)
+        sides = [rows for rows in corrupted if isinstance(rows, TableRows)]
+        ids = np.concatenate([taken.entities, *(side.ids.ravel() for side in sides)])
+        compared = joined(sides, tables.entities.table.shape[1]) if sides else NOTHING
+        entities, predicates = self._numbered("entities", ids), self._numbered("predicates", taken.predicates)
+        jobs = [
+            *self._updates(tables.predicates, predicates, of_predicates, NOTHING, step, learning_rate),
+            *self._updates(tables.entities, entities, torch.cat(of_entities), compared, step, learning_rate),
+        ]
+        self.workers.run_all(jobs)
         for leaf, gradient in zip(taken.shared.values(), of_shared, strict=True):
             leaf.update(gradient, step, learning_rate)
 
-    def has_chunk_loop(self, batch: Batch) -> bool:
+    def has_loop(self, batch: Batch) -> bool:
         """Return whether one loop computes the losses and the gradients of the batch."""
-        return self._loop is not None and batch.confidences is None and not self.reads_rows(batch.chunk)
+        return self._loop is not None and batch.confidences is None
 
-    def run_chunks(self, batch: Batch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
+    def run_loop(self, batch: Batch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
         """Update the tables with a batch by the chunk loop. Return its loss before the update.
 
         also  a job to do while the tables are updated
@@ -143,53 +142,39 @@ class RowPass:
         found = dict[str, Numbered]()
 
         def number() -> None:
-            found["entities"] = numbered(ids, self._slots["entities"])
-            found["predicates"] = numbered(np.ascontiguousarray(positives[:, 1]), self._slots["predicates"])
+            found["entities"] = self._numbered("entities", ids)
+            found["predicates"] = self._numbered("predicates", np.ascontiguousarray(positives[:, 1]))
 
         self.workers.run_all([number, *started.jobs])
-        jobs = [
-            *self._updates(tables.entities, found["entities"], started.of_entities, (), step, learning_rate),
-            *self._updates(tables.predicates, found["predicates"], started.of_predicates, (), step, learning_rate),
+        entities, predicates = found["entities"], found["predicates"]
+        first, *others = [
+            *self._updates(tables.entities, entities, started.of_entities, started.compared, step, learning_rate),
+            *self._updates(tables.predicates, predicates, started.of_predicates, NOTHING, step, learning_rate),
         ]
-        self.workers.run_all([jobs[0], also, *jobs[1:]])
+        self.workers.run_all([first, also, *others])
         return started.losses.sum()
 
-    def _update(
-        self,
-        name: str,
-        table: RowOptimiser,
-        ids: Ints,
-        dense: Tensor,
-        sides: tuple[TableRows, ...],
-        step: int,
-        learning_rate: float,
-    ) -> None:
-        """Update the rows that ids and sides name. `dense` (n, d) is the gradient of each use in ids (n,)."""
-        every = np.concatenate([ids, *(side.ids.ravel() for side in sides)])
-        self.workers.run_all(
-            self._updates(table, numbered(every, self._slots[name]), dense, sides, step, learning_rate)
-        )
+    def _numbered(self, name: str, ids: Ints) -> Numbered:
+        """Return the rows of a table that ids (n,) name, and their uses."""
+        return numbered(ids, self._slots[name])
 
     def _updates(
         self,
         table: RowOptimiser,
         uses: Numbered,
         dense: Tensor,
-        sides: tuple[TableRows, ...],
+        compared: Compared,
         step: int,
         learning_rate: float,
     ) -> list[Callable[[], None]]:
-        """Return jobs that update some of the rows each. The uses are those of `dense`, then those of the sides."""
+        """Return jobs that update some of the rows each.
+
+        uses      the rows and their uses: first those of `dense`, then those of `compared`
+        dense     (u, d) the gradients of the first u uses
+        compared  the comparisons of the other uses
+        """
         rows, starts, order = uses
         values, gradients = table.table.numpy(), dense.contiguous().numpy()
-        sides = sides or (TableRows(table.table, NO_IDS, self.workers),)
-        first = sides[0].queries
-        queries = torch.cat([side.queries.reshape(-1, values.shape[1]) for side in sides]).numpy()
-        scores, of_scores = (
-            torch.cat([part.reshape(-1) for part in parts]).numpy()
-            for parts in zip(*((side.scores, side.gradient) for side in sides), strict=True)
-        )
-        sizes = (max(1, first.shape[1]), sides[0].ids.shape[1], first.shape[0] * first.shape[1])
         numbers, kind = torch.from_numpy(rows), (self._comparator.kind if self._comparator else None) or 0
         part = max(1, PART // values.shape[1])
 
@@ -198,10 +183,7 @@ class RowPass:
 
             def update() -> None:
                 sums = torch.empty(stop - start, values.shape[1])
-                row_gradients(
-                    kind, values, rows, starts, order, gradients, queries, scores, of_scores, sizes, sums.numpy(),
-                    start, stop,
-                )  # fmt: skip
+                row_gradients(kind, values, rows, starts, order, gradients, *compared, sums.numpy(), start, stop)
                 table.step(numbers[start:stop], sums, step, learning_rate)
 
             return update

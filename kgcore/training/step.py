@@ -91,8 +91,8 @@ class Step:
         also    called once, and not before the corruption strategy has learnt from the batch. Another thread may call
                 it while the tables are updated: it must not read them
         """
-        if self._row_pass is not None and self._row_pass.has_chunk_loop(batch):
-            return self._row_pass.run_chunks(batch, number, learning_rate, also)
+        if self._row_pass is not None and self._row_pass.has_loop(batch):
+            return self._row_pass.run_loop(batch, number, learning_rate, also)
         losses = (
             self._run_on_copies(batch, number, learning_rate)
             if self._row_pass is None

@@ -97,7 +97,7 @@ def test_every_setting_trains_over_rows(
     torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
 
 
-WITH_A_LOOP = ["complex", "distmult", "hole_complex", "transe"]
+WITH_A_LOOP = ["complex", "distmult", "hole_complex", "rotate", "transe"]
 
 
 def test_the_chunk_loop_is_for_these_models() -> None:

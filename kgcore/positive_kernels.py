@@ -1,0 +1,168 @@
+"""The positives of a training step in loops, compiled by Numba for the CPU: queries, scores, losses and gradients.
+
+`kgcore/step_kernels.py` adds the comparisons with corruptions. Arrays (2, n, d) hold numbers of both queries of n
+positives, as in `kgcore/query_kernels.py`. `prepared` and `asked` are a table of predicates and the row (b,) of each
+positive's predicate in it.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from kgcore.arrays import Bools
+from kgcore.kernels import SUMS
+from kgcore.loss_kernels import loss_of
+from kgcore.prefetch import AHEAD, Array, prefetch
+from kgcore.query_kernels import fill_queries, pass_through
+from kgcore.row_kernels import DOT, L1, L2, MODULUS_PLUS
+
+Numbers = npt.NDArray[np.int64]
+ZERO = np.float32(0)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+def _pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any:
+    """Return the score of the object query queries[0, i] and a row."""
+    total, width = ZERO, table.shape[1]
+    if kind == DOT:
+        for j in range(width):
+            total += queries[0, i, j] * table[row, j]
+        return total
+    if kind == L1:
+        for j in range(width):
+            total += abs(queries[0, i, j] - table[row, j])
+        return -total
+    if kind == L2:
+        for j in range(width):
+            difference = queries[0, i, j] - table[row, j]
+            total += difference * difference
+        return -np.sqrt(total)
+    for j in range(width // 2):
+        re, im = queries[0, i, j] - table[row, j], queries[0, i, width // 2 + j] - table[row, width // 2 + j]
+        total += np.sqrt(re * re + im * im + MODULUS_PLUS)
+    return -total
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+def _pair_gradients(
+    kind: int, g: Any, score: Any, queries: Array, i: int, table: Array, row: int, of_queries: Array, at: int,
+    of_row: Array,
+) -> None:  # fmt: skip
+    """Add to of_queries[0, at] and fill of_row (d,), the gradients of a pair, from the gradient g of its score."""
+    width, half = table.shape[1], table.shape[1] // 2
+    if kind == DOT:
+        for j in range(width):
+            of_queries[0, at, j] += g * table[row, j]
+            of_row[j] = g * queries[0, i, j]
+    elif kind == L1:
+        for j in range(width):
+            difference = queries[0, i, j] - table[row, j]
+            along = g * (np.float32(difference > ZERO) - np.float32(difference < ZERO))
+            of_queries[0, at, j] -= along
+            of_row[j] = along
+    elif kind == L2:
+        scale = ZERO if score == ZERO else -g / score
+        for j in range(width):
+            along = scale * (queries[0, i, j] - table[row, j])
+            of_queries[0, at, j] -= along
+            of_row[j] = along
+    else:
+        for j in range(half):
+            re, im = queries[0, i, j] - table[row, j], queries[0, i, half + j] - table[row, half + j]
+            scale = g / np.sqrt(re * re + im * im + MODULUS_PLUS)
+            of_queries[0, at, j] -= scale * re
+            of_queries[0, at, half + j] -= scale * im
+            of_row[j] = scale * re
+            of_row[half + j] = scale * im
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+def _penalise(weight: float, power: float, row: Array, of_row: Array) -> None:
+    """Add the gradient of weight * sum_i |x_i|^power of a row. power is 2 or 3."""
+    scale = np.float32(weight * power)
+    for j in range(len(row)):
+        of_row[j] += scale * row[j] * (abs(row[j]) if power == 3 else np.float32(1))
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def ask(
+    form: int, factor: float, kind: int, entities: Array, prepared: Array, positives: Numbers, asked: Numbers,
+    first: int, queries: Array, place: int, own: Array,
+) -> None:  # fmt: skip
+    """Fill the queries of positives from `first` on, from `place` on, and the scores (c,) of these c positives."""
+    for i in range(len(own)):
+        if first + i + AHEAD < len(positives):
+            prefetch(entities, positives[first + i + AHEAD, 0])
+            prefetch(entities, positives[first + i + AHEAD, 2])
+        s, o = positives[first + i, 0], positives[first + i, 2]
+        fill_queries(form, factor, entities, prepared, s, asked[first + i], o, queries, place + i)
+        own[i] = _pair_score(kind, queries, place + i, entities, o)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def answer(
+    form: int, factor: float, kind: int, penalty: tuple[float, float], entities: Array, predicates: Array,
+    prepared: Array, positives: Numbers, asked: Numbers, first: int, used: int, queries: Array, place: int, own: Array,
+    of_own: Array, of_queries: Array, of_entities: Array, of_predicates: Array,
+) -> None:  # fmt: skip
+    """Fill the gradients of the rows of positives from `first` on, from those of their scores and of their queries.
+
+    penalty        the weight and the power of the LP penalty of the first `used` positives
+    queries        those of the positives, from `place` on
+    own, of_own    (c,) the scores of the c positives, and the gradient of the loss with respect to them
+    of_queries     (2, c, d) the gradient of the comparisons with corruptions; changed
+    of_entities    (2 b or more, d) to fill: the gradients of the b subjects, then of the objects
+    of_predicates  (b, d') to fill
+    """
+    weight, power = penalty
+    for i in range(len(own)):
+        s, p, o = positives[first + i]
+        of_s, of_p, of_o = of_entities[first + i], of_predicates[first + i], of_entities[len(positives) + first + i]
+        _pair_gradients(kind, of_own[i], own[i], queries, place + i, entities, o, of_queries, i, of_o)
+        pass_through(
+            form, factor, entities, prepared, s, asked[first + i], o, queries, place + i, of_queries, i, of_s, of_p,
+            of_o,
+        )  # fmt: skip
+        if weight and i < used:
+            _penalise(weight, power, entities[s], of_s)
+            _penalise(weight, power, predicates[p], of_p)
+            _penalise(weight, power, entities[o], of_o)
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def loss_of_sides(
+    loss: int, terms: tuple[float, float], apart: bool, own: Array, objects: Array, subjects: Array, left_out: Bools,
+    of_own: Array, of_objects: Array, of_subjects: Array,
+) -> float:  # fmt: skip
+    """Return the loss of the first positives of a chunk, as many as `left_out` has rows, and fill all gradients.
+
+    own, objects, subjects  the scores of positives (c,), and of their corruptions (c, n) and (c, m)
+    """
+    used, n, m = len(left_out), objects.shape[1], subjects.shape[1]
+    of_side, total = np.zeros(len(own), np.float32), 0.0
+    for i in range(len(own)):
+        of_own[i] = ZERO
+    for side in range(2 if apart else 1):  # the sides as one matrix, or each for itself
+        begin, end = (side * n, n + side * m) if apart else (0, n + m)
+        if apart and begin == end:  # a side without corruptions has no loss
+            continue
+        scores, mask = np.empty((used, end - begin), np.float32), np.empty((used, end - begin), np.bool_)
+        gradient = np.empty((used, end - begin), np.float32)
+        for i in range(used):
+            for j in range(begin, min(n, end)):
+                scores[i, j - begin] = objects[i, j]
+            for j in range(max(n, begin), end):
+                scores[i, j - begin] = subjects[i, j - n]
+            for j in range(begin, end):
+                mask[i, j - begin] = left_out[i, j]
+        total += loss_of(loss, terms, own[:used], scores, mask, of_side, gradient)
+        for i in range(used):
+            of_own[i] += of_side[i]
+        for i in range(len(own)):
+            for j in range(begin, min(n, end)):
+                of_objects[i, j] = gradient[i, j - begin] if i < used else ZERO
+            for j in range(max(n, begin), end):
+                of_subjects[i, j - n] = gradient[i, j - begin] if i < used else ZERO
+    return total
