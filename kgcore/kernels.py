@@ -15,6 +15,9 @@ from kgcore.prefetch import AHEAD, Array, prefetch
 
 SUMS = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; NaN and infinity stay, so a diverged loss is seen
 
+# beta1, beta2, 1 - beta2^t, learning rate / (1 - beta1^t), epsilon
+AdamConstants = tuple[float, float, float, float, float]
+
 
 def fits_kernel(*tensors: Tensor) -> bool:
     """Return whether the kernels can work on the tensors: float32 numbers on the CPU."""
@@ -28,29 +31,26 @@ def adam_rows(
     second: Array,
     rows: npt.NDArray[np.int64],
     gradient: Array,
-    beta1: float,
-    beta2: float,
-    corrected: float,
-    rate: float,
-    epsilon: float,
+    constants: AdamConstants,
+    start: int,
+    stop: int,
 ) -> None:
-    """Update rows of a table (n, d) and of its Adam moments in place: see `RowAdam`.
+    """Update rows[start:stop] of a table (n, d) and of its Adam moments in place: see `RowAdam`.
 
-    rows       (r,) distinct indices
-    gradient   (r, d)
-    corrected  1 - beta2^t
-    rate       learning rate / (1 - beta1^t)
+    rows      (r,) distinct indices
+    gradient  (stop - start or more, d)
     """
+    beta1, beta2, corrected, rate, epsilon = constants
     keep1, new1 = np.float32(beta1), np.float32(1 - beta1)
     keep2, new2 = np.float32(beta2), np.float32(1 - beta2)
     scale, size, tiny = np.float32(1 / corrected), np.float32(rate), np.float32(epsilon)
-    for place in range(len(rows)):
+    for place in range(start, stop):
         row = rows[place]
         if place + AHEAD < len(rows):
             for array in (table, first, second):
                 prefetch(array, rows[place + AHEAD])
         for column in range(table.shape[1]):
-            g = gradient[place, column]
+            g = gradient[place - start, column]
             m = keep1 * first[row, column] + new1 * g
             v = keep2 * second[row, column] + new2 * g * g
             first[row, column] = m
@@ -60,21 +60,22 @@ def adam_rows(
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def adagrad_rows(
-    table: Array, sums: Array, rows: npt.NDArray[np.int64], gradient: Array, rate: float, epsilon: float
-) -> None:
-    """Update rows of a table (n, d) and of its sums (n,) in place: see `RowAdagrad`.
+    table: Array, sums: Array, rows: npt.NDArray[np.int64], gradient: Array, rate: float, epsilon: float, start: int,
+    stop: int,
+) -> None:  # fmt: skip
+    """Update rows[start:stop] of a table (n, d) and of its sums (n,) in place: see `RowAdagrad`.
 
-    rows       (r,) distinct indices
-    gradient   (r, d)
-    rate       learning rate
+    rows      (r,) distinct indices
+    gradient  (stop - start or more, d)
+    rate      learning rate
     """
     size, tiny, width = np.float32(rate), np.float32(epsilon), np.float32(table.shape[1])
-    for place in range(len(rows)):
+    for place in range(start, stop):
         row = rows[place]
         total = np.float32(0)
         for column in range(table.shape[1]):
-            total += gradient[place, column] * gradient[place, column]
+            total += gradient[place - start, column] * gradient[place - start, column]
         sums[row] += total / width
         factor = size / (np.sqrt(sums[row]) + tiny)
         for column in range(table.shape[1]):
-            table[row, column] -= factor * gradient[place, column]
+            table[row, column] -= factor * gradient[place - start, column]

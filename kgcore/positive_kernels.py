@@ -5,10 +5,7 @@ positives, as in `kgcore/query_kernels.py`. `prepared` and `asked` are a table o
 positive's predicate in it.
 """
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from kgcore.arrays import Bools
@@ -16,66 +13,7 @@ from kgcore.kernels import SUMS
 from kgcore.loss_kernels import loss_of
 from kgcore.prefetch import AHEAD, Array, prefetch
 from kgcore.query_kernels import fill_queries, pass_through
-from kgcore.row_kernels import DOT, L1, L2, MODULUS_PLUS
-
-Numbers = npt.NDArray[np.int64]
-ZERO = np.float32(0)
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any:
-    """Return the score of the object query queries[0, i] and a row."""
-    total, width = ZERO, table.shape[1]
-    if kind == DOT:
-        for j in range(width):
-            total += queries[0, i, j] * table[row, j]
-        return total
-    if kind == L1:
-        for j in range(width):
-            total += abs(queries[0, i, j] - table[row, j])
-        return -total
-    if kind == L2:
-        for j in range(width):
-            difference = queries[0, i, j] - table[row, j]
-            total += difference * difference
-        return -np.sqrt(total)
-    for j in range(width // 2):
-        re, im = queries[0, i, j] - table[row, j], queries[0, i, width // 2 + j] - table[row, width // 2 + j]
-        total += np.sqrt(re * re + im * im + MODULUS_PLUS)
-    return -total
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _pair_gradients(
-    kind: int, g: Any, score: Any, queries: Array, i: int, table: Array, row: int, of_queries: Array, at: int,
-    of_row: Array,
-) -> None:  # fmt: skip
-    """Add to of_queries[0, at] and fill of_row (d,), the gradients of a pair, from the gradient g of its score."""
-    width, half = table.shape[1], table.shape[1] // 2
-    if kind == DOT:
-        for j in range(width):
-            of_queries[0, at, j] += g * table[row, j]
-            of_row[j] = g * queries[0, i, j]
-    elif kind == L1:
-        for j in range(width):
-            difference = queries[0, i, j] - table[row, j]
-            along = g * (np.float32(difference > ZERO) - np.float32(difference < ZERO))
-            of_queries[0, at, j] -= along
-            of_row[j] = along
-    elif kind == L2:
-        scale = ZERO if score == ZERO else -g / score
-        for j in range(width):
-            along = scale * (queries[0, i, j] - table[row, j])
-            of_queries[0, at, j] -= along
-            of_row[j] = along
-    else:
-        for j in range(half):
-            re, im = queries[0, i, j] - table[row, j], queries[0, i, half + j] - table[row, half + j]
-            scale = g / np.sqrt(re * re + im * im + MODULUS_PLUS)
-            of_queries[0, at, j] -= scale * re
-            of_queries[0, at, half + j] -= scale * im
-            of_row[j] = scale * re
-            of_row[half + j] = scale * im
+from kgcore.row_kernels import ZERO, Numbers, add_gradient, pair_score
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
@@ -98,7 +36,7 @@ def ask(
             prefetch(entities, positives[first + i + AHEAD, 2])
         s, o = positives[first + i, 0], positives[first + i, 2]
         fill_queries(form, factor, entities, prepared, s, asked[first + i], o, queries, place + i)
-        own[i] = _pair_score(kind, queries, place + i, entities, o)
+        own[i] = pair_score(kind, queries[0], place + i, entities, o)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -116,11 +54,13 @@ def answer(
     of_entities    (2 b or more, d) to fill: the gradients of the b subjects, then of the objects
     of_predicates  (b, d') to fill
     """
-    weight, power = penalty
+    (weight, power), b = penalty, len(positives)
     for i in range(len(own)):
         s, p, o = positives[first + i]
-        of_s, of_p, of_o = of_entities[first + i], of_predicates[first + i], of_entities[len(positives) + first + i]
-        _pair_gradients(kind, of_own[i], own[i], queries, place + i, entities, o, of_queries, i, of_o)
+        of_s, of_p, of_o = of_entities[first + i], of_predicates[first + i], of_entities[b + first + i]
+        of_o[:] = ZERO
+        add_gradient(kind, of_own[i], own[i], queries[0], place + i, entities, o, of_queries[0], i)
+        add_gradient(kind, of_own[i], own[i], entities, o, queries[0], place + i, of_entities, b + first + i)
         pass_through(
             form, factor, entities, prepared, s, asked[first + i], o, queries, place + i, of_queries, i, of_s, of_p,
             of_o,

@@ -1,9 +1,9 @@
 """Loops of training over rows of a table that are read where they are, compiled by Numba for the CPU.
 
 If every positive has its own corruptions, a step reads as many rows as it has corruptions, and copies of them cost more
-than all arithmetic. These loops compare queries with rows of the table itself, and sum the gradients of equal rows
-without a sort. Each part [start, stop) of a loop writes its own results, so parts may run in several threads, and the
-result does not depend on their number. `kgcore/models/rows.py` has the plain form of the comparisons.
+than all arithmetic. These loops compare each query with its own rows of the table itself, and sum the gradients of
+equal rows without a sort. Each part [start, stop) of a loop writes its own results, so parts may run in several
+threads, and the result does not depend on their number. `kgcore/models/rows.py` has the plain form of the comparisons.
 """
 
 from typing import Any
@@ -18,71 +18,70 @@ from kgcore.prefetch import AHEAD, Array, prefetch
 L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
 MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/models/rotate.py
 
+ZERO = np.float32(0)
+
 Numbers = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _score(kind: int, queries: Array, block: int, i: int, table: Array, row: int) -> Any:
-    """Return the score of a query and a row."""
-    total, width = np.float32(0), queries.shape[2]
+def pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any:
+    """Return the score of query i and a row."""
+    total, width, half = np.float32(0), table.shape[1], table.shape[1] // 2
     if kind == DOT:
-        for column in range(width):
-            total += queries[block, i, column] * table[row, column]
+        for j in range(width):
+            total += queries[i, j] * table[row, j]
         return total
     if kind == L1:
-        for column in range(width):
-            total += abs(queries[block, i, column] - table[row, column])
+        for j in range(width):
+            total += abs(queries[i, j] - table[row, j])
         return -total
     if kind == L2:
-        for column in range(width):
-            difference = queries[block, i, column] - table[row, column]
+        for j in range(width):
+            difference = queries[i, j] - table[row, j]
             total += difference * difference
         return -np.sqrt(total)
-    half = width // 2
-    for column in range(half):
-        re = queries[block, i, column] - table[row, column]
-        im = queries[block, i, column + half] - table[row, column + half]
+    for j in range(half):
+        re, im = queries[i, j] - table[row, j], queries[i, half + j] - table[row, half + j]
         total += np.sqrt(re * re + im * im + MODULUS_PLUS)
     return -total
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
-def _add(
-    kind: int, g: np.float32, score: np.float32, queries: Array, block: int, i: int, table: Array, row: int,
-    sums: Array, place: int,
-) -> None:  # fmt: skip
-    """Add g times the gradient of a distance's score with respect to the row: its negative is that of the query."""
-    zero, width = np.float32(0), queries.shape[2]
-    if kind == L1:
-        for column in range(width):
-            difference = queries[block, i, column] - table[row, column]
-            sums[place, column] += g if difference > zero else (-g if difference < zero else zero)
+def add_gradient(
+    kind: int, g: Any, score: Any, points: Array, i: int, others: Array, other: int, sums: Array, place: int
+) -> None:
+    """Add g times the gradient of the score of points[i] and others[other] with respect to points[i] to sums[place]."""
+    width, half = points.shape[1], points.shape[1] // 2
+    if kind == DOT:
+        for j in range(width):
+            sums[place, j] += g * others[other, j]
+    elif kind == L1:
+        for j in range(width):
+            difference = others[other, j] - points[i, j]
+            # signs are random, so a branch would often be predicted wrongly
+            sums[place, j] += g * (np.float32(difference > ZERO) - np.float32(difference < ZERO))
     elif kind == L2:
-        if score != zero:
-            scale = -g / score
-            for column in range(width):
-                sums[place, column] += scale * (queries[block, i, column] - table[row, column])
-    elif kind == MODULUS:
-        half = width // 2
-        for column in range(half):
-            re = queries[block, i, column] - table[row, column]
-            im = queries[block, i, column + half] - table[row, column + half]
+        scale = -g / score if score != ZERO else ZERO
+        for j in range(width):
+            sums[place, j] += scale * (others[other, j] - points[i, j])
+    else:
+        for j in range(half):
+            re, im = others[other, j] - points[i, j], others[other, half + j] - points[i, half + j]
             scale = g / np.sqrt(re * re + im * im + MODULUS_PLUS)
-            sums[place, column] += scale * re
-            sums[place, column + half] += scale * im
+            sums[place, j] += scale * re
+            sums[place, half + j] += scale * im
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def row_scores(kind: int, queries: Array, table: Array, ids: Numbers, scores: Array, start: int, stop: int) -> None:
-    """Fill scores (b, c, n) of blocks [start, stop) with those of queries (b, c, d) and rows ids (b, n) of a table."""
+    """Fill scores (b, n) of queries [start, stop) of (b, d) with those of their rows ids (b, n) of a table."""
     size, every = ids.shape[1], ids.ravel()
     last = stop * size - AHEAD
-    for block in range(start, stop):
-        for i in range(queries.shape[1]):
-            for j in range(size):
-                if i == 0 and block * size + j < last:
-                    prefetch(table, every[block * size + j + AHEAD])
-                scores[block, i, j] = _score(kind, queries, block, i, table, ids[block, j])
+    for i in range(start, stop):
+        for j in range(size):
+            if i * size + j < last:
+                prefetch(table, every[i * size + j + AHEAD])
+            scores[i, j] = pair_score(kind, queries, i, table, ids[i, j])
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -90,96 +89,56 @@ def query_gradients(
     kind: int, queries: Array, table: Array, ids: Numbers, scores: Array, gradient: Array, sums: Array,
     start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Fill sums (b c, d) with the gradients of the queries of blocks [start, stop).
+    """Fill sums (stop - start or more, d) with the gradients of queries [start, stop) of (b, d).
 
-    scores, gradient  (b, c, n) the scores, and the gradient of the loss with respect to them
+    scores, gradient  (b, n) the scores, and the gradient of the loss with respect to them
     """
-    count, width, size, every = queries.shape[1], queries.shape[2], ids.shape[1], ids.ravel()
+    size, every = ids.shape[1], ids.ravel()
     last = stop * size - AHEAD
-    for block in range(start, stop):
-        for i in range(count):
-            place = block * count + i
-            for column in range(width):
-                sums[place, column] = np.float32(0)
-            for j in range(size):
-                if i == 0 and block * size + j < last:
-                    prefetch(table, every[block * size + j + AHEAD])
-                g, row = gradient[block, i, j], ids[block, j]
-                if g == np.float32(0):
-                    continue
-                if kind == DOT:
-                    for column in range(width):
-                        sums[place, column] += g * table[row, column]
-                else:
-                    _add(kind, -g, scores[block, i, j], queries, block, i, table, row, sums, place)
-
-
-@njit(cache=True, nogil=True)
-def _of_use(use: int, sizes: tuple[int, int, int], queries: int, scores: int) -> tuple[int, int, int]:
-    """Return the size n of the side of a corruption, and where its first query and its first score are."""
-    count, size, first_queries = sizes
-    query, at, first_uses = 0, 0, first_queries // count * size
-    if use >= first_uses:
-        use, query, at = use - first_uses, first_queries, first_queries * size
-        size = (scores - at) // (queries - first_queries)
-    block = use // size
-    return size, query + block * count, at + block * count * size + use - block * size
+    for i in range(start, stop):
+        for column in range(queries.shape[1]):
+            sums[i - start, column] = ZERO
+        for j in range(size):
+            if i * size + j < last:
+                prefetch(table, every[i * size + j + AHEAD])
+            if gradient[i, j] != ZERO:
+                add_gradient(kind, gradient[i, j], scores[i, j], queries, i, table, ids[i, j], sums, i - start)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def row_gradients(
     kind: int, table: Array, rows: Numbers, starts: Numbers, order: Numbers, dense: Array,
-    queries: Array, scores: Array, gradient: Array, sizes: tuple[int, int, int],
-    sums: Array, start: int, stop: int,
+    queries: Array, scores: Array, gradient: Array, sizes: tuple[int, int], sums: Array, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Fill sums (stop - start, d) with the gradients of rows[start:stop] of a table.
+    """Fill sums (stop - start or more, d) with the gradients of rows[start:stop] of a table.
 
     starts, order  the uses of the i-th row are order[starts[i]:starts[i + 1]]. Uses count first the rows of `dense`,
                    then the corruptions of the first side, then those of the second side
     dense          (u, d) gradients of the first u uses
     queries        (q, d) the queries of the first side, then those of the second side
-    scores, gradient  flat: (b, c, n) scores of the first side, then (b, c, m) of the second, and the gradient of the
-                   loss with respect to them
-    sizes          c, n, b c
+    scores, gradient  flat: (b, n) scores of the first side, then (q - b, m) of the second, and the gradient of the loss
+                   with respect to them
+    sizes          b, n
     """
-    zero, width, half, first, count = np.float32(0), table.shape[1], table.shape[1] // 2, len(dense), sizes[0]
+    width, first, (b, n) = table.shape[1], len(dense), sizes
+    m = (len(scores) - b * n) // max(1, len(queries) - b)
     for place in range(start, stop):
         row, out = rows[place], place - start
         if kind != DOT and place + AHEAD < stop:
             prefetch(table, rows[place + AHEAD])
         for column in range(width):
-            sums[out, column] = zero
+            sums[out, column] = ZERO
         for number in range(starts[place], starts[place + 1]):
             use = order[number]
             if use < first:
                 for column in range(width):
                     sums[out, column] += dense[use, column]
                 continue
-            size, query, at = _of_use(use - first, sizes, len(queries), len(gradient))
-            for i in range(count):
-                g = gradient[at + i * size]
-                if g == zero:
-                    continue
-                if kind == DOT:
-                    for column in range(width):
-                        sums[out, column] += g * queries[query + i, column]
-                elif kind == L1:
-                    for column in range(width):
-                        difference = queries[query + i, column] - table[row, column]
-                        signed = g if difference > zero else (-g if difference < zero else zero)
-                        sums[out, column] += signed
-                elif kind == L2:
-                    score = scores[at + i * size]
-                    scale = -g / score if score != zero else zero
-                    for column in range(width):
-                        sums[out, column] += scale * (queries[query + i, column] - table[row, column])
-                else:
-                    for column in range(half):
-                        re = queries[query + i, column] - table[row, column]
-                        im = queries[query + i, column + half] - table[row, column + half]
-                        scale = g / np.sqrt(re * re + im * im + MODULUS_PLUS)
-                        sums[out, column] += scale * re
-                        sums[out, column + half] += scale * im
+            use -= first
+            g = gradient[use]
+            if g != ZERO:
+                query = use // n if use < b * n else b + (use - b * n) // m
+                add_gradient(kind, g, scores[use], table, row, queries, query, sums, out)
 
 
 @njit(cache=True, nogil=True)

@@ -21,9 +21,9 @@ from kgcore.chunk_kernels import (
     modulus_scores,
 )
 from kgcore.kernels import SUMS
-from kgcore.positive_kernels import Numbers, answer, ask, loss_of_sides
+from kgcore.positive_kernels import answer, ask, loss_of_sides
 from kgcore.prefetch import Array
-from kgcore.row_kernels import L1, L2, MODULUS, query_gradients, row_scores
+from kgcore.row_kernels import L1, L2, MODULUS, Numbers, query_gradients, row_scores
 
 ALONE = 2**18  # products of a matrix product that BLAS computes on the calling thread
 BLOCK = 32  # positives with corruptions of their own whose rows stay in the cache
@@ -156,29 +156,24 @@ def run_own(
     """
     form, kind, loss = kinds
     factor, terms, penalty = constants[0], (constants[1], constants[2]), (constants[3], constants[4])
-    b, width, n, m = len(positives), entities.shape[1], objects.shape[1], subjects.shape[1]
-    to_objects, to_subjects = scores[: b * n].reshape((b, 1, n)), scores[b * n :].reshape((b, 1, m))
-    of_objects, of_subjects = of_scores[: b * n].reshape((b, 1, n)), of_scores[b * n :].reshape((b, 1, m))
+    b, n, m = len(positives), objects.shape[1], subjects.shape[1]
+    to_objects, to_subjects = scores[: b * n].reshape((b, n)), scores[b * n :].reshape((b, m))
+    of_objects, of_subjects = of_scores[: b * n].reshape((b, n)), of_scores[b * n :].reshape((b, m))
+    of_queries = np.empty((2, BLOCK, entities.shape[1]), np.float32)
+    every_own, of_every = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for first in range(start, stop, BLOCK):
         last = min(first + BLOCK, stop)
-        c = last - first
-        of_queries, own, of_own = np.empty((2, c, width), np.float32), np.empty(c, np.float32), np.empty(c, np.float32)
+        own, of_own = every_own[: last - first], of_every[: last - first]
         ask(form, factor, kind, entities, prepared, positives, asked, first, queries, first, own)
-        for_objects = queries[0, first:last].reshape((c, 1, width))
-        for_subjects = queries[1, first:last].reshape((c, 1, width))
-        new_objects, new_subjects = objects[first:last], subjects[first:last]
-        of_these, of_those, these, those = (
-            of_objects[first:last], of_subjects[first:last], to_objects[first:last], to_subjects[first:last]
-        )  # fmt: skip
-        row_scores(kind, for_objects, entities, new_objects, these, 0, c)
-        row_scores(kind, for_subjects, entities, new_subjects, those, 0, c)
+        row_scores(kind, queries[0], entities, objects, to_objects, first, last)
+        row_scores(kind, queries[1], entities, subjects, to_subjects, first, last)
         losses[first] = loss_of_sides(
-            loss, terms, apart, own, these.reshape((c, n)), those.reshape((c, m)), left_out[first:last], of_own,
-            of_these.reshape((c, n)), of_those.reshape((c, m)),
+            loss, terms, apart, own, to_objects[first:last], to_subjects[first:last], left_out[first:last], of_own,
+            of_objects[first:last], of_subjects[first:last],
         )  # fmt: skip
-        query_gradients(kind, for_objects, entities, new_objects, these, of_these, of_queries[0], 0, c)
-        query_gradients(kind, for_subjects, entities, new_subjects, those, of_those, of_queries[1], 0, c)
+        query_gradients(kind, queries[0], entities, objects, to_objects, of_objects, of_queries[0], first, last)
+        query_gradients(kind, queries[1], entities, subjects, to_subjects, of_subjects, of_queries[1], first, last)
         answer(
-            form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, c, queries, first,
-            own, of_own, of_queries, of_entities, of_predicates,
+            form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, last - first, queries,
+            first, own, of_own, of_queries, of_entities, of_predicates,
         )  # fmt: skip

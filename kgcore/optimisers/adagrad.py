@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from kgcore.kernels import adagrad_rows, fits_kernel
-from kgcore.optimisers.base import RowOptimiser
+from kgcore.optimisers.base import RowOptimiser, Uses
 from kgcore.registries import OPTIMISERS
+from kgcore.update_kernels import adagrad_uses
 
 
 class RowAdagrad(RowOptimiser):
@@ -32,9 +33,12 @@ class RowAdagrad(RowOptimiser):
         """Update the distinct rows (r,) with their gradient (r, d). `step` is not used."""
         if fits_kernel(self.table, gradient) and self.table.dim() == 2:
             state = (self.table.numpy(), self.sums.numpy())
-            adagrad_rows(*state, rows.numpy(), gradient.contiguous().numpy(), learning_rate, self.EPSILON)
+            adagrad_rows(*state, rows.numpy(), gradient.contiguous().numpy(), learning_rate, self.EPSILON, 0, len(rows))
         else:
             self.plain_step(rows, gradient, learning_rate)
+
+    def step_uses(self, uses: Uses, start: int, stop: int, step: int, learning_rate: float) -> None:
+        adagrad_uses(*uses, self.table.numpy(), self.sums.numpy(), learning_rate, self.EPSILON, start, stop)
 
     def plain_step(self, rows: Tensor, gradient: Tensor, learning_rate: float) -> None:
         """Do the same in PyTorch, for any device."""

@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
-from kgcore.kernels import adam_rows, fits_kernel
-from kgcore.optimisers.base import RowOptimiser
+from kgcore.kernels import AdamConstants, adam_rows, fits_kernel
+from kgcore.optimisers.base import RowOptimiser, Uses
 from kgcore.registries import OPTIMISERS
+from kgcore.update_kernels import adam_uses
 
 
 class RowAdam(RowOptimiser):
@@ -30,13 +31,20 @@ class RowAdam(RowOptimiser):
     @torch.no_grad()
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
         """Update the distinct rows (r,) with their gradient (r, d). `step` is t in the formula, from 1."""
-        rate, corrected = learning_rate / (1 - self.BETA1**step), 1 - self.BETA2**step
+        constants = self._constants(step, learning_rate)
         if fits_kernel(self.table, gradient) and self.table.dim() == 2:
             state = (self.table.numpy(), self.first.numpy(), self.second.numpy())
-            constants = (self.BETA1, self.BETA2, corrected, rate, self.EPSILON)
-            adam_rows(*state, rows.numpy(), gradient.contiguous().numpy(), *constants)
+            adam_rows(*state, rows.numpy(), gradient.contiguous().numpy(), constants, 0, len(rows))
         else:
-            self.plain_step(rows, gradient, corrected, rate)
+            self.plain_step(rows, gradient, corrected=constants[2], rate=constants[3])
+
+    def step_uses(self, uses: Uses, start: int, stop: int, step: int, learning_rate: float) -> None:
+        state = (self.table.numpy(), self.first.numpy(), self.second.numpy())
+        adam_uses(*uses, *state, self._constants(step, learning_rate), start, stop)
+
+    def _constants(self, step: int, learning_rate: float) -> AdamConstants:
+        rate = learning_rate / (1 - self.BETA1**step)
+        return self.BETA1, self.BETA2, 1 - self.BETA2**step, rate, self.EPSILON
 
     def plain_step(self, rows: Tensor, gradient: Tensor, corrected: float, rate: float) -> None:
         """Do the same in PyTorch, for any device. corrected = 1 - b2^t, rate = lr / (1 - b1^t)."""

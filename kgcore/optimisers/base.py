@@ -2,9 +2,29 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
+
+from kgcore.arrays import Ints
+from kgcore.prefetch import Array
+
+
+class Uses(NamedTuple):
+    """Distinct rows of a table and the gradients of their uses, from which `row_gradients` sums those of the rows.
+
+    The names are those of `row_gradients` in kgcore/row_kernels.py.
+    """
+
+    kind: int
+    rows: Ints
+    starts: Ints
+    order: Ints
+    dense: Array
+    queries: Array
+    scores: Array
+    gradient: Array
+    sizes: tuple[int, int]
 
 
 class RowOptimiser(ABC):
@@ -21,6 +41,10 @@ class RowOptimiser(ABC):
     @abstractmethod
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
         """Update the distinct rows (r,) with their gradient (r, d). `step` counts from 1."""
+
+    @abstractmethod
+    def step_uses(self, uses: Uses, start: int, stop: int, step: int, learning_rate: float) -> None:
+        """Update uses.rows[start:stop] of a table in float32 on the CPU. Another thread may update other rows."""
 
     @staticmethod
     @abstractmethod

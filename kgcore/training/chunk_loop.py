@@ -67,7 +67,7 @@ class ChunkLoop:
         found = (losses.numpy(), self._of_entities.numpy(), of_predicates.numpy())
         if own:
             queries, scores = np.empty((2, b, entities.shape[1]), np.float32), np.empty(b * (n + m), np.float32)
-            compared = Compared(queries.reshape(2 * b, -1), scores, np.empty_like(scores), (1, n, b))
+            compared = Compared(queries.reshape(2 * b, -1), scores, np.empty_like(scores), (b, n))
             jobs = _parts(run_own, (*given, queries, scores, compared.gradient, *found), b)
         else:
             compared = NOTHING

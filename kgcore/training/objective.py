@@ -129,10 +129,10 @@ class Objective:
 
     def _compare(self, comparator: Comparator, queries: Tensor, candidates: Tensor | TableRows, chunk: int) -> Tensor:
         """Score each of the queries (b, d) with the candidates that its chunk shares: (b, n)."""
-        blocks = queries.view(-1, chunk, queries.shape[-1])
         if isinstance(candidates, TableRows):
             assert comparator.kind is not None
-            return compare(comparator.kind, blocks, candidates).view(len(queries), -1)
+            return compare(comparator.kind, queries, candidates)
+        blocks = queries.view(-1, chunk, queries.shape[-1])
         shared = candidates.view(len(blocks), -1, candidates.shape[-1])
         outer = (
             comparator.outer(blocks, shared)

@@ -18,8 +18,8 @@ from kgcore.arrays import Ints, Triples
 from kgcore.kernels import fits_kernel
 from kgcore.models.base import GraphModel, Model, QueryModel
 from kgcore.models.rows import NOTHING, Compared, TableRows, joined
-from kgcore.optimisers.base import RowOptimiser
-from kgcore.row_kernels import distinct, places_by_row, row_gradients
+from kgcore.optimisers.base import RowOptimiser, Uses
+from kgcore.row_kernels import distinct, places_by_row
 from kgcore.training.batches import Batch
 from kgcore.training.chunk_loop import ChunkLoop
 from kgcore.training.corruptions import SharedCorruptions
@@ -27,7 +27,7 @@ from kgcore.training.objective import Gathered
 from kgcore.training.tables import Leaf, Tables
 from kgcore.workers import Workers
 
-PART = 2**15  # numbers of the gradients that a thread sums and passes to the optimiser at a time: 128 KiB
+PARTS, LEAST = 16, 64  # of the rows that a step updates, so that threads finish together, and rows of a part
 
 Numbered = tuple[Ints, Ints, Ints]  # rows and their uses: see `numbered`
 
@@ -137,7 +137,8 @@ class RowPass:
         """
         assert self._loop is not None
         tables, positives, drawn = self._tables, batch.positives, batch.corruptions
-        started = self._loop.start(tables, batch)
+        with self.own_threads():  # PyTorch's threads wait busily for a while after each use
+            started = self._loop.start(tables, batch)
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.objects.ravel(), drawn.subjects.ravel()])
         found = dict[str, Numbered]()
 
@@ -173,22 +174,23 @@ class RowPass:
         dense     (u, d) the gradients of the first u uses
         compared  the comparisons of the other uses
         """
-        rows, starts, order = uses
-        values, gradients = table.table.numpy(), dense.contiguous().numpy()
-        numbers, kind = torch.from_numpy(rows), (self._comparator.kind if self._comparator else None) or 0
-        part = max(1, PART // values.shape[1])
+        kind = (self._comparator.kind if self._comparator else None) or 0
+        every = Uses(
+            kind,
+            *uses,
+            dense.contiguous().numpy(),
+            compared.queries,
+            compared.scores,
+            compared.gradient,
+            compared.sizes,
+        )
+        count = len(every.rows)
+        part = max(LEAST, -(-count // PARTS))
 
         def job(start: int) -> Callable[[], None]:
-            stop = min(start + part, len(rows))
+            return lambda: table.step_uses(every, start, min(start + part, count), step, learning_rate)
 
-            def update() -> None:
-                sums = torch.empty(stop - start, values.shape[1])
-                row_gradients(kind, values, rows, starts, order, gradients, *compared, sums.numpy(), start, stop)
-                table.step(numbers[start:stop], sums, step, learning_rate)
-
-            return update
-
-        return [job(start) for start in range(0, len(rows), part)]
+        return [job(start) for start in range(0, count, part)]
 
 
 def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> Numbered:
