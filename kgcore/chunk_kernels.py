@@ -4,6 +4,8 @@ Scores are negative distances of queries (b, c, d) and candidates (b, n, d): (b,
 the kernels, and `Comparator.outer` is their plain form. Tests compare the two.
 """
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -44,8 +46,7 @@ def l1_gradients(queries: Array, candidates: Array, gradient: Array, of_queries:
                 g = gradient[block, i, j]
                 for column in range(width):
                     difference = candidates[block, j, column] - query[column]
-                    # signs are random, so a branch would often be predicted wrongly
-                    signed = g * (np.float32(difference > ZERO) - np.float32(difference < ZERO))
+                    signed = g * math.copysign(ONE, difference) if difference != ZERO else ZERO
                     sums[column] += signed
                     of_candidates[block, j, column] -= signed
             for column in range(width):

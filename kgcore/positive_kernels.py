@@ -80,29 +80,34 @@ def loss_of_sides(
 
     own, objects, subjects  the scores of positives (c,), and of their corruptions (c, n) and (c, m)
     """
-    used, n, m = len(left_out), objects.shape[1], subjects.shape[1]
+    used, n = len(left_out), objects.shape[1]
+    for i in range(used, len(own)):
+        of_own[i], of_objects[i], of_subjects[i] = ZERO, ZERO, ZERO
+    if not apart:
+        scores = np.empty(left_out.shape, np.float32)
+        gradient = np.empty_like(scores)
+        for i in range(used):
+            _copy(objects[i], scores[i, :n])
+            _copy(subjects[i], scores[i, n:])
+        total = loss_of(loss, terms, own[:used], scores, left_out, of_own, gradient)
+        for i in range(used):
+            _copy(gradient[i, :n], of_objects[i])
+            _copy(gradient[i, n:], of_subjects[i])
+        return total
     of_side, total = np.zeros(len(own), np.float32), 0.0
-    for i in range(len(own)):
-        of_own[i] = ZERO
-    for side in range(2 if apart else 1):  # the sides as one matrix, or each for itself
-        begin, end = (side * n, n + side * m) if apart else (0, n + m)
-        if apart and begin == end:  # a side without corruptions has no loss
-            continue
-        scores, mask = np.empty((used, end - begin), np.float32), np.empty((used, end - begin), np.bool_)
-        gradient = np.empty((used, end - begin), np.float32)
-        for i in range(used):
-            for j in range(begin, min(n, end)):
-                scores[i, j - begin] = objects[i, j]
-            for j in range(max(n, begin), end):
-                scores[i, j - begin] = subjects[i, j - n]
-            for j in range(begin, end):
-                mask[i, j - begin] = left_out[i, j]
-        total += loss_of(loss, terms, own[:used], scores, mask, of_side, gradient)
-        for i in range(used):
-            of_own[i] += of_side[i]
-        for i in range(len(own)):
-            for j in range(begin, min(n, end)):
-                of_objects[i, j] = gradient[i, j - begin] if i < used else ZERO
-            for j in range(max(n, begin), end):
-                of_subjects[i, j - n] = gradient[i, j - begin] if i < used else ZERO
+    of_own[:used] = ZERO
+    for scores, mask, gradient in (
+        (objects[:used], np.ascontiguousarray(left_out[:, :n]), of_objects),
+        (subjects[:used], np.ascontiguousarray(left_out[:, n:]), of_subjects),
+    ):
+        if scores.size:  # a side without corruptions has no loss
+            total += loss_of(loss, terms, own[:used], scores, mask, of_side, gradient)
+            for i in range(used):
+                of_own[i] += of_side[i]
     return total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _copy(source: Array, target: Array) -> None:
+    for j in range(len(source)):
+        target[j] = source[j]

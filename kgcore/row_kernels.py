@@ -6,6 +6,7 @@ equal rows without a sort. Each part [start, stop) of a loop writes its own resu
 threads, and the result does not depend on their number. `kgcore/models/rows.py` has the plain form of the comparisons.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from kgcore.prefetch import AHEAD, Array, prefetch
 L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
 MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/models/rotate.py
 
-ZERO = np.float32(0)
+ZERO, ONE = np.float32(0), np.float32(1)
 
 Numbers = npt.NDArray[np.int64]
 
@@ -58,8 +59,7 @@ def add_gradient(
     elif kind == L1:
         for j in range(width):
             difference = others[other, j] - points[i, j]
-            # signs are random, so a branch would often be predicted wrongly
-            sums[place, j] += g * (np.float32(difference > ZERO) - np.float32(difference < ZERO))
+            sums[place, j] += g * math.copysign(ONE, difference) if difference != ZERO else ZERO
     elif kind == L2:
         scale = -g / score if score != ZERO else ZERO
         for j in range(width):
