@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kgcore.kernels import fits_kernel
+from kgcore.loops.compiled import fits_cpu_loops
 from kgcore.workers import Workers
 
 NO_CORRUPTION = -1e4  # the score of an ignored corruption: so low that it adds nothing to any loss or gradient
@@ -34,7 +34,7 @@ class Loss(ABC):
         return (confidences * each).sum()
 
     def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]] | None:
-        """Return the loss's loop in kgcore/loss_kernels.py and its constants; None: it has none."""
+        """Return the loss's loop in kgcore/loops/losses.py and its constants; None: it has none."""
         return None
 
     def counted(
@@ -44,7 +44,7 @@ class Loss(ABC):
 
         workers  the threads that share the loss's loop; None: compute it in PyTorch
         """
-        found = self.kernel() if workers and fits_kernel(positives, corruptions) else None
+        found = self.kernel() if workers and fits_cpu_loops(positives, corruptions) else None
         if found is None:
             return self(positives, corruptions.masked_fill(left_out, NO_CORRUPTION))
         loss: Tensor = _Loop.apply(positives, corruptions, left_out, found, workers)  # type: ignore[no-untyped-call]

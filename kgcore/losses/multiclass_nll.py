@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from kgcore import loss_kernels
+from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -22,4 +22,4 @@ class MulticlassNLL(Loss):
         return (torch.logsumexp(every, -1) - positives).sum()
 
     def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return loss_kernels.multiclass_nll, ()
+        return losses.multiclass_nll, ()

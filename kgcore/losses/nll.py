@@ -5,7 +5,7 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from kgcore import loss_kernels
+from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -25,7 +25,7 @@ class NLL(Loss):
         return cross_entropy(positives, confidences).sum() + softplus(corruptions).sum()
 
     def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return loss_kernels.nll, ()
+        return losses.nll, ()
 
 
 def cross_entropy(scores: Tensor, confidences: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from kgcore import loss_kernels
+from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -25,4 +25,4 @@ class Pairwise(Loss):
         return (self.margin + corruptions - positives.unsqueeze(-1)).clamp_min(0).sum()
 
     def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return loss_kernels.pairwise, (self.margin,)
+        return losses.pairwise, (self.margin,)

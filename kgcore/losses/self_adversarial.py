@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from kgcore import loss_kernels
+from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.losses.nll import cross_entropy
 from kgcore.registries import LOSSES
@@ -39,4 +39,4 @@ class SelfAdversarial(Loss):
         return (weights * logsigmoid(-corruptions - self.margin)).sum()
 
     def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return loss_kernels.self_adversarial, (self.margin, self.alpha)
+        return losses.self_adversarial, (self.margin, self.alpha)

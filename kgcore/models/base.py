@@ -111,7 +111,7 @@ class QueryModel(Model):
     """A scoring function that factors into a query and a comparison.
 
     groups_predicates  whether training is faster with `grouped_queries`
-    form               the number of its queries' loops in kgcore/query_kernels.py; None: they have none
+    form               the number of its queries' loops in kgcore/loops/queries.py; None: they have none
     factor             the factor c of that form
     """
 

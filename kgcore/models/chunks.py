@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kgcore.chunk_kernels import (
+from kgcore.loops.chunks import (
     l1_gradients,
     l1_scores,
     l2_gradients,

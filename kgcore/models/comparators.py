@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kgcore import row_kernels
-from kgcore.kernels import fits_kernel
+from kgcore.loops import rows as row_loops
+from kgcore.loops.compiled import fits_cpu_loops
+from kgcore.loops.tiles import TileKernel, l1_tile, l2_tile
 from kgcore.models import tiles
 from kgcore.models.chunks import L1, L2, Chunks, Dots, in_chunks
 from kgcore.models.options import check_norm
-from kgcore.tile_kernels import TileKernel, l1_tile, l2_tile
 from kgcore.workers import Workers
 
 TILED_FROM = 2**22  # fewest pairs of query and entity for which compiled tiles save time, as in ranking
@@ -26,7 +26,7 @@ class Comparator(ABC):
     """A symmetric function that scores a query and an entity, higher = more plausible.
 
     broadcasts  whether `outer` needs memory for d numbers per pair, not only for the pair's score
-    kind        the number of its loops over rows of a table, in kgcore/row_kernels.py; None: it has none
+    kind        the number of its loops over rows of a table, in kgcore/loops/rows.py; None: it has none
     chunks      its comparison of chunks in training, in kgcore/models/chunks.py; None: it has none
     """
 
@@ -44,7 +44,7 @@ class Comparator(ABC):
 
     def of_chunks(self, queries: Tensor, entities: Tensor, workers: Workers) -> Tensor:
         """Return `outer`, computed for training: queries (b, c, d), entities (b, n, d) -> (b, c, n)."""
-        if self.chunks is None or not fits_kernel(queries, entities):
+        if self.chunks is None or not fits_cpu_loops(queries, entities):
             return self.outer(queries, entities)
         return in_chunks(self.chunks, queries, entities, workers)
 
@@ -89,7 +89,7 @@ class DotProduct(Comparator):
     """The dot product, sum_i q_i e_i."""
 
     broadcasts = False
-    kind, chunks = row_kernels.DOT, Dots
+    kind, chunks = row_loops.DOT, Dots
 
     def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
         return (queries * entities).sum(-1)
@@ -155,7 +155,7 @@ class NegativeDistance(Distance):
         self.norm = check_norm(norm)
         self.distance = l1 if self.norm == 1 else l2
         self.kernel = l1_tile if self.norm == 1 else l2_tile
-        self.kind, self.chunks = (row_kernels.L1, L1) if self.norm == 1 else (row_kernels.L2, L2)
+        self.kind, self.chunks = (row_loops.L1, L1) if self.norm == 1 else (row_loops.L2, L2)
 
     def tiling(self, pairs: int, width: int) -> Tiling:
         tiling = super().tiling(pairs, width)

@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
+from kgcore.loops.queries import COMPLEX
+from kgcore.loops.scores import complex_products, fits_loop, scored_by
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import DotProduct
 from kgcore.models.complex_products import products
-from kgcore.query_kernels import COMPLEX
 from kgcore.registries import MODELS
-from kgcore.score_kernels import complex_products, fits_loop, scored_by
 
 
 @MODELS.register("complex")

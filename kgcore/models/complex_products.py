@@ -3,17 +3,15 @@
 from typing import Any
 
 import torch
-from numba import njit
 from torch import Tensor
 
-from kgcore.kernels import SUMS, fits_kernel
-from kgcore.prefetch import Array
+from kgcore.loops.compiled import Array, fits_cpu_loops, loop
 
 
 def products(a: Tensor, b: Tensor, *, conjugated: bool = False) -> Tensor:
     """Return a_i b_i, or conj(a_i) b_i if `conjugated`."""
     training = torch.is_grad_enabled() and not torch.compiler.is_dynamo_compiling()
-    if training and a.dim() == 2 and a.shape == b.shape and fits_kernel(a, b):
+    if training and a.dim() == 2 and a.shape == b.shape and fits_cpu_loops(a, b):
         found: Tensor = _Products.apply(a, b, conjugated)  # type: ignore[no-untyped-call]
         return found
     (a_re, a_im), (b_re, b_im) = a.chunk(2, -1), b.chunk(2, -1)
@@ -22,7 +20,7 @@ def products(a: Tensor, b: Tensor, *, conjugated: bool = False) -> Tensor:
     return torch.cat([a_re * b_re - a_im * b_im, a_re * b_im + a_im * b_re], -1)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def _multiply(a: Array, b: Array, conjugated: bool, out: Array) -> None:
     """Fill out (n, 2k) with the products of a and b."""
     k = a.shape[1] // 2

@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
+from kgcore.loops.queries import PRODUCT
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import DotProduct
-from kgcore.query_kernels import PRODUCT
 from kgcore.registries import MODELS
 
 

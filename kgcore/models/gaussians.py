@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from kgcore.gaussian_kernels import divergence_gradients, divergence_tile, divergences
-from kgcore.kernels import fits_kernel
+from kgcore.loops.compiled import fits_cpu_loops
+from kgcore.loops.gaussians import divergence_gradients, divergence_tile, divergences
 from kgcore.models import tiles
 from kgcore.models.comparators import ROUNDING, Comparator, Tiling, as_blocks
 
@@ -52,7 +52,7 @@ class Divergence(Comparator):
         return -(ratio - ratio.log() - 1 + (mean - other).square() / weight).sum(-1) / 2
 
     def outer(self, queries: Tensor, entities: Tensor) -> Tensor:
-        fits = fits_kernel(queries, entities) and not torch.compiler.is_dynamo_compiling()
+        fits = fits_cpu_loops(queries, entities) and not torch.compiler.is_dynamo_compiling()
         if fits and torch.is_grad_enabled() and queries.shape[:-2] == entities.shape[:-2]:
             divergence: Tensor = _Divergence.apply(queries, entities)  # type: ignore[no-untyped-call]
             return -divergence

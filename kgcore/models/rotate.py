@@ -5,15 +5,15 @@ import math
 import torch
 from torch import Tensor
 
+from kgcore.loops.queries import ROTATION
+from kgcore.loops.rows import MODULUS
+from kgcore.loops.scores import fits_loop, scored_by, turned_distances
+from kgcore.loops.tiles import modulus_tile
 from kgcore.models.base import Model, QueryModel
 from kgcore.models.chunks import Moduli
 from kgcore.models.comparators import Distance, NegativeDistance
 from kgcore.models.options import check_norm
-from kgcore.query_kernels import ROTATION
 from kgcore.registries import MODELS
-from kgcore.row_kernels import MODULUS
-from kgcore.score_kernels import fits_loop, scored_by, turned_distances
-from kgcore.tile_kernels import modulus_tile
 
 
 def modulus(difference: Tensor, dim: int) -> Tensor:

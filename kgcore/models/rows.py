@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from kgcore.arrays import Ints
-from kgcore.prefetch import Array
-from kgcore.row_kernels import query_gradients, row_scores
+from kgcore.loops.compiled import Array
+from kgcore.loops.rows import query_gradients, row_scores
 from kgcore.workers import Workers
 
 PART = 256  # queries that a thread compares at a time
@@ -41,7 +41,7 @@ class TableRows:
 
 
 class Compared(NamedTuple):
-    """Comparisons of a step from which follow the gradients of the rows: see `row_gradients` in kgcore/row_kernels.py.
+    """Comparisons of a step from which follow the gradients of the rows: see `row_gradients` in kgcore/loops/rows.py.
 
     queries   (q, d) the queries of the first side, then those of the second side
     scores    flat: (b, n) scores of the first side, then (q - b, m) of the second side
@@ -75,7 +75,7 @@ def compare(kind: int, queries: Tensor, candidates: TableRows) -> Tensor:
     The result is that of `Comparator.outer(queries[:, None], candidates.copied())`. The gradient of the queries follows
     by automatic differentiation. The backward pass stores in `candidates` what the gradient of the table needs.
 
-    kind  the comparison, a number of kgcore/row_kernels.py
+    kind  the comparison, a number of kgcore/loops/rows.py
     """
     scores: Tensor = _Compare.apply(queries, candidates, kind)  # type: ignore[no-untyped-call]
     return scores

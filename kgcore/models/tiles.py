@@ -1,7 +1,7 @@
 """Distances of many queries and many entities, one tile at a time: no tensor of queries x entities x d is made.
 
 A tile of entities fits in the CPU's cache. It is transposed, so that the i-th numbers of all its entities are
-contiguous, and one compiled loop adds up the terms of a distance (kgcore/tile_kernels.py). Threads share its queries.
+contiguous, and one compiled loop adds up the terms of a distance (kgcore/loops/tiles.py). Threads share its queries.
 
 Its width is no power of two: otherwise, the i-th numbers of an entity, for all i, are in the same few places of the
 CPU's first cache, and the loop takes three times as long.
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from kgcore.kernels import fits_kernel
-from kgcore.tile_kernels import TileKernel
+from kgcore.loops.compiled import fits_cpu_loops
+from kgcore.loops.tiles import TileKernel
 from kgcore.workers import Workers
 
 TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see kgcore/tile_ranks.py
@@ -40,7 +40,7 @@ def tile_distances(distance: Distance, kernel: TileKernel | None, queries: Tenso
 
     kernel  the loop of the distance; None: it has none
     """
-    if kernel is None or not fits_kernel(queries, columns):
+    if kernel is None or not fits_cpu_loops(queries, columns):
         return by_parts(distance, queries, columns)
     return by_kernel(kernel, queries, columns)
 

@@ -2,11 +2,11 @@
 
 from torch import Tensor
 
+from kgcore.loops.tiles import torus1_tile, torus2_tile
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import Distance
 from kgcore.models.options import check_norm
 from kgcore.registries import MODELS
-from kgcore.tile_kernels import torus1_tile, torus2_tile
 
 
 def _around(difference: Tensor) -> Tensor:

@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
+from kgcore.loops.queries import TRANSLATION
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import NegativeDistance
-from kgcore.query_kernels import TRANSLATION
 from kgcore.registries import MODELS
 
 

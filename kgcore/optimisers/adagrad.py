@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from kgcore.kernels import adagrad_rows, fits_kernel
+from kgcore.loops.compiled import fits_cpu_loops
+from kgcore.loops.updates import adagrad_rows, adagrad_uses
 from kgcore.optimisers.base import RowOptimiser, Uses
 from kgcore.registries import OPTIMISERS
-from kgcore.update_kernels import adagrad_uses
 
 
 class RowAdagrad(RowOptimiser):
@@ -31,7 +31,7 @@ class RowAdagrad(RowOptimiser):
     @torch.no_grad()
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
         """Update the distinct rows (r,) with their gradient (r, d). `step` is not used."""
-        if fits_kernel(self.table, gradient) and self.table.dim() == 2:
+        if fits_cpu_loops(self.table, gradient) and self.table.dim() == 2:
             state = (self.table.numpy(), self.sums.numpy())
             adagrad_rows(*state, rows.numpy(), gradient.contiguous().numpy(), learning_rate, self.EPSILON, 0, len(rows))
         else:

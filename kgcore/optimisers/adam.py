@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from kgcore.kernels import AdamConstants, adam_rows, fits_kernel
+from kgcore.loops.compiled import fits_cpu_loops
+from kgcore.loops.updates import AdamConstants, adam_rows, adam_uses
 from kgcore.optimisers.base import RowOptimiser, Uses
 from kgcore.registries import OPTIMISERS
-from kgcore.update_kernels import adam_uses
 
 
 class RowAdam(RowOptimiser):
@@ -32,7 +32,7 @@ class RowAdam(RowOptimiser):
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
         """Update the distinct rows (r,) with their gradient (r, d). `step` is t in the formula, from 1."""
         constants = self._constants(step, learning_rate)
-        if fits_kernel(self.table, gradient) and self.table.dim() == 2:
+        if fits_cpu_loops(self.table, gradient) and self.table.dim() == 2:
             state = (self.table.numpy(), self.first.numpy(), self.second.numpy())
             adam_rows(*state, rows.numpy(), gradient.contiguous().numpy(), constants, 0, len(rows))
         else:

@@ -7,13 +7,13 @@ from typing import ClassVar, NamedTuple
 from torch import Tensor
 
 from kgcore.arrays import Ints
-from kgcore.prefetch import Array
+from kgcore.loops.compiled import Array
 
 
 class Uses(NamedTuple):
     """Distinct rows of a table and the gradients of their uses, from which `row_gradients` sums those of the rows.
 
-    The names are those of `row_gradients` in kgcore/row_kernels.py.
+    The names are those of `row_gradients` in kgcore/loops/rows.py.
     """
 
     kind: int

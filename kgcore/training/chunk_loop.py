@@ -9,13 +9,13 @@ from torch import Tensor
 
 from kgcore.arrays import Ints, Triples
 from kgcore.config import TrainConfig
-from kgcore.loss_kernels import KERNELS
+from kgcore.loops.compiled import Array
+from kgcore.loops.losses import LOOPS
+from kgcore.loops.rows import DOT, L1, L2, MODULUS
+from kgcore.loops.steps import Constants, Kinds, run_chunks, run_own
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model, QueryModel
 from kgcore.models.rows import NOTHING, Compared
-from kgcore.prefetch import Array
-from kgcore.row_kernels import DOT, L1, L2, MODULUS
-from kgcore.step_kernels import Constants, Kinds, run_chunks, run_own
 from kgcore.training.batches import Batch
 from kgcore.training.tables import Tables
 
@@ -42,7 +42,7 @@ class Started(NamedTuple):
 class ChunkLoop:
     """The loop over the chunks of a step, or over its positives if each has corruptions of its own.
 
-    kinds, constants  see kgcore/step_kernels.py
+    kinds, constants  see kgcore/loops/steps.py
     apart             whether each side has a loss of its own
     """
 
@@ -104,5 +104,5 @@ def chunk_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) ->
     first, second = (*constants, 0.0, 0.0)[:2]
     numbers = (model.factor, first, second, config.lp_weight, config.lp_power)
     factor, first, second, weight, power = map(float, numbers)
-    kinds = (model.form, kind, KERNELS.index(loop))
+    kinds = (model.form, kind, LOOPS.index(loop))
     return ChunkLoop(model, kinds, (factor, first, second, weight, power), config.sides_apart)

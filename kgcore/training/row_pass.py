@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from kgcore.arrays import Ints, Triples
-from kgcore.kernels import fits_kernel
+from kgcore.loops.compiled import fits_cpu_loops
+from kgcore.loops.rows import distinct, places_by_row
 from kgcore.models.base import GraphModel, Model, QueryModel
 from kgcore.models.rows import NOTHING, Compared, TableRows, joined
 from kgcore.optimisers.base import RowOptimiser, Uses
-from kgcore.row_kernels import distinct, places_by_row
 from kgcore.training.batches import Batch
 from kgcore.training.chunk_loop import ChunkLoop
 from kgcore.training.corruptions import SharedCorruptions
@@ -214,6 +214,6 @@ def row_pass(
     tables: Tables, model: Model, dropout: float, threads: int, loop: ChunkLoop | None = None
 ) -> RowPass | None:
     """Return the pass over rows for a model, or None if the model, its tables or dropout need a table of their own."""
-    if isinstance(model, GraphModel) or dropout or not fits_kernel(tables.entities.table, tables.predicates.table):
+    if isinstance(model, GraphModel) or dropout or not fits_cpu_loops(tables.entities.table, tables.predicates.table):
         return None
     return RowPass(tables, model, threads, loop)

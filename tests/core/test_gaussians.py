@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
-from kgcore.gaussian_kernels import divergence_tile
 from kgcore.graph import TripleIndex
+from kgcore.loops.gaussians import divergence_tile
 from kgcore.models import comparators, gaussians, tiles
 from kgcore.models.base import Embeddings
 from kgcore.models.comparators import Comparator

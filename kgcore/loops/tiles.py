@@ -1,8 +1,8 @@
 """Distances of many queries to the columns of a tile, compiled by Numba for the CPU: see kgcore/models/tiles.py.
 
-Each kernel is the loop of one distance. It fills found (q, c) from queries (q, d) and columns (d, c), float32. The
+Each loop is that of one distance. It fills found (q, c) from queries (q, d) and columns (d, c), float32. The
 inner loop runs over the columns, so that the compiler uses vectors without adding up in another order: a column has the
-same bits wherever it stands in a tile. The plain form of a kernel is the distance itself.
+same bits wherever it stands in a tile. The plain form of a loop is the distance itself.
 """
 
 from collections.abc import Callable
@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from kgcore.loops.compiled import exact_inlined, exact_loop
 
 Array = npt.NDArray[np.float32]
 TileKernel = Callable[[Array, Array, Array], None]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@exact_loop
 def l1_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill `found` with sum_i |q_i - e_i|, added up from the first term to the last one, four terms at a time."""
     width = queries.shape[1]
@@ -33,7 +34,7 @@ def l1_tile(queries: Array, columns: Array, found: Array) -> None:
                 found[row, j] += abs(a - columns[i, j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@exact_loop
 def l2_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill `found` with sqrt(sum_i (q_i - e_i)^2 + 1e-12), four terms at a time."""
     width, tiny = queries.shape[1], np.float32(1e-12)
@@ -54,7 +55,7 @@ def l2_tile(queries: Array, columns: Array, found: Array) -> None:
             found[row, j] = np.sqrt(found[row, j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@exact_loop
 def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill `found` with sum_i |q_i - e_i| of complex numbers. The first half of the d numbers are the real parts."""
     half, tiny = queries.shape[1] // 2, np.float32(1e-12)
@@ -67,13 +68,13 @@ def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
                 found[row, j] += np.sqrt(x * x + y * y + tiny)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@exact_inlined
 def _around(difference: np.float32) -> Any:
     """Return twice the signed distance on a circle of length 1, in [-1, 1]."""
     return np.float32(2) * (difference - np.floor(difference + np.float32(0.5)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@exact_loop
 def torus1_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill `found` with sum_i 2 d_i, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1."""
     for row in range(queries.shape[0]):
@@ -84,7 +85,7 @@ def torus1_tile(queries: Array, columns: Array, found: Array) -> None:
                 found[row, j] += abs(_around(a - columns[i, j]))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@exact_loop
 def torus2_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill `found` with sum_i (2 d_i)^2, where d_i is that of `torus1_tile`."""
     for row in range(queries.shape[0]):

@@ -12,17 +12,15 @@ the time.
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from kgcore.kernels import SUMS
-from kgcore.prefetch import Array
+from kgcore.loops.compiled import Array, exact_inlined, exact_loop, loop
 
 LOG_2 = np.float32(np.log(2))
 BIAS, MANTISSA, ONE = np.int32(127), np.int32(0x007FFFFF), np.int32(0x3F800000)  # of the bits of a float32
 TERMS = 4  # ratios that are multiplied before the exponent is taken out of their product
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@exact_inlined
 def _take_exponents(products: Array, bits: npt.NDArray[np.int32], exponents: npt.NDArray[np.int32]) -> None:
     """Bring the products (c,) into [1, 2), and add their exponents to `exponents`. `bits` is their memory."""
     for j in range(len(products)):
@@ -30,7 +28,7 @@ def _take_exponents(products: Array, bits: npt.NDArray[np.int32], exponents: npt
         bits[j] = (bits[j] & MANTISSA) | ONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@exact_loop
 def divergence_tile(queries: Array, columns: Array, found: Array) -> None:
     """Fill found (q, c) with the negative scores of queries (q, 3 k) and of entities, the columns (2 k, c).
 
@@ -55,7 +53,7 @@ def divergence_tile(queries: Array, columns: Array, found: Array) -> None:
             found[row, j] = half * (found[row, j] - (np.float32(exponents[j]) * LOG_2 + np.log(products[j])))
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def divergences(queries: Array, entities: Array, found: Array, start: int, stop: int) -> None:
     """Fill found (b, q, c) with the negative scores of the blocks [start, stop).
 
@@ -87,7 +85,7 @@ def divergences(queries: Array, entities: Array, found: Array, start: int, stop:
                 found[block, j, row] = half * (sums[row, j] - logarithm)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def divergence_gradients(
     queries: Array, entities: Array, gradient: Array, of_queries: Array, of_entities: Array, start: int, stop: int
 ) -> None:

@@ -8,12 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
-from kgcore.kernels import SUMS, fits_kernel
-from kgcore.prefetch import Array
-from kgcore.row_kernels import MODULUS_PLUS
+from kgcore.loops.compiled import Array, fits_cpu_loops, loop
+from kgcore.loops.rows import MODULUS_PLUS
 
 ScoreLoop = Callable[[Array, Array, Array, Array], None]
 
@@ -21,7 +19,7 @@ ScoreLoop = Callable[[Array, Array, Array, Array], None]
 def fits_loop(subjects: Tensor, predicates: Tensor, objects: Tensor) -> bool:
     """Return whether the loops can score these rows. They pass no gradient."""
     same = subjects.dim() == 2 and subjects.shape == predicates.shape == objects.shape
-    return same and not torch.is_grad_enabled() and fits_kernel(subjects, predicates, objects)
+    return same and not torch.is_grad_enabled() and fits_cpu_loops(subjects, predicates, objects)
 
 
 def scored_by(loop: ScoreLoop, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
@@ -32,7 +30,7 @@ def scored_by(loop: ScoreLoop, subjects: Tensor, predicates: Tensor, objects: Te
     return found
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def complex_products(subjects: Array, predicates: Array, objects: Array, found: Array) -> None:
     """Fill found (n,) with Re(sum_i r_i s_i conj(o_i)): see kgcore/models/complex.py."""
     k = subjects.shape[1] // 2
@@ -44,7 +42,7 @@ def complex_products(subjects: Array, predicates: Array, objects: Array, found: 
         found[row] = total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def turned_distances(subjects: Array, turns: Array, objects: Array, found: Array) -> None:
     """Fill found (n,) with sum_i |r_i s_i - o_i|: see `modulus` in kgcore/models/rotate.py."""
     k = subjects.shape[1] // 2

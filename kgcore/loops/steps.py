@@ -1,4 +1,4 @@
-"""A training step as one loop, compiled by Numba for the CPU: scores, losses and their gradients.
+"""A training step as one loop: scores, losses and their gradients.
 
 All that some positives need stays in the processor's cache from their queries to the gradients of their rows. Each part
 [start, stop) of a step writes its own results, so parts may run in several threads. Automatic differentiation of
@@ -8,10 +8,9 @@ All that some positives need stays in the processor's cache from their queries t
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from kgcore.arrays import Bools
-from kgcore.chunk_kernels import (
+from kgcore.loops.chunks import (
     l1_gradients,
     l1_scores,
     l2_gradients,
@@ -20,13 +19,13 @@ from kgcore.chunk_kernels import (
     modulus_gradients,
     modulus_scores,
 )
-from kgcore.kernels import SUMS
-from kgcore.positive_kernels import answer, ask, loss_of_sides
-from kgcore.prefetch import Array
-from kgcore.row_kernels import L1, L2, MODULUS, Numbers, query_gradients, row_scores
+from kgcore.loops.compiled import Array, exact_loop, loop
+from kgcore.loops.positives import answer, ask, loss_of_sides
+from kgcore.loops.rows import L1, L2, MODULUS, Numbers, query_gradients, row_scores
 
 ALONE = 2**18  # products of a matrix product that BLAS computes on the calling thread
 TOGETHER = 12  # rows of a matrix product for which BLAS has its fastest loop: more take up to 1.9 times as long
+START = np.int64(0)  # Numba would compile the parts of a step once more for a literal
 BLOCK = 32  # positives with corruptions of their own whose rows stay in the cache
 
 # the form of the queries, the comparison and the loss
@@ -35,7 +34,7 @@ Kinds = tuple[int, int, int]
 Constants = tuple[float, float, float, float, float]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def _multiply(a: Any, b: Any, out: Array) -> None:
     """Fill out (n, m) with the matrix product of a and b: some rows at a time, so that BLAS starts no threads."""
     rows = max(1, min(TOGETHER, ALONE // max(1, b.shape[0] * b.shape[1])))
@@ -43,7 +42,7 @@ def _multiply(a: Any, b: Any, out: Array) -> None:
         np.dot(a[first : first + rows], b, out[first : first + rows])
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def _compare(kind: int, queries: Array, candidates: Array, scores: Array) -> None:
     """Fill the scores (1, c, n) of queries (1, c, d) and candidates (1, n, d)."""
     if kind == L1:
@@ -56,7 +55,7 @@ def _compare(kind: int, queries: Array, candidates: Array, scores: Array) -> Non
             l2_scores(queries, candidates, scores)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def _differentiate(
     kind: int, queries: Array, candidates: Array, scores: Array, gradient: Array, of_queries: Array,
     of_candidates: Array,
@@ -78,7 +77,7 @@ def _differentiate(
         l2_gradients(queries, candidates, scores, gradient, weights, of_queries, of_candidates)
 
 
-@njit(cache=True, nogil=True)
+@exact_loop
 def _take(table: Array, ids: Numbers, rows: Array) -> None:
     """Fill rows (1, n, d) with the rows ids (n,) of a table."""
     for j in range(len(ids)):
@@ -86,7 +85,7 @@ def _take(table: Array, ids: Numbers, rows: Array) -> None:
             rows[0, j, column] = table[ids[j], column]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def run_chunks(
     kinds: Kinds, constants: Constants, apart: bool, entities: Array, predicates: Array, prepared: Array,
     asked: Numbers, positives: Numbers, objects: Numbers, subjects: Numbers, left_out: Bools, count: int, losses: Any,
@@ -95,7 +94,7 @@ def run_chunks(
     """Compute the losses of chunks [start, stop), and the gradients of the rows that they use.
 
     apart          whether each side has a loss of its own
-    prepared       predicates as the queries need them: see kgcore/query_kernels.py
+    prepared       predicates as the queries need them: see kgcore/loops/queries.py
     asked          (b,) the row of each positive's predicate in `prepared`
     positives      (b, 3) in chunks of c; the first `count` of them count
     objects        (b / c, n) replacements of objects
@@ -117,7 +116,7 @@ def run_chunks(
     for chunk in range(start, stop):
         first = chunk * c
         used = min(c, count - first)
-        ask(form, factor, kind, entities, prepared, positives, asked, first, queries, 0, own)
+        ask(form, factor, kind, entities, prepared, positives, asked, first, queries, START, own)
         _take(entities, objects[chunk], new_objects)
         _take(entities, subjects[chunk], new_subjects)
         _compare(kind, queries[:1], new_objects, to_objects)
@@ -133,12 +132,12 @@ def run_chunks(
         of_new = of_entities[at : at + m].reshape((1, m, width))
         _differentiate(kind, queries[1:], new_subjects, to_subjects, of_subjects, of_queries[1:], of_new)
         answer(
-            form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, used, queries, 0,
-            own, of_own, of_queries, of_entities, of_predicates,
+            form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, used, queries,
+            START, own, of_own, of_queries, of_entities, of_predicates,
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def run_own(
     kinds: Kinds, constants: Constants, apart: bool, entities: Array, predicates: Array, prepared: Array,
     asked: Numbers, positives: Numbers, objects: Numbers, subjects: Numbers, left_out: Bools, queries: Array,
@@ -153,7 +152,7 @@ def run_own(
     of_scores    the same for the gradient of the loss with respect to them
     losses       (b,) zeros: the loss of BLOCK positives is written at the first of them
     of_entities  (2 b, d) to fill: the gradients of subjects and objects. Those of corruptions follow from the scores
-                 and their gradient: see `row_gradients` in kgcore/row_kernels.py
+                 and their gradient: see `row_gradients` in kgcore/loops/rows.py
     """
     form, kind, loss = kinds
     factor, terms, penalty = constants[0], (constants[1], constants[2]), (constants[3], constants[4])

@@ -1,9 +1,9 @@
-"""Losses and their gradients in one loop over the scores of a step, compiled by Numba for the CPU.
+"""Losses and their gradients in one loop over the scores of a step.
 
 PyTorch computes a loss in a dozen passes over the scores, forward and backward. Here one part of the rows [start, stop)
 is one call, so parts may run in several threads. `kgcore/losses` has the plain form of each loss.
 
-Each kernel takes the scores f(t+) (b,) and f(t-) (b, n) and the mask of the corruptions that the loss ignores (b, n),
+Each loop takes the scores f(t+) (b,) and f(t-) (b, n) and the mask of the corruptions that the loss ignores (b, n),
 fills the gradients of both, and returns the loss of its part. A number that is not finite stays in the loss.
 """
 
@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from kgcore.arrays import Bools
-from kgcore.kernels import SUMS
-from kgcore.prefetch import Array
+from kgcore.loops.compiled import Array, inlined, loop
 
 LOG2_E, LEAST = np.float32(1.4426950408889634), np.float32(-126)  # 2^-126 is the least normal float32
 # ln(2)^i / i!: the Taylor series of 2^x, within 1.3e-7 of it for |x| <= 1/2
@@ -25,7 +23,7 @@ ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32
 L3, L5, L7, L9, L11 = (np.float32(1 / i) for i in (3, 5, 7, 9, 11))
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def _exponentials(x: Array, out: Array, exponents: npt.NDArray[np.int32]) -> None:
     """Fill out (n,) with exp(x), x (n,) at most 0: in loops without calls, which work on many numbers at a time."""
     for j in range(len(x)):
@@ -40,7 +38,7 @@ def _exponentials(x: Array, out: Array, exponents: npt.NDArray[np.int32]) -> Non
         out[j] *= powers[j]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def _log1p(t: Any) -> Any:
     """Return log(1 + t) for t in [0, 1], by the series of 2 atanh(t / (2 + t))."""
     z = t / (TWO + t)
@@ -48,14 +46,14 @@ def _log1p(t: Any) -> Any:
     return TWO * z * (ONE + square * (L3 + square * (L5 + square * (L7 + square * (L9 + square * L11)))))
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def _of_positive(x: Any) -> tuple[Any, Any]:
     """Return softplus(-x) = log(1 + exp(-x)), and its derivative."""
     t = np.exp(-abs(x))
     return (ZERO if x > ZERO else -x) + np.log1p(t), -(t if x > ZERO else ONE) / (ONE + t)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def self_adversarial(
     positives: Array, corruptions: Array, left_out: Bools, margin: float, alpha: float, of_positives: Array,
     of_corruptions: Array, start: int, stop: int,
@@ -94,7 +92,7 @@ def self_adversarial(
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def nll(
     positives: Array, corruptions: Array, left_out: Bools, of_positives: Array, of_corruptions: Array, start: int,
     stop: int,
@@ -117,7 +115,7 @@ def nll(
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def multiclass_nll(
     positives: Array, corruptions: Array, left_out: Bools, of_positives: Array, of_corruptions: Array, start: int,
     stop: int,
@@ -146,7 +144,7 @@ def multiclass_nll(
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def pairwise(
     positives: Array, corruptions: Array, left_out: Bools, margin: float, of_positives: Array, of_corruptions: Array,
     start: int, stop: int,
@@ -166,15 +164,15 @@ def pairwise(
     return total
 
 
-KERNELS = (self_adversarial, nll, multiclass_nll, pairwise)  # in the order of their numbers
+LOOPS = (self_adversarial, nll, multiclass_nll, pairwise)  # in the order of their numbers
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def loss_of(
     number: int, constants: tuple[float, float], positives: Array, corruptions: Array, left_out: Bools,
     of_positives: Array, of_corruptions: Array,
 ) -> float:  # fmt: skip
-    """Return the loss of a kernel of KERNELS, and fill its gradients. A kernel takes as many constants as it has."""
+    """Return the loss of a loop of LOOPS, and fill its gradients. A loop takes as many constants as it has."""
     first, second = constants
     if number == 0:
         return self_adversarial(

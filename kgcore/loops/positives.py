@@ -1,22 +1,21 @@
-"""The positives of a training step in loops, compiled by Numba for the CPU: queries, scores, losses and gradients.
+"""The positives of a training step in loops: queries, scores, losses and gradients.
 
-`kgcore/step_kernels.py` adds the comparisons with corruptions. Arrays (2, n, d) hold numbers of both queries of n
-positives, as in `kgcore/query_kernels.py`. `prepared` and `asked` are a table of predicates and the row (b,) of each
+`kgcore/loops/steps.py` adds the comparisons with corruptions. Arrays (2, n, d) hold numbers of both queries of n
+positives, as in `kgcore/loops/queries.py`. `prepared` and `asked` are a table of predicates and the row (b,) of each
 positive's predicate in it.
 """
 
 import numpy as np
-from numba import njit
 
 from kgcore.arrays import Bools
-from kgcore.kernels import SUMS
-from kgcore.loss_kernels import loss_of
-from kgcore.prefetch import AHEAD, Array, prefetch
-from kgcore.query_kernels import fill_queries, pass_through
-from kgcore.row_kernels import ZERO, Numbers, add_gradient, pair_score
+from kgcore.loops.compiled import Array, exact_inlined, inlined, loop
+from kgcore.loops.losses import loss_of
+from kgcore.loops.prefetch import AHEAD, prefetch
+from kgcore.loops.queries import fill_queries, pass_through
+from kgcore.loops.rows import ZERO, Numbers, add_gradient, pair_score
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def _penalise(weight: float, power: float, row: Array, of_row: Array) -> None:
     """Add the gradient of weight * sum_i |x_i|^power of a row. power is 2 or 3."""
     scale = np.float32(weight * power)
@@ -24,7 +23,7 @@ def _penalise(weight: float, power: float, row: Array, of_row: Array) -> None:
         of_row[j] += scale * row[j] * (abs(row[j]) if power == 3 else np.float32(1))
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def ask(
     form: int, factor: float, kind: int, entities: Array, prepared: Array, positives: Numbers, asked: Numbers,
     first: int, queries: Array, place: int, own: Array,
@@ -39,7 +38,7 @@ def ask(
         own[i] = pair_score(kind, queries[0], place + i, entities, o)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def answer(
     form: int, factor: float, kind: int, penalty: tuple[float, float], entities: Array, predicates: Array,
     prepared: Array, positives: Numbers, asked: Numbers, first: int, used: int, queries: Array, place: int, own: Array,
@@ -71,7 +70,7 @@ def answer(
             _penalise(weight, power, entities[o], of_o)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def loss_of_sides(
     loss: int, terms: tuple[float, float], apart: bool, own: Array, objects: Array, subjects: Array, left_out: Bools,
     of_own: Array, of_objects: Array, of_subjects: Array,
@@ -107,7 +106,7 @@ def loss_of_sides(
     return total
 
 
-@njit(cache=True, nogil=True, inline="always")
+@exact_inlined
 def _copy(source: Array, target: Array) -> None:
     for j in range(len(source)):
         target[j] = source[j]

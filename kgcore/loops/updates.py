@@ -1,35 +1,27 @@
-"""Loops that PyTorch would do in several passes over memory, compiled by Numba for the CPU.
+"""Loops that update rows of a table: optimisers, and the sums of the gradients that they need.
 
-The compiled code is stored on disk (`__pycache__`, or NUMBA_CACHE_DIR), so only the first training on a machine waits
-a few seconds for it. Every kernel has a plain form in PyTorch beside its caller, which other devices use and which the
-tests compare it with. The kernels use one thread: they are limited by memory, and threads of PyTorch wait beside them.
+The gradients of some rows are summed, and the optimiser updates these rows while the sums are in the cache. Parts
+[start, stop) of the rows may run in several threads. `kgcore/optimisers` has the plain form of each optimiser.
 """
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from numba import njit
-from torch import Tensor
 
-from kgcore.prefetch import AHEAD, Array, prefetch
+from kgcore.loops.compiled import Array, loop
+from kgcore.loops.prefetch import AHEAD, prefetch
+from kgcore.loops.rows import Numbers, row_gradients
 
-SUMS = {"reassoc", "contract", "arcp", "nsz"}  # sums in any order; NaN and infinity stay, so a diverged loss is seen
+BLOCK = 64  # rows
 
 # beta1, beta2, 1 - beta2^t, learning rate / (1 - beta1^t), epsilon
 AdamConstants = tuple[float, float, float, float, float]
 
 
-def fits_kernel(*tensors: Tensor) -> bool:
-    """Return whether the kernels can work on the tensors: float32 numbers on the CPU."""
-    return all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def adam_rows(
     table: Array,
     first: Array,
     second: Array,
-    rows: npt.NDArray[np.int64],
+    rows: Numbers,
     gradient: Array,
     constants: AdamConstants,
     start: int,
@@ -58,9 +50,9 @@ def adam_rows(
             table[row, column] -= size * m / (np.sqrt(v * scale) + tiny)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def adagrad_rows(
-    table: Array, sums: Array, rows: npt.NDArray[np.int64], gradient: Array, rate: float, epsilon: float, start: int,
+    table: Array, sums: Array, rows: Numbers, gradient: Array, rate: float, epsilon: float, start: int,
     stop: int,
 ) -> None:  # fmt: skip
     """Update rows[start:stop] of a table (n, d) and of its sums (n,) in place: see `RowAdagrad`.
@@ -79,3 +71,31 @@ def adagrad_rows(
         factor = size / (np.sqrt(sums[row]) + tiny)
         for column in range(table.shape[1]):
             table[row, column] -= factor * gradient[place - start, column]
+
+
+@loop
+def adam_uses(
+    kind: int, rows: Numbers, starts: Numbers, order: Numbers, dense: Array, queries: Array, scores: Array,
+    gradient: Array, sizes: tuple[int, int], table: Array, first: Array, second: Array, constants: AdamConstants,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    """Update rows[start:stop] and their moments: see `adam_rows`."""
+    sums = np.empty((BLOCK, table.shape[1]), np.float32)
+    for begin in range(start, stop, BLOCK):
+        end = min(begin + BLOCK, stop)
+        row_gradients(kind, table, rows, starts, order, dense, queries, scores, gradient, sizes, sums, begin, end)
+        adam_rows(table, first, second, rows, sums, constants, begin, end)
+
+
+@loop
+def adagrad_uses(
+    kind: int, rows: Numbers, starts: Numbers, order: Numbers, dense: Array, queries: Array, scores: Array,
+    gradient: Array, sizes: tuple[int, int], table: Array, squares: Array, rate: float, epsilon: float, start: int,
+    stop: int,
+) -> None:  # fmt: skip
+    """Update rows[start:stop] and their sums of squares: see `adagrad_rows`."""
+    sums = np.empty((BLOCK, table.shape[1]), np.float32)
+    for begin in range(start, stop, BLOCK):
+        end = min(begin + BLOCK, stop)
+        row_gradients(kind, table, rows, starts, order, dense, queries, scores, gradient, sizes, sums, begin, end)
+        adagrad_rows(table, squares, rows, sums, rate, epsilon, begin, end)

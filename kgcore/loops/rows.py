@@ -1,4 +1,4 @@
-"""Loops of training over rows of a table that are read where they are, compiled by Numba for the CPU.
+"""Loops of training over rows of a table that are read where they are.
 
 If every positive has its own corruptions, a step reads as many rows as it has corruptions, and copies of them cost more
 than all arithmetic. These loops compare each query with its own rows of the table itself, and sum the gradients of
@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from kgcore.kernels import SUMS
-from kgcore.prefetch import AHEAD, Array, prefetch
+from kgcore.loops.compiled import Array, exact_loop, inlined, loop
+from kgcore.loops.prefetch import AHEAD, prefetch
 
 L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
 MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/models/rotate.py
@@ -24,7 +23,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 Numbers = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any:
     """Return the score of query i and a row."""
     total, width, half = np.float32(0), table.shape[1], table.shape[1] // 2
@@ -47,7 +46,7 @@ def pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any
     return -total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def add_gradient(
     kind: int, g: Any, score: Any, points: Array, i: int, others: Array, other: int, sums: Array, place: int
 ) -> None:
@@ -72,7 +71,7 @@ def add_gradient(
             sums[place, half + j] += scale * im
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def row_scores(kind: int, queries: Array, table: Array, ids: Numbers, scores: Array, start: int, stop: int) -> None:
     """Fill scores (b, n) of queries [start, stop) of (b, d) with those of their rows ids (b, n) of a table."""
     size, every = ids.shape[1], ids.ravel()
@@ -84,7 +83,7 @@ def row_scores(kind: int, queries: Array, table: Array, ids: Numbers, scores: Ar
             scores[i, j] = pair_score(kind, queries, i, table, ids[i, j])
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def query_gradients(
     kind: int, queries: Array, table: Array, ids: Numbers, scores: Array, gradient: Array, sums: Array,
     start: int, stop: int,
@@ -105,7 +104,7 @@ def query_gradients(
                 add_gradient(kind, gradient[i, j], scores[i, j], queries, i, table, ids[i, j], sums, i - start)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def row_gradients(
     kind: int, table: Array, rows: Numbers, starts: Numbers, order: Numbers, dense: Array,
     queries: Array, scores: Array, gradient: Array, sizes: tuple[int, int], sums: Array, start: int, stop: int,
@@ -141,7 +140,7 @@ def row_gradients(
                 add_gradient(kind, g, scores[use], table, row, queries, query, sums, out)
 
 
-@njit(cache=True, nogil=True)
+@exact_loop
 def distinct(ids: Numbers, slots: npt.NDArray[np.int32], rows: Numbers) -> int:
     """Write the distinct ids (n,) into rows (n,), in the order of their first place. Return how many there are.
 
@@ -156,7 +155,7 @@ def distinct(ids: Numbers, slots: npt.NDArray[np.int32], rows: Numbers) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@exact_loop
 def places_by_row(ids: Numbers, slots: npt.NDArray[np.int32], rows: Numbers, starts: Numbers, order: Numbers) -> None:
     """Find the places of each distinct id, by counting.
 

@@ -1,4 +1,4 @@
-"""Prefetching in kernels: ask the processor to load rows of a table before they are needed.
+"""Prefetching in loops: ask the processor to load rows of a table before they are needed.
 
 Rows at random places of a large table come from memory, one after the other, and a loop mostly waits for them. A
 prefetch lets the processor load some of them at the same time. It changes no result.
@@ -6,14 +6,13 @@ prefetch lets the processor load some of them at the same time. It changes no re
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-Array = npt.NDArray[np.float32]
+from kgcore.loops.compiled import Array, exact_loop
+
 LINE = 16  # float32 numbers of a cache line
 AHEAD = 16  # rows
 
@@ -34,7 +33,7 @@ def _prefetch_line(typing: Any, array: Any, row: Any, column: Any) -> Any:
     return types.void(array, types.intp, types.intp), generate
 
 
-@njit(cache=True, nogil=True)
+@exact_loop
 def prefetch(table: Array, row: int) -> None:
     """Ask the processor to load a row, which the code needs soon. Rows at random places are then read much faster."""
     for column in range(0, table.shape[1], LINE):

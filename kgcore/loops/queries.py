@@ -1,4 +1,4 @@
-"""Queries of models as loops, and the gradients that pass through them, compiled by Numba for the CPU.
+"""Queries of models as loops, and the gradients that pass through them.
 
 A `QueryModel` whose queries have one of these forms sets `form` and `factor`. The queries stay one expression in the
 model's file: that is the plain form of these loops, and tests compare the two.
@@ -9,17 +9,15 @@ then those of the subject queries.
 """
 
 import numpy as np
-from numba import njit
 
-from kgcore.kernels import SUMS
-from kgcore.prefetch import Array
+from kgcore.loops.compiled import Array, inlined
 
 # Object and subject queries: s + p and o - p; c s p and c p o; the same for complex numbers, real parts first, with the
 # conjugate of p in the second; r s and conj(r) o for rotations r. c is the factor
 TRANSLATION, PRODUCT, COMPLEX, ROTATION = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def fill_queries(
     form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, i: int
 ) -> None:
@@ -44,7 +42,7 @@ def fill_queries(
             queries[1, i, k + j] = entities[o, k + j] * re - entities[o, j] * im
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy", inline="always")
+@inlined
 def pass_through(
     form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, place: int,
     gradients: Array, i: int, of_subject: Array, of_predicate: Array, of_object: Array,

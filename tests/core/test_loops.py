@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from kgcore.kernels import fits_kernel
+from kgcore.loops.compiled import fits_cpu_loops
+from kgcore.loops.scores import fits_loop
 from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
 from kgcore.models.complex_products import products
 from kgcore.optimisers.adam import RowAdam
 from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
-from kgcore.score_kernels import fits_loop
 from kgcore.workers import Workers
 
 
@@ -130,7 +130,7 @@ def test_loops_score_float32_rows_as_the_formula_does(name: str, k: int) -> None
 def test_kernels_are_for_float32() -> None:
     queries = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     entities = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
-    assert not fits_kernel(queries)
+    assert not fits_cpu_loops(queries)
     torch.autograd.gradcheck(lambda q, e: NegativeDistance(1).of_chunks(q, e, Workers(1)), (queries, entities))
 
 

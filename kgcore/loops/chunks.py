@@ -1,23 +1,21 @@
-"""Distances between queries and the candidates of their chunk, and their gradients, compiled by Numba for the CPU.
+"""Distances between queries and the candidates of their chunk, and their gradients.
 
 Scores are negative distances of queries (b, c, d) and candidates (b, n, d): (b, c, n). `kgcore/models/chunks.py` calls
-the kernels, and `Comparator.outer` is their plain form. Tests compare the two.
+the loops, and `Comparator.outer` is their plain form. Tests compare the two.
 """
 
 import math
 
 import numpy as np
-from numba import njit
 
-from kgcore.kernels import SUMS
-from kgcore.prefetch import Array
-from kgcore.row_kernels import MODULUS_PLUS
+from kgcore.loops.compiled import Array, loop
+from kgcore.loops.rows import MODULUS_PLUS
 
 ZERO, ONE = np.float32(0), np.float32(1)
 NEAR = np.float32(1 / 8)  # of ||q||^2 + ||e||^2: below it, ||q - e||^2 from a product of matrices has too few bits
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def l1_scores(queries: Array, candidates: Array, scores: Array) -> None:
     """Fill the scores: the negative sums of |query - candidate|."""
     for block in range(queries.shape[0]):
@@ -29,7 +27,7 @@ def l1_scores(queries: Array, candidates: Array, scores: Array) -> None:
                 scores[block, i, j] = -total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def l1_gradients(queries: Array, candidates: Array, gradient: Array, of_queries: Array, of_candidates: Array) -> None:
     """Fill the gradients of queries and candidates.
 
@@ -53,7 +51,7 @@ def l1_gradients(queries: Array, candidates: Array, gradient: Array, of_queries:
                 of_queries[block, i, column] = sums[column]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def _squares(rows: Array) -> Array:
     """Return ||x||^2 of the rows (n, d): (n,)."""
     squares = np.zeros(len(rows), np.float32)
@@ -63,7 +61,7 @@ def _squares(rows: Array) -> Array:
     return squares
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def l2_scores(queries: Array, candidates: Array, scores: Array) -> None:
     """Replace the dot products of queries and candidates in `scores` by the scores."""
     n = candidates.shape[1]
@@ -85,7 +83,7 @@ def l2_scores(queries: Array, candidates: Array, scores: Array) -> None:
                     scores[block, i, j] = -np.sqrt(total)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def l2_weights(queries: Array, candidates: Array, scores: Array, gradient: Array, weights: Array) -> None:
     """Fill weights w = gradient / distance (b, c, n), 0 for near pairs.
 
@@ -100,7 +98,7 @@ def l2_weights(queries: Array, candidates: Array, scores: Array, gradient: Array
                 weights[block, i, j] = -gradient[block, i, j] / (score if far else -ONE) if far else ZERO
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def l2_gradients(
     queries: Array, candidates: Array, scores: Array, gradient: Array, weights: Array, of_queries: Array,
     of_candidates: Array,
@@ -128,7 +126,7 @@ def l2_gradients(
                 of_candidates[block, j, column] -= others[j] * candidates[block, j, column]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def modulus_scores(queries: Array, candidates: Array, scores: Array) -> None:
     """Fill the scores: the negative sums of |query - candidate| of complex numbers, real parts first."""
     half = queries.shape[2] // 2
@@ -143,7 +141,7 @@ def modulus_scores(queries: Array, candidates: Array, scores: Array) -> None:
                 scores[block, i, j] = -total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@loop
 def modulus_gradients(
     queries: Array, candidates: Array, gradient: Array, of_queries: Array, of_candidates: Array
 ) -> None:
