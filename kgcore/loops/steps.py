@@ -25,7 +25,7 @@ from kgcore.loops.rows import L1, L2, MODULUS, Numbers, query_gradients, row_sco
 
 ALONE = 2**18  # products of a matrix product that BLAS computes on the calling thread
 TOGETHER = 12  # rows of a matrix product for which BLAS has its fastest loop: more take up to 1.9 times as long
-START = np.int64(0)  # Numba would compile the parts of a step once more for a literal
+START: Any = np.int64(0)  # Numba would compile the parts of a step once more for a literal
 BLOCK = 32  # positives with corruptions of their own whose rows stay in the cache
 
 # the form of the queries, the comparison and the loss
