@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from kgcore.loops.compiled import Array, loop
+from kgcore.loops.compiled import Array, loop, part
 from kgcore.loops.rows import MODULUS_PLUS
 
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -51,7 +51,7 @@ def l1_gradients(queries: Array, candidates: Array, gradient: Array, of_queries:
                 of_queries[block, i, column] = sums[column]
 
 
-@loop
+@part
 def _squares(rows: Array) -> Array:
     """Return ||x||^2 of the rows (n, d): (n,)."""
     squares = np.zeros(len(rows), np.float32)

@@ -1,9 +1,13 @@
 """The decorators of loops that Numba compiles for the CPU, and the place where the compiled code is stored.
 
-loop           sums are computed in any order, which is several times as fast
-exact_loop     numbers are computed as the code says: for integers, and for scores whose last bit counts
-inlined        a part of loops, whose code is copied into them
-exact_inlined  the same, computed as the code says
+loop        sums are computed in any order, which is several times as fast
+exact_loop  numbers are computed as the code says: for integers, and for scores whose last bit counts
+part        a part of loops, never called from Python
+exact_part  the same, computed as the code says
+
+The code of a loop contains that of all loops and parts that it calls. If it called them where they are, its results
+could differ in the last bits from one process to the next: a called loop is compiled on its own, and as a part of its
+caller, and which of the two runs depends on whether the process has compiled them or read them from the disk.
 """
 
 import hashlib
@@ -46,19 +50,20 @@ def _stamp() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _decorator(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def _decorator(*, stored: bool, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        compiled: Any = njit(nogil=True, error_model="numpy", **options)(function)
-        compiled._cache = _Cache(function)
+        compiled: Any = njit(nogil=True, error_model="numpy", forceinline=True, **options)(function)
+        if stored:
+            compiled._cache = _Cache(function)
         return cast(Callable[P, R], compiled)
 
     return decorate
 
 
-loop = _decorator(fastmath=SUMS)
-exact_loop = _decorator()
-inlined = _decorator(fastmath=SUMS, inline="always")
-exact_inlined = _decorator(inline="always")
+loop = _decorator(stored=True, fastmath=SUMS)
+exact_loop = _decorator(stored=True)
+part = _decorator(stored=False, fastmath=SUMS)
+exact_part = _decorator(stored=False)
 
 
 def fits_cpu_loops(*tensors: Tensor) -> bool:

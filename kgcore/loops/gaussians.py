@@ -13,14 +13,14 @@ the time.
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.loops.compiled import Array, exact_inlined, exact_loop, loop
+from kgcore.loops.compiled import Array, exact_loop, exact_part, loop
 
 LOG_2 = np.float32(np.log(2))
 BIAS, MANTISSA, ONE = np.int32(127), np.int32(0x007FFFFF), np.int32(0x3F800000)  # of the bits of a float32
 TERMS = 4  # ratios that are multiplied before the exponent is taken out of their product
 
 
-@exact_inlined
+@exact_part
 def _take_exponents(products: Array, bits: npt.NDArray[np.int32], exponents: npt.NDArray[np.int32]) -> None:
     """Bring the products (c,) into [1, 2), and add their exponents to `exponents`. `bits` is their memory."""
     for j in range(len(products)):

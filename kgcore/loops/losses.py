@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools
-from kgcore.loops.compiled import Array, inlined, loop
+from kgcore.loops.compiled import Array, loop, part
 
 LOG2_E, LEAST = np.float32(1.4426950408889634), np.float32(-126)  # 2^-126 is the least normal float32
 # ln(2)^i / i!: the Taylor series of 2^x, within 1.3e-7 of it for |x| <= 1/2
@@ -23,7 +23,7 @@ ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32
 L3, L5, L7, L9, L11 = (np.float32(1 / i) for i in (3, 5, 7, 9, 11))
 
 
-@inlined
+@part
 def _exponentials(x: Array, out: Array, exponents: npt.NDArray[np.int32]) -> None:
     """Fill out (n,) with exp(x), x (n,) at most 0: in loops without calls, which work on many numbers at a time."""
     for j in range(len(x)):
@@ -38,7 +38,7 @@ def _exponentials(x: Array, out: Array, exponents: npt.NDArray[np.int32]) -> Non
         out[j] *= powers[j]
 
 
-@inlined
+@part
 def _log1p(t: Any) -> Any:
     """Return log(1 + t) for t in [0, 1], by the series of 2 atanh(t / (2 + t))."""
     z = t / (TWO + t)
@@ -46,7 +46,7 @@ def _log1p(t: Any) -> Any:
     return TWO * z * (ONE + square * (L3 + square * (L5 + square * (L7 + square * (L9 + square * L11)))))
 
 
-@inlined
+@part
 def _of_positive(x: Any) -> tuple[Any, Any]:
     """Return softplus(-x) = log(1 + exp(-x)), and its derivative."""
     t = np.exp(-abs(x))
@@ -167,7 +167,7 @@ def pairwise(
 LOOPS = (self_adversarial, nll, multiclass_nll, pairwise)  # in the order of their numbers
 
 
-@loop
+@part
 def loss_of(
     number: int, constants: tuple[float, float], positives: Array, corruptions: Array, left_out: Bools,
     of_positives: Array, of_corruptions: Array,

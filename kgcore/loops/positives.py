@@ -8,14 +8,14 @@ positive's predicate in it.
 import numpy as np
 
 from kgcore.arrays import Bools
-from kgcore.loops.compiled import Array, exact_inlined, inlined, loop
+from kgcore.loops.compiled import Array, exact_part, part
 from kgcore.loops.losses import loss_of
 from kgcore.loops.prefetch import AHEAD, prefetch
 from kgcore.loops.queries import fill_queries, pass_through
 from kgcore.loops.rows import ZERO, Numbers, add_gradient, pair_score
 
 
-@inlined
+@part
 def _penalise(weight: float, power: float, row: Array, of_row: Array) -> None:
     """Add the gradient of weight * sum_i |x_i|^power of a row. power is 2 or 3."""
     scale = np.float32(weight * power)
@@ -23,7 +23,7 @@ def _penalise(weight: float, power: float, row: Array, of_row: Array) -> None:
         of_row[j] += scale * row[j] * (abs(row[j]) if power == 3 else np.float32(1))
 
 
-@loop
+@part
 def ask(
     form: int, factor: float, kind: int, entities: Array, prepared: Array, positives: Numbers, asked: Numbers,
     first: int, queries: Array, place: int, own: Array,
@@ -38,7 +38,7 @@ def ask(
         own[i] = pair_score(kind, queries[0], place + i, entities, o)
 
 
-@loop
+@part
 def answer(
     form: int, factor: float, kind: int, penalty: tuple[float, float], entities: Array, predicates: Array,
     prepared: Array, positives: Numbers, asked: Numbers, first: int, used: int, queries: Array, place: int, own: Array,
@@ -70,7 +70,7 @@ def answer(
             _penalise(weight, power, entities[o], of_o)
 
 
-@loop
+@part
 def loss_of_sides(
     loss: int, terms: tuple[float, float], apart: bool, own: Array, objects: Array, subjects: Array, left_out: Bools,
     of_own: Array, of_objects: Array, of_subjects: Array,
@@ -79,34 +79,28 @@ def loss_of_sides(
 
     own, objects, subjects  the scores of positives (c,), and of their corruptions (c, n) and (c, m)
     """
-    used, n = len(left_out), objects.shape[1]
-    for i in range(used, len(own)):
-        of_own[i], of_objects[i], of_subjects[i] = ZERO, ZERO, ZERO
-    if not apart:
-        scores = np.empty(left_out.shape, np.float32)
-        gradient = np.empty_like(scores)
+    used, n, width = len(left_out), objects.shape[1], left_out.shape[1]
+    total, of_side = 0.0, np.zeros(used, np.float32)
+    of_own[:], of_objects[:], of_subjects[:] = ZERO, ZERO, ZERO
+    for side in range(2 if apart else 1):  # the sides as one matrix, or each for itself
+        begin, end = (side * n, width if side else n) if apart else (0, width)
+        if apart and begin == end:  # a side without corruptions has no loss
+            continue
+        middle = min(max(n, begin), end)  # objects are before it, subjects after it
+        scores, gradient = np.empty((used, end - begin), np.float32), np.empty((used, end - begin), np.float32)
+        mask = np.ascontiguousarray(left_out[:, begin:end]) if apart else left_out
         for i in range(used):
-            _copy(objects[i], scores[i, :n])
-            _copy(subjects[i], scores[i, n:])
-        total = loss_of(loss, terms, own[:used], scores, left_out, of_own, gradient)
+            _copy(objects[i, begin:middle], scores[i, : middle - begin])
+            _copy(subjects[i, middle - n : end - n], scores[i, middle - begin :])
+        total += loss_of(loss, terms, own[:used], scores, mask, of_side, gradient)
         for i in range(used):
-            _copy(gradient[i, :n], of_objects[i])
-            _copy(gradient[i, n:], of_subjects[i])
-        return total
-    of_side, total = np.zeros(len(own), np.float32), 0.0
-    of_own[:used] = ZERO
-    for scores, mask, gradient in (
-        (objects[:used], np.ascontiguousarray(left_out[:, :n]), of_objects),
-        (subjects[:used], np.ascontiguousarray(left_out[:, n:]), of_subjects),
-    ):
-        if scores.size:  # a side without corruptions has no loss
-            total += loss_of(loss, terms, own[:used], scores, mask, of_side, gradient)
-            for i in range(used):
-                of_own[i] += of_side[i]
+            of_own[i] += of_side[i]
+            _copy(gradient[i, : middle - begin], of_objects[i, begin:middle])
+            _copy(gradient[i, middle - begin :], of_subjects[i, middle - n : end - n])
     return total
 
 
-@exact_inlined
+@exact_part
 def _copy(source: Array, target: Array) -> None:
     for j in range(len(source)):
         target[j] = source[j]

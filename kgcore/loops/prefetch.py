@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kgcore.loops.compiled import Array, exact_loop
+from kgcore.loops.compiled import Array, exact_part
 
 LINE = 16  # float32 numbers of a cache line
 AHEAD = 16  # rows
@@ -33,7 +33,7 @@ def _prefetch_line(typing: Any, array: Any, row: Any, column: Any) -> Any:
     return types.void(array, types.intp, types.intp), generate
 
 
-@exact_loop
+@exact_part
 def prefetch(table: Array, row: int) -> None:
     """Ask the processor to load a row, which the code needs soon. Rows at random places are then read much faster."""
     for column in range(0, table.shape[1], LINE):

@@ -10,14 +10,14 @@ then those of the subject queries.
 
 import numpy as np
 
-from kgcore.loops.compiled import Array, inlined
+from kgcore.loops.compiled import Array, part
 
 # Object and subject queries: s + p and o - p; c s p and c p o; the same for complex numbers, real parts first, with the
 # conjugate of p in the second; r s and conj(r) o for rotations r. c is the factor
 TRANSLATION, PRODUCT, COMPLEX, ROTATION = 0, 1, 2, 3
 
 
-@inlined
+@part
 def fill_queries(
     form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, i: int
 ) -> None:
@@ -42,7 +42,7 @@ def fill_queries(
             queries[1, i, k + j] = entities[o, k + j] * re - entities[o, j] * im
 
 
-@inlined
+@part
 def pass_through(
     form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, place: int,
     gradients: Array, i: int, of_subject: Array, of_predicate: Array, of_object: Array,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.loops.compiled import Array, exact_loop, inlined, loop
+from kgcore.loops.compiled import Array, exact_loop, loop, part
 from kgcore.loops.prefetch import AHEAD, prefetch
 
 L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
@@ -23,7 +23,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 Numbers = npt.NDArray[np.int64]
 
 
-@inlined
+@part
 def pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any:
     """Return the score of query i and a row."""
     total, width, half = np.float32(0), table.shape[1], table.shape[1] // 2
@@ -46,7 +46,7 @@ def pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any
     return -total
 
 
-@inlined
+@part
 def add_gradient(
     kind: int, g: Any, score: Any, points: Array, i: int, others: Array, other: int, sums: Array, place: int
 ) -> None:
@@ -104,7 +104,7 @@ def query_gradients(
                 add_gradient(kind, gradient[i, j], scores[i, j], queries, i, table, ids[i, j], sums, i - start)
 
 
-@loop
+@part
 def row_gradients(
     kind: int, table: Array, rows: Numbers, starts: Numbers, order: Numbers, dense: Array,
     queries: Array, scores: Array, gradient: Array, sizes: tuple[int, int], sums: Array, start: int, stop: int,

@@ -19,7 +19,7 @@ from kgcore.loops.chunks import (
     modulus_gradients,
     modulus_scores,
 )
-from kgcore.loops.compiled import Array, exact_loop, loop
+from kgcore.loops.compiled import Array, exact_part, loop, part
 from kgcore.loops.positives import answer, ask, loss_of_sides
 from kgcore.loops.rows import L1, L2, MODULUS, Numbers, query_gradients, row_scores
 
@@ -34,7 +34,7 @@ Kinds = tuple[int, int, int]
 Constants = tuple[float, float, float, float, float]
 
 
-@loop
+@part
 def _multiply(a: Any, b: Any, out: Array) -> None:
     """Fill out (n, m) with the matrix product of a and b: some rows at a time, so that BLAS starts no threads."""
     rows = max(1, min(TOGETHER, ALONE // max(1, b.shape[0] * b.shape[1])))
@@ -42,7 +42,7 @@ def _multiply(a: Any, b: Any, out: Array) -> None:
         np.dot(a[first : first + rows], b, out[first : first + rows])
 
 
-@loop
+@part
 def _compare(kind: int, queries: Array, candidates: Array, scores: Array) -> None:
     """Fill the scores (1, c, n) of queries (1, c, d) and candidates (1, n, d)."""
     if kind == L1:
@@ -55,7 +55,7 @@ def _compare(kind: int, queries: Array, candidates: Array, scores: Array) -> Non
             l2_scores(queries, candidates, scores)
 
 
-@loop
+@part
 def _differentiate(
     kind: int, queries: Array, candidates: Array, scores: Array, gradient: Array, of_queries: Array,
     of_candidates: Array,
@@ -77,12 +77,12 @@ def _differentiate(
         l2_gradients(queries, candidates, scores, gradient, weights, of_queries, of_candidates)
 
 
-@exact_loop
+@exact_part
 def _take(table: Array, ids: Numbers, rows: Array) -> None:
-    """Fill rows (1, n, d) with the rows ids (n,) of a table."""
+    """Fill rows (n, d) with the rows ids (n,) of a table."""
     for j in range(len(ids)):
         for column in range(table.shape[1]):
-            rows[0, j, column] = table[ids[j], column]
+            rows[j, column] = table[ids[j], column]
 
 
 @loop
@@ -109,28 +109,33 @@ def run_chunks(
     b, c, width = len(positives), len(positives) // len(objects), entities.shape[1]
     n, m = objects.shape[1], subjects.shape[1]
     queries, of_queries = np.empty((2, c, width), np.float32), np.empty((2, c, width), np.float32)
-    new_objects, new_subjects = np.empty((1, n, width), np.float32), np.empty((1, m, width), np.float32)
-    of_objects, of_subjects = np.empty((1, c, n), np.float32), np.empty((1, c, m), np.float32)
-    to_objects, to_subjects = np.empty((1, c, n), np.float32), np.empty((1, c, m), np.float32)
-    own, of_own = np.empty(c, np.float32), np.empty(c, np.float32)
+    rows, own, of_own = np.empty((n + m, width), np.float32), np.empty(c, np.float32), np.empty(c, np.float32)
+    scores, of_scores = np.empty(c * (n + m), np.float32), np.empty(c * (n + m), np.float32)
+    to_objects, to_subjects = scores[: c * n].reshape((1, c, n)), scores[c * n :].reshape((1, c, m))
+    of_objects, of_subjects = of_scores[: c * n].reshape((1, c, n)), of_scores[c * n :].reshape((1, c, m))
+    new_objects, new_subjects = rows[:n].reshape((1, n, width)), rows[n:].reshape((1, m, width))
     for chunk in range(start, stop):
         first = chunk * c
         used = min(c, count - first)
         ask(form, factor, kind, entities, prepared, positives, asked, first, queries, START, own)
-        _take(entities, objects[chunk], new_objects)
-        _take(entities, subjects[chunk], new_subjects)
-        _compare(kind, queries[:1], new_objects, to_objects)
-        _compare(kind, queries[1:], new_subjects, to_subjects)
-        mask = left_out[first : first + used]
+        _take(entities, objects[chunk], new_objects[0])
+        _take(entities, subjects[chunk], new_subjects[0])
+        for side in range(2):  # one call for both, which the compiler copies into the loop once
+            _compare(
+                kind, queries[side : side + 1], new_objects if side == 0 else new_subjects,
+                to_objects if side == 0 else to_subjects,
+            )  # fmt: skip
         losses[chunk] = loss_of_sides(
-            loss, terms, apart, own, to_objects[0], to_subjects[0], mask, of_own, of_objects[0], of_subjects[0]
-        )
-        at = 2 * b + chunk * n
-        of_new = of_entities[at : at + n].reshape((1, n, width))
-        _differentiate(kind, queries[:1], new_objects, to_objects, of_objects, of_queries[:1], of_new)
-        at = 2 * b + len(objects) * n + chunk * m
-        of_new = of_entities[at : at + m].reshape((1, m, width))
-        _differentiate(kind, queries[1:], new_subjects, to_subjects, of_subjects, of_queries[1:], of_new)
+            loss, terms, apart, own, to_objects[0], to_subjects[0], left_out[first : first + used], of_own,
+            of_objects[0], of_subjects[0],
+        )  # fmt: skip
+        for side in range(2):
+            at, size = (chunk * n, n) if side == 0 else (len(objects) * n + chunk * m, m)
+            _differentiate(
+                kind, queries[side : side + 1], new_objects if side == 0 else new_subjects,
+                to_objects if side == 0 else to_subjects, of_objects if side == 0 else of_subjects,
+                of_queries[side : side + 1], of_entities[2 * b + at : 2 * b + at + size].reshape((1, size, width)),
+            )  # fmt: skip
         answer(
             form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, used, queries,
             START, own, of_own, of_queries, of_entities, of_predicates,
@@ -165,14 +170,21 @@ def run_own(
         last = min(first + BLOCK, stop)
         own, of_own = every_own[: last - first], of_every[: last - first]
         ask(form, factor, kind, entities, prepared, positives, asked, first, queries, first, own)
-        row_scores(kind, queries[0], entities, objects, to_objects, first, last)
-        row_scores(kind, queries[1], entities, subjects, to_subjects, first, last)
+        for side in range(2):
+            row_scores(
+                kind, queries[side], entities, objects if side == 0 else subjects,
+                to_objects if side == 0 else to_subjects, first, last,
+            )  # fmt: skip
         losses[first] = loss_of_sides(
             loss, terms, apart, own, to_objects[first:last], to_subjects[first:last], left_out[first:last], of_own,
             of_objects[first:last], of_subjects[first:last],
         )  # fmt: skip
-        query_gradients(kind, queries[0], entities, objects, to_objects, of_objects, of_queries[0], first, last)
-        query_gradients(kind, queries[1], entities, subjects, to_subjects, of_subjects, of_queries[1], first, last)
+        for side in range(2):
+            query_gradients(
+                kind, queries[side], entities, objects if side == 0 else subjects,
+                to_objects if side == 0 else to_subjects, of_objects if side == 0 else of_subjects, of_queries[side],
+                first, last,
+            )  # fmt: skip
         answer(
             form, factor, kind, penalty, entities, predicates, prepared, positives, asked, first, last - first, queries,
             first, own, of_own, of_queries, of_entities, of_predicates,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.loops.compiled import exact_inlined, exact_loop
+from kgcore.loops.compiled import exact_loop, exact_part
 
 Array = npt.NDArray[np.float32]
 TileKernel = Callable[[Array, Array, Array], None]
@@ -68,7 +68,7 @@ def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
                 found[row, j] += np.sqrt(x * x + y * y + tiny)
 
 
-@exact_inlined
+@exact_part
 def _around(difference: np.float32) -> Any:
     """Return twice the signed distance on a circle of length 1, in [-1, 1]."""
     return np.float32(2) * (difference - np.floor(difference + np.float32(0.5)))

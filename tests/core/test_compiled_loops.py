@@ -1,5 +1,6 @@
 """The store of compiled loops."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,3 +36,33 @@ def test_a_loop_is_compiled_again_if_a_file_that_it_uses_changes(tmp_path: Path)
     assert rows.read_text() != source
     assert distance() == 2
     assert sorted((code / "loops" / "__pycache__").glob("scores.turned_distances*.nbc")) == stored  # not one more
+
+
+TRAINING = """
+import hashlib, sys
+import numpy as np, torch
+from kgcore.config import TrainConfig
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.training.loop import train
+triples = np.random.default_rng(0).integers((40, 3, 40), size=(600, 3))
+none = Split(triples[:0], np.zeros(0))
+names = [str(number) for number in range(40)]
+graph = KnowledgeGraph("small", names, names[:3], Split(triples, np.ones(600)), none, none)
+for model, chunk in (("transe", 64), ("transe", 1), ("rotate", 64), ("distmult", 1)):
+    config = TrainConfig(model=model, k=100, epochs=2, batch_size=200, chunk_size=chunk)
+    trained = train(graph, config, torch.device("cpu")).model.embeddings
+    print(hashlib.sha256(trained.entities.numpy().tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.long
+def test_a_training_has_the_same_bits_when_its_loops_are_compiled_and_when_they_are_read_from_the_disk(
+    tmp_path: Path,
+) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", TRAINING]
+    compiled, read = (
+        subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout for _ in range(2)
+    )
+    assert len(compiled.split()) == 4
+    assert compiled == read
