@@ -1,5 +1,8 @@
 """Row-wise Adagrad: an optimiser for tables that leave no memory for Adam's moments."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -37,8 +40,8 @@ class RowAdagrad(RowOptimiser):
         else:
             self.plain_step(rows, gradient, learning_rate)
 
-    def step_uses(self, uses: Uses, start: int, stop: int, step: int, learning_rate: float) -> None:
-        adagrad_uses(*uses, self.table.numpy(), self.sums.numpy(), learning_rate, self.EPSILON, start, stop)
+    def updater(self, uses: Uses, step: int, learning_rate: float) -> Callable[[int, int], None]:
+        return partial(adagrad_uses, *uses, self.table.numpy(), self.sums.numpy(), learning_rate, self.EPSILON)
 
     def plain_step(self, rows: Tensor, gradient: Tensor, learning_rate: float) -> None:
         """Do the same in PyTorch, for any device."""

@@ -1,5 +1,8 @@
 """The Adam optimiser for large tables. A step reads and updates only the rows that it uses."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -38,9 +41,9 @@ class RowAdam(RowOptimiser):
         else:
             self.plain_step(rows, gradient, corrected=constants[2], rate=constants[3])
 
-    def step_uses(self, uses: Uses, start: int, stop: int, step: int, learning_rate: float) -> None:
+    def updater(self, uses: Uses, step: int, learning_rate: float) -> Callable[[int, int], None]:
         state = (self.table.numpy(), self.first.numpy(), self.second.numpy())
-        adam_uses(*uses, *state, self._constants(step, learning_rate), start, stop)
+        return partial(adam_uses, *uses, *state, self._constants(step, learning_rate))
 
     def _constants(self, step: int, learning_rate: float) -> AdamConstants:
         rate = learning_rate / (1 - self.BETA1**step)

@@ -1,7 +1,7 @@
 """An optimiser of a large table. A step reads and updates only the rows that it uses."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
@@ -43,8 +43,11 @@ class RowOptimiser(ABC):
         """Update the distinct rows (r,) with their gradient (r, d). `step` counts from 1."""
 
     @abstractmethod
-    def step_uses(self, uses: Uses, start: int, stop: int, step: int, learning_rate: float) -> None:
-        """Update uses.rows[start:stop] of a table in float32 on the CPU. Another thread may update other rows."""
+    def updater(self, uses: Uses, step: int, learning_rate: float) -> Callable[[int, int], None]:
+        """Return a function that updates uses.rows[start:stop] of a table in float32 on the CPU.
+
+        Threads may call it at the same time for different rows.
+        """
 
     @staticmethod
     @abstractmethod

@@ -1,6 +1,7 @@
 """The losses of a step and the gradients of its rows, by one loop on the CPU, for models that have one."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,11 +86,7 @@ class ChunkLoop:
 def _parts(run: Callable[..., None], arguments: tuple[Any, ...], count: int) -> list[Callable[[], None]]:
     """Return jobs that call run(*arguments, start, stop) for parts of range(count)."""
     part = -(-count // PARTS)
-
-    def job(start: int) -> Callable[[], None]:
-        return lambda: run(*arguments, start, min(start + part, count))
-
-    return [job(start) for start in range(0, count, part)]
+    return [partial(run, *arguments, start, min(start + part, count)) for start in range(0, count, part)]
 
 
 def chunk_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> ChunkLoop | None:

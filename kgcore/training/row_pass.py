@@ -8,6 +8,7 @@ Corruptions that no positives share are not even copied: some comparators read t
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from kgcore.training.objective import Gathered
 from kgcore.training.tables import Leaf, Tables
 from kgcore.workers import Workers
 
-PARTS, LEAST = 16, 64  # of the rows that a step updates, so that threads finish together, and rows of a part
+PARTS, LEAST = 16, 256  # of the rows that a step updates, so that threads finish together, and rows of a part
 
 Numbered = tuple[Ints, Ints, Ints]  # rows and their uses: see `numbered`
 
@@ -175,22 +176,13 @@ class RowPass:
         compared  the comparisons of the other uses
         """
         kind = (self._comparator.kind if self._comparator else None) or 0
+        gradients = dense.contiguous().numpy()
         every = Uses(
-            kind,
-            *uses,
-            dense.contiguous().numpy(),
-            compared.queries,
-            compared.scores,
-            compared.gradient,
-            compared.sizes,
-        )
-        count = len(every.rows)
+            kind, *uses, gradients, compared.queries, compared.scores, compared.gradient, compared.sizes
+        )  # fmt: skip
+        update, count = table.updater(every, step, learning_rate), len(every.rows)
         part = max(LEAST, -(-count // PARTS))
-
-        def job(start: int) -> Callable[[], None]:
-            return lambda: table.step_uses(every, start, min(start + part, count), step, learning_rate)
-
-        return [job(start) for start in range(0, count, part)]
+        return [partial(update, start, min(start + part, count)) for start in range(0, count, part)]
 
 
 def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> Numbered:
