@@ -1,8 +1,9 @@
 """The pass of a training step over the rows of the tables that it uses, on the CPU.
 
-Every use of a row is a leaf of automatic differentiation. The gradients of equal rows are summed without a sort, for
-some rows at a time, and the optimiser updates these rows while the gradient is still in the processor's cache.
-Corruptions that no positives share are not even copied: some comparators read them where they are in the table.
+A step of some models is one loop: see `StepLoop`. In a step of the others, every use of a row is a leaf of automatic
+differentiation; corruptions that no positives share are not copied, if the comparator has loops over rows. In both, the
+gradients of equal rows are summed without a sort, for some rows at a time, and the optimiser updates these rows while
+the gradient is still in the processor's cache.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +23,9 @@ from kgcore.models.base import GraphModel, Model, QueryModel
 from kgcore.models.rows import NOTHING, Compared, TableRows, joined
 from kgcore.optimisers.base import RowOptimiser, Uses
 from kgcore.training.batches import Batch
-from kgcore.training.chunk_loop import ChunkLoop
 from kgcore.training.corruptions import SharedCorruptions
 from kgcore.training.objective import Gathered
+from kgcore.training.step_loop import StepLoop
 from kgcore.training.tables import Leaf, Tables
 from kgcore.workers import Workers
 
@@ -61,7 +62,7 @@ class RowPass:
     has_loops   whether the comparisons are loops that workers share. If not, PyTorch's threads share the work
     """
 
-    def __init__(self, tables: Tables, model: Model, threads: int, loop: ChunkLoop | None = None) -> None:
+    def __init__(self, tables: Tables, model: Model, threads: int, loop: StepLoop | None = None) -> None:
         self._loop = loop
         self._comparator = model.comparator if isinstance(model, QueryModel) else None
         self._groups = isinstance(model, QueryModel) and model.groups_predicates
@@ -132,7 +133,7 @@ class RowPass:
         return self._loop is not None and batch.confidences is None
 
     def run_loop(self, batch: Batch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
-        """Update the tables with a batch by the chunk loop. Return its loss before the update.
+        """Update the tables with a batch by the step loop. Return its loss before the update.
 
         also  a job to do while the tables are updated
         """
@@ -203,7 +204,7 @@ def _copies(table: RowOptimiser, ids: Ints) -> Tensor:
 
 
 def row_pass(
-    tables: Tables, model: Model, dropout: float, threads: int, loop: ChunkLoop | None = None
+    tables: Tables, model: Model, dropout: float, threads: int, loop: StepLoop | None = None
 ) -> RowPass | None:
     """Return the pass over rows for a model, or None if the model, its tables or dropout need a table of their own."""
     if isinstance(model, GraphModel) or dropout or not fits_cpu_loops(tables.entities.table, tables.predicates.table):

@@ -22,12 +22,12 @@ from kgcore.optimisers.base import RowOptimiser
 from kgcore.registries import OPTIMISERS
 from kgcore.training.batches import Batch, Batches
 from kgcore.training.checkpoint import Checkpoint
-from kgcore.training.chunk_loop import chunk_loop
 from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.objective import Objective
 from kgcore.training.row_pass import row_pass
 from kgcore.training.setup import batch_size
 from kgcore.training.step import Step
+from kgcore.training.step_loop import step_loop
 from kgcore.training.tables import Tables
 from kgcore.workers import Workers
 
@@ -69,7 +69,7 @@ class TrainingState:
         size, chunk = batch_size(config, by_predicate), config.chunk_size
         self.batches = Batches(self.positives[:, 1], size, chunk, by_predicate)
         self._steps = config.epochs * len(self.batches)
-        loop = chunk_loop(model, loss, config, bool(self._strategy.tables))
+        loop = step_loop(model, loss, config, bool(self._strategy.tables))
         rows = None if compiled else row_pass(self.tables, model, config.dropout, torch.get_num_threads(), loop)
         if compiled is None:
             compiled = not (rows and rows.reads_rows(chunk)) and worth_compiling(model, self._steps, device)

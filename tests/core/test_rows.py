@@ -18,9 +18,9 @@ from kgcore.models.rows import TableRows, compare
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
 from kgcore.registry import build
 from kgcore.training import state
-from kgcore.training.chunk_loop import chunk_loop
 from kgcore.training.loop import Training, train
 from kgcore.training.row_pass import numbered, row_pass
+from kgcore.training.step_loop import step_loop
 from kgcore.workers import Workers
 from tests.core.trainings import CPU, same
 
@@ -100,16 +100,16 @@ def test_every_setting_trains_over_rows(
 WITH_A_LOOP = ["complex", "distmult", "hole_complex", "rotate", "transe"]
 
 
-def test_the_chunk_loop_is_for_these_models() -> None:
+def test_the_step_loop_is_for_these_models() -> None:
     for name in MODELS.names():
         model, loss = build(MODELS.get(name), {}, 4), build(LOSSES.get("nll"), {})
-        assert bool(chunk_loop(model, loss, TrainConfig(), rewarded=False)) == (name in WITH_A_LOOP)
-        assert chunk_loop(model, loss, TrainConfig(), rewarded=True) is None
+        assert bool(step_loop(model, loss, TrainConfig(), rewarded=False)) == (name in WITH_A_LOOP)
+        assert step_loop(model, loss, TrainConfig(), rewarded=True) is None
 
 
 @pytest.mark.parametrize("name", WITH_A_LOOP)
 @pytest.mark.parametrize("loss", LOSSES.names())
-def test_a_step_by_the_chunk_loop_is_that_by_automatic_differentiation(
+def test_a_step_by_the_step_loop_is_that_by_automatic_differentiation(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, name: str, loss: str
 ) -> None:
     config = TrainConfig(model=name, loss=loss, k=70, epochs=1, batch_size=150, chunk_size=40, training_eta=61)

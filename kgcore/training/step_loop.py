@@ -40,7 +40,7 @@ class Started(NamedTuple):
     compared: Compared
 
 
-class ChunkLoop:
+class StepLoop:
     """The loop over the chunks of a step, or over its positives if each has corruptions of its own.
 
     kinds, constants  see kgcore/loops/steps.py
@@ -89,7 +89,7 @@ def _parts(run: Callable[..., None], arguments: tuple[Any, ...], count: int) -> 
     return [partial(run, *arguments, start, min(start + part, count)) for start in range(0, count, part)]
 
 
-def chunk_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> ChunkLoop | None:
+def step_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> StepLoop | None:
     """Return the loop of a model and a loss, or None if one of them or a setting needs another way."""
     kernel = loss.kernel()
     if not isinstance(model, QueryModel) or model.form is None or kernel is None or rewarded:
@@ -102,4 +102,4 @@ def chunk_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) ->
     numbers = (model.factor, first, second, config.lp_weight, config.lp_power)
     factor, first, second, weight, power = map(float, numbers)
     kinds = (model.form, kind, LOOPS.index(loop))
-    return ChunkLoop(model, kinds, (factor, first, second, weight, power), config.sides_apart)
+    return StepLoop(model, kinds, (factor, first, second, weight, power), config.sides_apart)
