@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 
-# The slow folders come first, so that both cores are busy until the end.
+# Two workers of pytest share the cores, so each works with one thread. The slow folders come first, so that both cores
+# are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages
 LONG := -n 2 --dist loadscope tests/pipeline -m 'long and not kills'
@@ -17,16 +19,16 @@ run: $(READY) ## run the whole pipeline on a generated graph
 	$(BIN)/kgcal run
 
 test: $(READY) ## run all tests but those of the four targets below
-	$(BIN)/pytest $(TESTS) -m 'not pages and not kills and not long'
+	$(PYTEST) $(TESTS) -m 'not pages and not kills and not long'
 
 test-docs: $(READY) ## run every command of README and docs as written
-	$(BIN)/pytest $(PAGES)
+	$(PYTEST) $(PAGES)
 
 test-kills: $(READY) ## interrupt and kill processes, and go on after it
-	$(BIN)/pytest $(KILLS)
+	$(PYTEST) $(KILLS)
 
 test-long: $(READY) ## run the tests that need several pipelines or many processes
-	$(BIN)/pytest $(LONG)
+	$(PYTEST) $(LONG)
 
 test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, a browser, and failures of each
 	.ci/postgresql
@@ -40,7 +42,7 @@ check: $(READY) ## check format, lint, layers and types, and run all tests, as C
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/mypy
-	$(BIN)/pytest $(TESTS)
+	$(PYTEST) $(TESTS)
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
 
 ui: $(READY) ## serve the MLflow UI with all runs

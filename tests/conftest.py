@@ -1,5 +1,6 @@
 """Fixtures that all tests share: small graphs, and homes that no other test uses."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from kgcore.graph import KnowledgeGraph, Split
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the pytest workers share the cores
     torch.set_num_threads(1)
+gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
 
 settings.register_profile("kgcal", deadline=None)  # a busy machine is no failure
 settings.load_profile("kgcal")
