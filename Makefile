@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 # are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages
-LONG := -n 2 --dist loadscope tests/pipeline -m 'long and not kills'
+LONG := -n 2 --dist loadscope tests/pipeline tests/core -m 'long and not kills'
 KILLS := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
 
 .PHONY: run test test-docs test-kills test-long test-e2e check ui bench bench-peers clean constraints generated

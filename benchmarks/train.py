@@ -4,7 +4,7 @@ python benchmarks/train.py --dataset wn11 --model transe --sampling shared --eta
 
 A scored triple is a positive or a corruption. With `shared`, 64 positives share their corruptions; with `per_triple`,
 each positive has its own. `mtriples_per_s` is the median over the epochs after the first one, in millions.
-`compile_s` is how much longer the first epoch takes: compilers and kernels are loaded in it.
+`compile_s` is how much longer the first epoch takes: loops are compiled or read from the disk in it.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Loops that Numba compiles for the CPU: what PyTorch would do in several passes over memory, in one.
 
-The compiled code is stored on disk (`__pycache__`, or NUMBA_CACHE_DIR), so only the first training or ranking on a
-machine waits some seconds for it. Every loop has a plain form elsewhere, in PyTorch, which other devices use and which
-the tests compare it with. Models and losses stay one expression: no formula is written here alone.
+The compiled code is stored on disk (`__pycache__`, or NUMBA_CACHE_DIR), so only the first training on a machine waits
+for it, for about 20 seconds. Every loop has a plain form elsewhere, in PyTorch, which other devices use and which the
+tests compare it with. Models and losses stay one expression: no formula is written here alone.
 
 compiled.py    the decorators of all loops, and their store
 prefetch.py    rows that the processor loads ahead

@@ -9,9 +9,8 @@ import math
 import numpy as np
 
 from kgcore.loops.compiled import Array, loop, part
-from kgcore.loops.rows import MODULUS_PLUS
+from kgcore.loops.rows import MODULUS_PLUS, ONE, ZERO
 
-ZERO, ONE = np.float32(0), np.float32(1)
 NEAR = np.float32(1 / 8)  # of ||q||^2 + ||e||^2: below it, ||q - e||^2 from a product of matrices has too few bits
 
 
@@ -115,9 +114,9 @@ def l2_gradients(
                 score, g = scores[block, i, j], gradient[block, i, j]
                 if w == ZERO and score < ZERO and g != ZERO:
                     for column in range(width):
-                        part = (candidates[block, j, column] - queries[block, i, column]) * (-g / score)
-                        of_queries[block, i, column] += part
-                        of_candidates[block, j, column] -= part
+                        share = (candidates[block, j, column] - queries[block, i, column]) * (-g / score)
+                        of_queries[block, i, column] += share
+                        of_candidates[block, j, column] -= share
         for i in range(len(own)):
             for column in range(width):
                 of_queries[block, i, column] -= own[i] * queries[block, i, column]

@@ -5,9 +5,9 @@ exact_loop  numbers are computed as the code says: for integers, and for scores 
 part        a part of loops, never called from Python
 exact_part  the same, computed as the code says
 
-The code of a loop contains that of all loops and parts that it calls. If it called them where they are, its results
-could differ in the last bits from one process to the next: a called loop is compiled on its own, and as a part of its
-caller, and which of the two runs depends on whether the process has compiled them or read them from the disk.
+Every loop and part is copied into its callers (`forceinline`). Otherwise a loop would exist twice: compiled on its own,
+and as a part of its caller. The two may differ in the last bits. Which one runs would depend on whether the process
+compiled them or read them from the disk.
 """
 
 import hashlib
@@ -61,9 +61,9 @@ def _decorator(*, stored: bool, **options: Any) -> Callable[[Callable[P, R]], Ca
 
 
 loop = _decorator(stored=True, fastmath=SUMS)
-exact_loop = _decorator(stored=True)
+exact_loop = _decorator(stored=True, fastmath=False)  # not set, it would be that of the loop that is compiled first
 part = _decorator(stored=False, fastmath=SUMS)
-exact_part = _decorator(stored=False)
+exact_part = _decorator(stored=False, fastmath=False)
 
 
 def fits_cpu_loops(*tensors: Tensor) -> bool:

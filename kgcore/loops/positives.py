@@ -28,7 +28,7 @@ def ask(
     form: int, factor: float, kind: int, entities: Array, prepared: Array, positives: Numbers, asked: Numbers,
     first: int, queries: Array, place: int, own: Array,
 ) -> None:  # fmt: skip
-    """Fill the queries of positives from `first` on, from `place` on, and the scores (c,) of these c positives."""
+    """Fill queries[:, place : place + c] of the c positives from `first` on, and their scores `own` (c,)."""
     for i in range(len(own)):
         if first + i + AHEAD < len(positives):
             prefetch(entities, positives[first + i + AHEAD, 0])
@@ -49,7 +49,7 @@ def answer(
     penalty        the weight and the power of the LP penalty of the first `used` positives
     queries        those of the positives, from `place` on
     own, of_own    (c,) the scores of the c positives, and the gradient of the loss with respect to them
-    of_queries     (2, c, d) the gradient of the comparisons with corruptions; changed
+    of_queries     (2, c or more, d) the gradient of the comparisons with corruptions; changed
     of_entities    (2 b or more, d) to fill: the gradients of the b subjects, then of the objects
     of_predicates  (b, d') to fill
     """

@@ -3,9 +3,9 @@
 A `QueryModel` whose queries have one of these forms sets `form` and `factor`. The queries stay one expression in the
 model's file: that is the plain form of these loops, and tests compare the two.
 
-`entities` and `predicates` are tables of rows. A rotation r = exp(i phase) has its cosines and sines for a row of a
-predicate, as `Model.prepared` makes them. Numbers for both queries are arrays (2, n, d): those of the object queries,
-then those of the subject queries.
+`entities` and `predicates` are tables of rows. The row of a rotation r = exp(i phase) holds its cosines, then its
+sines: see `Model.prepared`. Numbers for both queries are arrays (2, n, d): those of the object queries, then those of
+the subject queries.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def pass_through(
     form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, place: int,
     gradients: Array, i: int, of_subject: Array, of_predicate: Array, of_object: Array,
 ) -> None:  # fmt: skip
-    """Fill the gradients (d,) of a subject and a predicate, and add to that of an object.
+    """Fill the gradients of a subject (d,) and a predicate (d',), and add to that of an object (d,).
 
     queries    at [0, place] and [1, place]: the queries, as `fill_queries` has filled them
     gradients  at [0, i] and [1, i]: the gradients with respect to them

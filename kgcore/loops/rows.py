@@ -3,7 +3,7 @@
 If every positive has its own corruptions, a step reads as many rows as it has corruptions, and copies of them cost more
 than all arithmetic. These loops compare each query with its own rows of the table itself, and sum the gradients of
 equal rows without a sort. Each part [start, stop) of a loop writes its own results, so parts may run in several
-threads, and the result does not depend on their number. `kgcore/models/rows.py` has the plain form of the comparisons.
+threads, and the result does not depend on their number. `Comparator.outer` is the plain form of the comparisons.
 """
 
 import math

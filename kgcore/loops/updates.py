@@ -79,7 +79,10 @@ def adam_uses(
     gradient: Array, sizes: tuple[int, int], table: Array, first: Array, second: Array, constants: AdamConstants,
     start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Update rows[start:stop] and their moments: see `adam_rows`."""
+    """Update rows[start:stop] and their moments: see `adam_rows`.
+
+    The other arguments are those of `row_gradients`.
+    """
     sums = np.empty((BLOCK, table.shape[1]), np.float32)
     for begin in range(start, stop, BLOCK):
         end = min(begin + BLOCK, stop)
@@ -93,7 +96,10 @@ def adagrad_uses(
     gradient: Array, sizes: tuple[int, int], table: Array, squares: Array, rate: float, epsilon: float, start: int,
     stop: int,
 ) -> None:  # fmt: skip
-    """Update rows[start:stop] and their sums of squares: see `adagrad_rows`."""
+    """Update rows[start:stop] and their sums of squares: see `adagrad_rows`.
+
+    The other arguments are those of `row_gradients`.
+    """
     sums = np.empty((BLOCK, table.shape[1]), np.float32)
     for begin in range(start, stop, BLOCK):
         end = min(begin + BLOCK, stop)

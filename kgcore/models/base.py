@@ -81,7 +81,7 @@ class Model(ABC):
 
         What depends on the predicate alone is then computed once for each predicate, and not for each triple.
 
-        predicates  (R, predicate_width) the whole table
+        predicates  (n, predicate_width) rows of the table, or all of it
         """
         return self, predicates
 

@@ -31,7 +31,7 @@ class KG2E(QueryModel):
         super().__init__(k)
         self.likelihood = likelihood
         self.comparator = Likelihood() if likelihood else Divergence()
-        self.compiles = likelihood  # divergences have kernels
+        self.compiles = likelihood  # divergences have loops
 
     @property
     def entity_width(self) -> int:

@@ -41,7 +41,7 @@ class TableRows:
 
 
 class Compared(NamedTuple):
-    """Comparisons of a step from which follow the gradients of the rows: see `row_gradients` in kgcore/loops/rows.py.
+    """Comparisons of a step. The gradients of the rows follow from them: see `row_gradients` in kgcore/loops/rows.py.
 
     queries   (q, d) the queries of the first side, then those of the second side
     scores    flat: (b, n) scores of the first side, then (q - b, m) of the second side

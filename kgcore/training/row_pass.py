@@ -29,7 +29,7 @@ from kgcore.training.step_loop import StepLoop
 from kgcore.training.tables import Leaf, Tables
 from kgcore.workers import Workers
 
-PARTS, LEAST = 16, 256  # of the rows that a step updates, so that threads finish together, and rows of a part
+PARTS, LEAST = 16, 256  # parts of the rows that a step updates, so that threads finish together; rows of a part
 
 Numbered = tuple[Ints, Ints, Ints]  # rows and their uses: see `numbered`
 

@@ -56,7 +56,7 @@ class Step:
     rng            random generator of the dropout. The corruptions of a step are drawn before
     compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
                    uncompiled code. None: all batches use uncompiled code
-    row_pass       the pass over rows of the tables, for the chunk sizes that it serves; None: steps copy the rows
+    row_pass       the pass over rows of the tables; None: steps copy the rows
     """
 
     def __init__(

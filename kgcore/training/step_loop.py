@@ -12,7 +12,6 @@ from kgcore.arrays import Ints, Triples
 from kgcore.config import TrainConfig
 from kgcore.loops.compiled import Array
 from kgcore.loops.losses import LOOPS
-from kgcore.loops.rows import DOT, L1, L2, MODULUS
 from kgcore.loops.steps import Constants, Kinds, run_chunks, run_own
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model, QueryModel
@@ -30,7 +29,8 @@ class Started(NamedTuple):
     of_entities    (u, entity_width) the gradients of subjects and objects, and, if positives share corruptions, of
                    replacements of objects, then of subjects
     of_predicates  (b, predicate_width)
-    compared       the comparisons with corruptions that no positives share: the gradients of these follow from it
+    compared       the comparisons with corruptions of their own, from which the gradients of these follow; NOTHING if
+                   positives share corruptions
     """
 
     jobs: list[Callable[[], None]]
@@ -95,7 +95,7 @@ def step_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> 
     if not isinstance(model, QueryModel) or model.form is None or kernel is None or rewarded:
         return None
     kind = model.comparator.kind
-    if kind not in (DOT, L1, L2, MODULUS) or (config.lp_weight and config.lp_power not in (2, 3)):
+    if kind is None or (config.lp_weight and config.lp_power not in (2, 3)):
         return None
     loop, constants = kernel
     first, second = (*constants, 0.0, 0.0)[:2]

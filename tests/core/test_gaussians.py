@@ -1,4 +1,4 @@
-"""Comparisons of Gaussian distributions: the kernels, tiles and ranks, compared with the plain formula."""
+"""Comparisons of Gaussian distributions: the loops, tiles and ranks, compared with the plain formula."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The kernels of training, compared with plain PyTorch and with automatic differentiation."""
+"""The loops of training, compared with plain PyTorch and with automatic differentiation."""
 
 from collections.abc import Callable
 
@@ -13,6 +13,7 @@ from kgcore.loops.compiled import fits_cpu_loops
 from kgcore.loops.scores import fits_loop
 from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
 from kgcore.models.complex_products import products
+from kgcore.models.rotate import ModulusDistance
 from kgcore.optimisers.adam import RowAdam
 from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
@@ -53,15 +54,15 @@ def test_adam_updates_tables_of_more_dimensions_and_of_float64() -> None:
         torch.testing.assert_close(adam.table[0], start[0])
 
 
-COMPARATORS = [DotProduct(), NegativeDistance(1), NegativeDistance(2)]
+COMPARATORS = [DotProduct(), NegativeDistance(1), NegativeDistance(2), ModulusDistance()]
 
 
 @pytest.mark.parametrize("comparator", COMPARATORS)
-@pytest.mark.parametrize("sizes", [(3, 5, 4, 8), (1, 1, 1, 1), (2, 7, 3, 33)])
+@pytest.mark.parametrize("sizes", [(3, 5, 4, 8), (1, 1, 1, 2), (2, 7, 3, 34)])
 def test_queries_are_compared_with_the_candidates_of_their_chunk(
     comparator: Comparator, sizes: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgcore.models.chunks.PART", 2 * 7 * 3 * 33 // 2)  # two parts of the last sizes
+    monkeypatch.setattr("kgcore.models.chunks.PART", 2 * 7 * 3 * 34 // 2)  # two parts of the last sizes
     chunks, count, others, width = sizes
     rng = np.random.default_rng(3)
     queries, entities = (
@@ -127,7 +128,7 @@ def test_loops_score_float32_rows_as_the_formula_does(name: str, k: int) -> None
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_kernels_are_for_float32() -> None:
+def test_loops_are_for_float32() -> None:
     queries = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     entities = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
     assert not fits_cpu_loops(queries)

@@ -15,7 +15,7 @@ from kgcore.models.base import GraphModel
 from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
 from kgcore.models.rotate import ModulusDistance
 from kgcore.models.rows import TableRows, compare
-from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from kgcore.registry import build
 from kgcore.training import state
 from kgcore.training.loop import Training, train
@@ -116,6 +116,35 @@ def test_a_step_by_the_step_loop_is_that_by_automatic_differentiation(
     loop, plain = (trained(small_graph, config, monkeypatch, threads) for threads in (3, None))
     assert loop.losses == pytest.approx(plain.losses, rel=1e-5)
     ours, theirs = loop.model.embeddings, plain.model.embeddings
+    torch.testing.assert_close(ours.predicates, theirs.predicates, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(ours.entities, theirs.entities, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS.names())
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_a_part_of_many_positives_and_rows_is_that_of_copies(
+    monkeypatch: pytest.MonkeyPatch, optimiser: str, chunk: int
+) -> None:
+    """A loop works on 32 positives, and on 64 rows, at a time."""
+    monkeypatch.setattr("kgcore.training.step_loop.PARTS", 1)
+    monkeypatch.setattr("kgcore.training.row_pass.PARTS", 1)
+    triples = np.random.default_rng(0).integers((150, 3, 150), size=(200, 3))
+    facts, none = Split(triples, np.ones(200)), Split(triples[:0], np.zeros(0))
+    names = [str(number) for number in range(150)]
+    graph = KnowledgeGraph("150", names, names[:3], facts, none, none)
+    config = TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=5, optimiser=optimiser)
+    rows, copies = (trained(graph, config, monkeypatch, threads) for threads in (2, None))
+    torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["rotate", "transe"])
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_a_step_may_have_fewer_positives_than_there_are_predicates(
+    small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, model: str, chunk: int
+) -> None:
+    config = TrainConfig(model=model, k=6, epochs=1, batch_size=2, chunk_size=chunk, training_eta=3, lp_weight=0.1)
+    rows, copies = (trained(small_graph, config, monkeypatch, threads) for threads in (2, None))
+    ours, theirs = rows.model.embeddings, copies.model.embeddings
     torch.testing.assert_close(ours.predicates, theirs.predicates, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(ours.entities, theirs.entities, rtol=1e-3, atol=1e-5)
 
