@@ -2,6 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+Job = Callable[[], None]
+
+
+def parts(work: Callable[..., None], count: int, size: int, *arguments: object) -> list[Job]:
+    """Return jobs that call work(*arguments, start, stop) for parts of at most `size` that cover range(count)."""
+    return [partial(work, *arguments, start, min(start + size, count)) for start in range(0, count, size)]
 
 
 class Workers:
@@ -29,7 +37,7 @@ class Workers:
             if not future.cancel():  # a thread that has not begun has nothing left to do
                 future.result()
 
-    def run_all(self, jobs: Sequence[Callable[[], None]]) -> None:
+    def run_all(self, jobs: Sequence[Job]) -> None:
         """Call every job once, in any order and thread."""
 
         def work(start: int, stop: int) -> None:

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kgcore.loops.compiled import exact_loop, exact_part
+from kgcore.loops.compiled import Array, exact_loop, exact_part
 
-Array = npt.NDArray[np.float32]
 TileKernel = Callable[[Array, Array, Array], None]
 
 

@@ -9,7 +9,6 @@ the gradient is still in the processor's cache.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ from kgcore.training.corruptions import SharedCorruptions
 from kgcore.training.objective import Gathered
 from kgcore.training.step_loop import StepLoop
 from kgcore.training.tables import Leaf, Tables
-from kgcore.workers import Workers
+from kgcore.workers import Job, Workers, parts
 
 PARTS, LEAST = 16, 256  # parts of the rows that a step updates, so that threads finish together; rows of a part
 
@@ -169,7 +168,7 @@ class RowPass:
         compared: Compared,
         step: int,
         learning_rate: float,
-    ) -> list[Callable[[], None]]:
+    ) -> list[Job]:
         """Return jobs that update some of the rows each.
 
         uses      the rows and their uses: first those of `dense`, then those of `compared`
@@ -182,8 +181,7 @@ class RowPass:
             kind, *uses, gradients, compared.queries, compared.scores, compared.gradient, compared.sizes
         )  # fmt: skip
         update, count = table.updater(every, step, learning_rate), len(every.rows)
-        part = max(LEAST, -(-count // PARTS))
-        return [partial(update, start, min(start + part, count)) for start in range(0, count, part)]
+        return parts(update, count, max(LEAST, -(-count // PARTS)))
 
 
 def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> Numbered:

@@ -1,7 +1,6 @@
 """The losses of a step and the gradients of its rows, by one loop on the CPU, for models that have one."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from kgcore.models.base import Model, QueryModel
 from kgcore.models.rows import NOTHING, Compared
 from kgcore.training.batches import Batch
 from kgcore.training.tables import Tables
+from kgcore.workers import Job, parts
 
 PARTS = 16  # of a step, so that threads finish together
 
@@ -33,7 +33,7 @@ class Started(NamedTuple):
                    positives share corruptions
     """
 
-    jobs: list[Callable[[], None]]
+    jobs: list[Job]
     losses: Tensor
     of_entities: Tensor
     of_predicates: Tensor
@@ -66,13 +66,16 @@ class StepLoop:
             *self._prepared(predicates, positives), positives, objects, subjects, drawn.left_out,
         )  # fmt: skip
         found = (losses.numpy(), self._of_entities.numpy(), of_predicates.numpy())
+        run: Callable[..., None]
+        arguments: tuple[Any, ...]
         if own:
             queries, scores = np.empty((2, b, entities.shape[1]), np.float32), np.empty(b * (n + m), np.float32)
             compared = Compared(queries.reshape(2 * b, -1), scores, np.empty_like(scores), (b, n))
-            jobs = _parts(run_own, (*given, queries, scores, compared.gradient, *found), b)
+            run, arguments = run_own, (*given, queries, scores, compared.gradient, *found)
         else:
             compared = NOTHING
-            jobs = _parts(run_chunks, (*given, batch.count, *found), len(objects))
+            run, arguments = run_chunks, (*given, batch.count, *found)
+        jobs = parts(run, len(objects), -(-len(objects) // PARTS), *arguments)
         return Started(jobs, losses, self._of_entities, of_predicates, compared)
 
     def _prepared(self, predicates: Tensor, positives: Triples) -> tuple[Array, Ints]:
@@ -81,12 +84,6 @@ class StepLoop:
         if len(predicates) > len(asked):  # in a step with few positives, most predicates are not needed
             predicates, asked = predicates.index_select(0, torch.from_numpy(asked)), np.arange(len(asked))
         return self._model.prepared(predicates)[1].numpy(), asked
-
-
-def _parts(run: Callable[..., None], arguments: tuple[Any, ...], count: int) -> list[Callable[[], None]]:
-    """Return jobs that call run(*arguments, start, stop) for parts of range(count)."""
-    part = -(-count // PARTS)
-    return [partial(run, *arguments, start, min(start + part, count)) for start in range(0, count, part)]
 
 
 def step_loop(model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> StepLoop | None:
