@@ -13,8 +13,12 @@ from flows.pipeline import pipeline
 from flows.promote import promote
 from flows.tune import tune
 from kgcore.config import (
+    CalibrateConfig,
     CalibrateGiven,
+    EvaluateGiven,
+    EvidenceGiven,
     MatchGiven,
+    PrepareConfig,
     PrepareGiven,
     ScoresConfig,
     TrainConfig,
@@ -26,8 +30,14 @@ from tasks.jobs import exam as exam_job
 from tasks.jobs import log_scores as scores_job
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
+from tasks.stages.calibrate import CALIBRATE
+from tasks.stages.corrupt import CORRUPT
+from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import StageRef
 from tasks.stages.running import StageRun
+from tasks.stages.score import SCORE
 from tasks.stages.table import STAGES
+from tasks.stages.train import TRAIN
 from tasks.tracking import artifacts
 from tasks.tracking.handles import Artifact, ModelFiles, save
 from tasks.tracking.labels import CALIBRATE_SCORES
@@ -94,21 +104,33 @@ def candidates(home: Path) -> str:
     return str(home / "candidates.tsv")
 
 
+def second_model() -> StageRef:
+    """Return the calibrate run of a second model, for the ensemble."""
+    data = PREPARE(config=PrepareConfig(size=300))
+    model = TRAIN(data, config=TrainConfig(k=8, epochs=4, batch_size=128))
+    scores = SCORE(model, CORRUPT(data, model))
+    return CALIBRATE(scores, config=CalibrateConfig(base_rate=0.5, calibrators=("platt",)))
+
+
 @pytest.fixture(scope="module")
 def saved(module_home: Path) -> Saved:
-    """Run pipelines, an ensemble, a search, an exam and a calibration of scores: they save every kind of artifact."""
+    """Run a pipeline, an ensemble, a search, an exam and a calibration of scores: they save every kind of artifact."""
     found = Saved()
     prepare, tiny = PrepareGiven(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
-        made = []
-        for name, preset in (("transe", "default"), ("distmult", "auto")):
-            of = {"match": MatchGiven(candidates=candidates(module_home) if made else "valid", match_eta=2)}
-            if made:
-                patch.setattr("tasks.stages.evidence.FEWEST", 100)
-            of |= {"calibrate": CalibrateGiven(base_rate=0.5), "train": TrainGiven(model=name, **tiny)}
-            made.append(pipeline.fn(prepare=prepare, preset=preset, **of))
-        pooled = ensemble.fn(runs=[results.pipeline for results in made])
+        other = second_model()
+        patch.setattr("tasks.stages.evidence.FEWEST", 100)
+        made = pipeline.fn(
+            prepare=prepare,
+            train=TrainGiven(model="distmult", **tiny),
+            calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "splines")),
+            evaluate=EvaluateGiven(bootstrap_replicates=50),
+            match=MatchGiven(candidates=candidates(module_home), match_eta=2, match_replicates=20),
+            evidence=EvidenceGiven(evidence=("score", "degrees")),
+            preset="auto",
+        )
+        pooled = ensemble.fn(runs=[other.run_id, made.pipeline])
         searched = tune.fn(
             prepare=prepare,
             train=TrainGiven(**tiny),
@@ -118,7 +140,7 @@ def saved(module_home: Path) -> Saved:
         table = written(module_home, "scores.csv", table_of_scores(np.random.default_rng(0)))
         scores = calibrate_scores.fn(str(table), config=ScoresConfig(score="f", label="y"))
     [exam] = open_store().find(RunTags(stage="exam"))
-    found.runs = made[-1].runs | {"pipeline": made[-1].pipeline, "ensemble": pooled.run, "tune": searched.run}
+    found.runs = made.runs | {"pipeline": made.pipeline, "ensemble": pooled.run, "tune": searched.run}
     found.runs |= {"exam": exam.run_id, CALIBRATE_SCORES: scores.run}
     return found
 
