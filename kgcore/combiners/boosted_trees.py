@@ -1,10 +1,12 @@
 """Boosted trees: a sum of small decision trees on the evidence."""
 
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import ThreadpoolController
 
 from kgcore.arrays import Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
@@ -67,7 +69,8 @@ class BoostedTrees(Combiner):
         columns = self._columns(balanced, bins)
         trees = self._number_of_trees(balanced, columns, rng) if self.trees is None else self.trees
         model = self._model(balanced, trees, rng)
-        model.fit(columns, balanced.labels, sample_weight=balanced.weights)
+        with _openmp().limit(limits=1):
+            model.fit(columns, balanced.labels, sample_weight=balanced.weights)
         fitted = _arrays(model, bins, len(self.categories_))
         self._set(fitted.with_covers(sample.values, self._category(sample.predicates), balanced.weights))
         return self
@@ -137,9 +140,20 @@ class BoostedTrees(Combiner):
             weights = {"sample_weight": sample.weights[kept], "sample_weight_val": sample.weights[held]}
             seen = columns[kept]
             seen[:, np.isnan(seen).all(axis=0)] = 0.0  # scikit-learn needs a number in each column
-            model.fit(seen, sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
+            with _openmp().limit(limits=1):
+                model.fit(seen, sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
             best.append(int(np.argmax(model.validation_score_)))
         return max(1, round(float(np.mean(best)))) if best else min(self.most_trees, 20)
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    """Return what sets the number of threads of OpenMP, with which scikit-learn fits trees.
+
+    Its threads meet thousands of times in a fit, and wait for each other without leaving their cores. On two cores that
+    gains nothing, and a fit takes five times as long if another process needs one of them.
+    """
+    return ThreadpoolController().select(user_api="openmp")
 
 
 def _arrays(model: HistGradientBoostingClassifier, bins: Bins, num_categories: int) -> Trees:
