@@ -68,7 +68,7 @@ def reliability_figure(title: str, measured: dict[str, Measured], confidences: b
     for axes in (diagram, histogram):
         axes.spines[["top", "right"]].set_visible(False)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the layout is found once, not again for each file that shows the figure
+    figure.set_layout_engine(None)  # the layout is found once, not again for each file that shows the figure
     return figure
 
 
