@@ -6,14 +6,11 @@ from kgcore.models.trained import TrainedModel
 
 
 def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: set, entities: int) -> float:
-    better = equal = 0
-    own = trained.score(triple[None])[0]
+    others = []
     for entity in range(entities):
         other = triple.copy()
         other[column] = entity
-        if entity == triple[column] or tuple(other.tolist()) in facts:
-            continue
-        score = trained.score(other[None])[0]
-        better += score > own
-        equal += score == own
-    return 1 + better + equal / 2
+        if entity != triple[column] and tuple(other.tolist()) not in facts:
+            others.append(other)
+    [own, *scores] = trained.score(np.array([triple, *others]))
+    return 1 + sum(score > own for score in scores) + sum(score == own for score in scores) / 2
