@@ -1,5 +1,6 @@
 """The gate on a real store: which challenger becomes the champion, and which challenger cannot be compared."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,23 @@ from kgcore.config import CalibrateGiven, GateConfig, PrepareGiven, TrainGiven
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
+from tests.conftest import use_home
 from tests.folders import write_folder
 from tests.pipeline.conftest import tags_of
+from tests.pipeline.finished import copy_home
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
-@pytest.fixture
-def client(home: Path) -> MlflowClient:
-    """Return MLflow's own client for the store of the test."""
+def client_of(home: Path) -> MlflowClient:
+    """Return MLflow's own client for the store in a home."""
     return MlflowClient(tracking_uri=f"sqlite:///{home}/mlflow.db")
 
 
-def trained(epochs: int, graph_seed: int = 0) -> PipelineSummary:
+def trained(epochs: int, graph_seed: int = 0, calibrators: tuple[str, ...] | None = None) -> PipelineSummary:
     """Run a small pipeline and return its results; with more epochs, its model is better."""
-    train = TrainGiven(k=16, epochs=epochs, batch_size=128)
-    return pipeline.fn(prepare=PrepareGiven(size=300, graph_seed=graph_seed), train=train)
+    prepare, train = PrepareGiven(size=300, graph_seed=graph_seed), TrainGiven(k=16, epochs=epochs, batch_size=128)
+    return pipeline.fn(prepare=prepare, train=train, calibrate=CalibrateGiven(calibrators=calibrators))
 
 
 def brier(results: PipelineSummary) -> float:
@@ -41,9 +43,47 @@ def decided(**options: Any) -> Decision:
     return decision
 
 
-def version_of(client: MlflowClient, alias: str) -> str:
+def version_of(home: Path, alias: str) -> str:
     """Return the number of the version that has the alias."""
-    return str(client.get_model_version_by_alias("kgcal-family", alias).version)
+    return str(client_of(home).get_model_version_by_alias("kgcal-family", alias).version)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A store in which the gate has judged a model of one epoch, and then a model of 16 epochs.
+
+    weak     results of the model of 16 epochs
+    useless  decision about the model of one epoch
+    first    decision about the model of 16 epochs
+    """
+
+    home: Path
+    weak: PipelineSummary
+    useless: Decision
+    first: Decision
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    """Return the store in which the first champion was found; tests work in copies of it."""
+    home = tmp_path_factory.mktemp("begun")
+    with pytest.MonkeyPatch.context() as patch:
+        use_home(home, patch)
+        trained(epochs=1, calibrators=("beta",))
+        useless = decided()
+        weak = trained(epochs=16)
+        [first] = promote.fn()  # every data set with results: family
+        return Begun(home, weak, useless, first)
+
+
+@pytest.fixture(scope="module")
+def followed(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PipelineSummary]:
+    """Return a copy of that store with a better model that is not judged yet, and the results of that model."""
+    home = tmp_path_factory.mktemp("followed")
+    copy_home(begun.home, home)
+    with pytest.MonkeyPatch.context() as patch:
+        use_home(home, patch)
+        return home, trained(epochs=18)
 
 
 def test_without_results_there_is_nothing_to_promote() -> None:
@@ -51,85 +91,79 @@ def test_without_results_there_is_nothing_to_promote() -> None:
         promote.fn()
 
 
-def test_the_first_champion_must_beat_the_base_rate(client: MlflowClient) -> None:
-    trained(epochs=1)
-    useless = decided()
-    assert not useless.passed
-    assert useless.champion is None
-    assert "against the base rate, as there is no champion yet" in useless.explanation
-    trained(epochs=16)
-    [first] = promote.fn()  # every data set with results: family
-    assert first.passed
-    assert first.champion == first.challenger == "models:/kgcal-family/2"
-    assert "It is the new champion." in first.explanation
-    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "2")
+def test_the_first_champion_must_beat_the_base_rate(begun: Begun) -> None:
+    assert not begun.useless.passed
+    assert begun.useless.champion is None
+    assert "against the base rate, as there is no champion yet" in begun.useless.explanation
+    assert begun.first.passed
+    assert begun.first.champion == begun.first.challenger == "models:/kgcal-family/2"
+    assert "It is the new champion." in begun.first.explanation
+    assert (version_of(begun.home, "champion"), version_of(begun.home, "challenger")) == ("2", "2")
 
 
-def test_the_champion_is_not_judged_against_itself() -> None:
-    trained(epochs=16)
-    first = decided()
-    assert first.passed
+def test_the_champion_is_not_judged_against_itself(begun: Begun, home: Path) -> None:
+    copy_home(begun.home, home)
     again = decided()
     assert not again.passed
     assert again.run is None
     assert (
-        "version 1 is already the champion, and there is no new challenger: all others were judged before"
+        "version 2 is already the champion, and there is no new challenger: all others were judged before"
         in again.explanation
     )
     trained(epochs=16)  # the same comparison again
-    assert decided().challenger == first.challenger == "models:/kgcal-family/1"
+    assert decided().challenger == begun.first.challenger == "models:/kgcal-family/2"
 
 
-def test_a_better_model_takes_the_champions_place_and_a_worse_one_does_not(client: MlflowClient) -> None:
-    weak = trained(epochs=16)
-    assert decided().passed
-    strong = trained(epochs=60)
-    assert brier(strong) < brier(weak)
+def test_a_better_model_takes_the_champions_place_and_a_worse_one_does_not(
+    begun: Begun, followed: tuple[Path, PipelineSummary], home: Path
+) -> None:
+    store, strong = followed
+    copy_home(store, home)
+    assert brier(strong) < brier(begun.weak)
     second = decided(config=GateConfig(margin=0.1))
     assert second.passed
-    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "2")
+    assert (version_of(home, "champion"), version_of(home, "challenger")) == ("3", "3")
     assert second.run is not None
-    run = client.get_run(second.run)
+    run = client_of(home).get_run(second.run)
     assert run.data.metrics["brier_gain_low"] > 0
     assert run.data.metrics["passed"] == 1
     judged, counted = (int(run.data.params[name]) for name in ("candidates", "counted"))
     assert counted == 3 * judged  # each is the best of three calibrators on the triples of the exam
     assert (tags_of(run).stage, tags_of(run).note) == ("promote", second.explanation)
 
-    worse = trained(epochs=30)
+    worse = trained(epochs=17, calibrators=("beta",))
     assert brier(worse) > brier(strong)
     third = decided()
     assert "It is not promoted." in third.explanation
-    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("2", "3")
+    assert (version_of(home, "champion"), version_of(home, "challenger")) == ("3", "4")
     assert decided().run is None  # nothing is judged twice on the same paper
 
 
-def test_a_gain_within_the_interval_is_not_enough(client: MlflowClient) -> None:
-    trained(epochs=60)
-    assert decided().passed
-    trained(epochs=64)
+def test_a_gain_within_the_interval_is_not_enough(followed: tuple[Path, PipelineSummary], home: Path) -> None:
+    copy_home(followed[0], home)
     decision = decided(config=GateConfig(level=1 - 1e-16))  # the widest interval
     assert "is not significantly lower" in decision.explanation, decision.explanation
     assert not decision.passed
-    assert (version_of(client, "champion"), version_of(client, "challenger")) == ("1", "2")
+    assert (version_of(home, "champion"), version_of(home, "challenger")) == ("2", "3")
 
 
-def test_a_champion_of_another_graph_is_not_compared_with() -> None:
-    trained(epochs=30)
-    assert decided().passed
-    trained(epochs=30, graph_seed=1)
+def test_a_champion_of_another_graph_is_not_compared_with(begun: Begun, home: Path) -> None:
+    copy_home(begun.home, home)
+    trained(epochs=1, graph_seed=1, calibrators=("beta",))
     with pytest.raises(InputError, match="was trained on a different graph with the same name"):
         decided()
 
 
-def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path, client: MlflowClient) -> None:
+def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     folder = write_folder(home / "mine")
     config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
-    pipeline.fn(prepare=config, train=train, preset="default")
+    beta = CalibrateGiven(calibrators=("beta",))
+    pipeline.fn(prepare=config, train=train, calibrate=beta, preset="default")
     [first] = promote.fn(dataset=str(folder))
     assert first.challenger == "models:/kgcal-mine/1"
+    client = client_of(home)
     client.set_registered_model_alias("kgcal-mine", "champion", "1")
-    pipeline.fn(prepare=config, train=train, calibrate=CalibrateGiven(base_rate=0.1), preset="default")
+    pipeline.fn(prepare=config, train=train, calibrate=replace(beta, base_rate=0.1), preset="default")
     with pytest.raises(InputError, match=r"base_rate is 1.5: it must be above 0 and below 1"):
         promote.fn(dataset="mine", base_rate=1.5)
     assert client.get_model_version_by_alias("kgcal-mine", "challenger").version == 1  # nothing has moved
