@@ -7,7 +7,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 from prefect import Flow
@@ -89,34 +89,53 @@ def test_baselines_are_not_offered_as_calibrators() -> None:
     assert not set(BASELINES.names()) & set(property_of("CalibrateGiven", "calibrators")["items"]["enum"])
 
 
-def kind_of(settings: type[Config] | type[Given], item: Any) -> Any:
+@cache
+def kind_of(settings: type[Config] | type[Given], name: str) -> Any:
     """Return the type of a setting, without None."""
-    hint = get_type_hints(settings)[item.name]
+    hint = get_type_hints(settings)[name]
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     return kinds[0] if NoneType in get_args(hint) else hint
 
 
-def values(settings: type[Config] | type[Given], item: Any) -> SearchStrategy[Any]:
+def names_of(item: Any) -> list[str]:
+    """Return the names from which a setting may choose, and two that it must reject."""
+    choices = item.metadata.get("choices")
+    return [*(choices.names() if isinstance(choices, Registry) else choices or ()), "odd", ""]
+
+
+def edges(settings: type[Config] | type[Given], item: Any) -> list[Any]:
+    """Return the JSON values at the limits of a setting and beside them, or each of its names."""
+    kind = kind_of(settings, item.name)
+    if kind in (int, float):
+        limits = [item.metadata[name] for name in LIMITS if name in item.metadata]
+        return [kind(limit + step) for limit in limits for step in (-1, 0, 1)]
+    if kind is bool:
+        return [False, True]
+    if kind is str and "spelling" in item.metadata:
+        return [*SIDES, "object=0.75", "object=1", "object=2", "subject=1", "auto", "0", "1", "20", "-3", "1.5"]
+    if kind is str:
+        return names_of(item) if item.metadata.get("choices") else [""]
+    if kind == tuple[str, ...]:
+        return [[], *([name] for name in names_of(item))]
+    return [{}, *({name: 1.0} for name in names_of(item))]
+
+
+@cache
+def values(settings: type[Config] | type[Given], name: str) -> SearchStrategy[Any]:
     """Generate valid and invalid JSON values of a setting, and null if null means "not given"."""
-    good_or_bad = values_of(kind_of(settings, item), item)
+    [item] = [item for item in fields(settings) if item.name == name]
+    good_or_bad = values_of(kind_of(settings, name), item)
     return good_or_bad | st.none() if issubclass(settings, Given) else good_or_bad
 
 
 def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
-    choices = item.metadata.get("choices")
-    names = st.sampled_from([*(choices.names() if isinstance(choices, Registry) else choices or ()), "odd", ""])
+    names = st.sampled_from(names_of(item))
     if kind is bool:
         return st.booleans()
-    if kind is str and "spelling" in item.metadata:
-        some = [*SIDES, "object=0.75", "object=1", "object=2", "subject=1", "auto", "0", "1", "20", "-3", "1.5"]
-        return st.sampled_from(some) | st.text()
     if kind is str:
-        return names if choices else st.text()
+        return names if item.metadata.get("choices") else st.text()
     if kind in (int, float):
-        limits = [item.metadata[name] for name in LIMITS if name in item.metadata]
-        near = [limit + step for limit in limits for step in (-1, 0, 1)]
-        wide = st.integers(-(10**9), 10**9) if kind is int else st.floats(-3, 3)
-        return wide | st.sampled_from([kind(value) for value in near])
+        return st.integers(-(10**9), 10**9) if kind is int else st.floats(-3, 3)
     if kind == tuple[str, ...]:
         return st.lists(names, max_size=4)
     if kind == dict[str, float | bool]:
@@ -125,6 +144,17 @@ def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
     return st.dictionaries(names, st.floats(-1, 2), max_size=3)
 
 
+def check(kind: Any, item: Any, value: Any) -> None:
+    """Check that the schema allows the value if the settings allow it, and only then."""
+    try:
+        kind(**{item.name: tuple(value) if isinstance(value, list) else value})
+        allowed = True
+    except InputError:
+        allowed = False
+    assert is_valid({item.name: value}, definitions()[kind.__name__]) == allowed, value
+
+
+@settings(max_examples=25)  # the values in `edges` are checked in any case
 @given(data=st.data())
 @pytest.mark.parametrize(
     ("kind", "item"),
@@ -132,14 +162,15 @@ def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
     ids=lambda part: getattr(part, "name", "") or part.__name__,
 )
 def test_the_schema_allows_what_the_settings_allow(kind: Any, item: Any, data: DataObject) -> None:
-    value = data.draw(values(kind, item))
-    schema = definitions()[kind.__name__]
-    try:
-        kind(**{item.name: tuple(value) if isinstance(value, list) else value})
-    except InputError:
-        assert not is_valid({item.name: value}, schema)
-    else:
-        assert is_valid({item.name: value}, schema)
+    check(kind, item, data.draw(values(kind, item.name)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_schema_has_the_limits_and_the_choices_of_the_settings(kind: Any) -> None:
+    for item in fields(kind):
+        if item.name not in PAIRED:
+            for value in edges(kind, item):
+                check(kind, item, value)
 
 
 @pytest.mark.parametrize(
