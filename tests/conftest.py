@@ -63,6 +63,10 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def small_graph(rng: np.random.Generator) -> KnowledgeGraph:
+    return random_graph(rng)
+
+
+def random_graph(rng: np.random.Generator) -> KnowledgeGraph:
     """Return a graph of 40 entities, 3 predicates and random triples; valid and test have labelled negatives."""
     every = np.array([(s, p, o) for s in range(40) for p in range(3) for o in range(40) if s != o])
     picked = every[rng.permutation(len(every))[:900]]

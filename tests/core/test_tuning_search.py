@@ -6,7 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from optuna import Study
 from optuna.trial import TrialState
 
 from kgcore.config import TrainConfig
@@ -17,16 +19,22 @@ from kgcore.tuning.objective import Objective
 from kgcore.tuning.record import Record
 from kgcore.tuning.space import LEARNING_RATES, STEPS
 from kgcore.tuning.study import begun, best, completed, config_of, open_study, running, trial_rows, trials_table
+from tests.conftest import random_graph
 from tests.core.searches import BASE, run, story, without_test
 
 
-@pytest.fixture
-def graph(small_graph: KnowledgeGraph) -> KnowledgeGraph:
-    return without_test(small_graph)
+@pytest.fixture(scope="module")
+def graph() -> KnowledgeGraph:
+    return without_test(random_graph(np.random.default_rng(7)))
 
 
-def test_a_resumed_search_equals_an_uninterrupted_one(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    whole = run(graph, tmp_path / "whole.db", 13)
+@pytest.fixture(scope="module")
+def whole(graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Return the study of an uninterrupted search of 13 trials."""
+    return run(graph, tmp_path_factory.mktemp("whole") / "whole.db", 13)
+
+
+def test_a_resumed_search_equals_an_uninterrupted_one(graph: KnowledgeGraph, whole: Study, tmp_path: Path) -> None:
     assert len(begun(whole)) == 13
     assert config_of(begun(whole)[0]) == BASE
     run(graph, tmp_path / "parts.db", 2)
@@ -106,20 +114,21 @@ def raising(at: int, reason: BaseException) -> Any:
 
 
 @pytest.mark.parametrize("reason", [KeyboardInterrupt(), SystemExit(143), OSError("no space left")])
-def test_an_interrupted_trial_runs_again(graph: KnowledgeGraph, tmp_path: Path, reason: BaseException) -> None:
-    whole = run(graph, tmp_path / "whole.db", 6)
+def test_an_interrupted_trial_runs_again(
+    graph: KnowledgeGraph, whole: Study, tmp_path: Path, reason: BaseException
+) -> None:
     if isinstance(reason, KeyboardInterrupt):
-        study = run(graph, tmp_path / "parts.db", 6, open_record=raising(3, reason))
+        study = run(graph, tmp_path / "parts.db", 4, open_record=raising(2, reason))
         assert study.user_attrs["interrupted"]
     else:
         with pytest.raises(type(reason)):
-            run(graph, tmp_path / "parts.db", 6, open_record=raising(3, reason))
+            run(graph, tmp_path / "parts.db", 4, open_record=raising(2, reason))
         study = open_study(tmp_path / "parts.db", "brier")
-    assert len(begun(study)) == 3
+    assert len(begun(study)) == 2
     assert not running(study)
-    study = run(graph, tmp_path / "parts.db", 6)
+    study = run(graph, tmp_path / "parts.db", 4)
     assert not study.user_attrs["interrupted"]
-    assert story(study) == story(whole)
+    assert story(study) == story(whole)[:4]
 
 
 def test_an_interruption_before_any_trial_is_complete_is_raised(graph: KnowledgeGraph, tmp_path: Path) -> None:
