@@ -31,13 +31,13 @@ def in_blocks(sample: CalibrationSample, size: int) -> SampleStream:
 
 
 @quiet
-@pytest.mark.parametrize("name", STREAMED)
 @settings(max_examples=40)
 @given(sample=samples(), size=st.integers(1, 9))
-def test_a_stream_gives_the_calibrator_of_all_rows(name: str, sample: CalibrationSample, size: int) -> None:
-    once = CALIBRATORS.get(name)().fit_sample(sample)
-    stream = CALIBRATORS.get(name)().fit_stream(in_blocks(sample, size))
-    np.testing.assert_allclose(stream.calibrate(GRID), once.calibrate(GRID), atol=1e-6)
+def test_a_stream_gives_the_calibrator_of_all_rows(sample: CalibrationSample, size: int) -> None:
+    for name in STREAMED:
+        once = CALIBRATORS.get(name)().fit_sample(sample)
+        stream = CALIBRATORS.get(name)().fit_stream(in_blocks(sample, size))
+        np.testing.assert_allclose(stream.calibrate(GRID), once.calibrate(GRID), atol=1e-6, err_msg=name)
 
 
 def test_the_mean_of_equal_scores_is_that_score() -> None:
