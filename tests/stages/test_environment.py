@@ -13,6 +13,7 @@ class Watch:
     def find_spec(self, name, path=None, target=None):
         if name == "mlflow":
             print(os.environ.get("MLFLOW_DISABLE_TELEMETRY"))
+            sys.exit()
 
 sys.meta_path.insert(0, Watch())
 import {module}
