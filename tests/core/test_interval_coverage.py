@@ -41,7 +41,7 @@ def coverage() -> dict[tuple[str, str], float]:
         for _ in range(REPETITIONS):
             q, y = calibrated(rng, ROWS)
             q = distorted(kind, q)
-            here, drawn = values_of(q, y), [values_of(q, y, counts) for counts in resampled(ROWS, rng, 50)]
+            here, drawn = values_of(q, y), [values_of(q, y, counts) for counts in resampled(ROWS, rng, 25)]
             made = {name: estimate(here[name], [one[name] for one in drawn]) for name in here}
             hits.append([own.low <= true[name] <= own.high for name, own in made.items()])
         found |= {(kind, name): share for name, share in zip(true, np.mean(hits, axis=0), strict=True)}

@@ -31,7 +31,7 @@ CONFIG = TrainConfig(
     k=8,
     training_eta=6,
     epochs=20,
-    batch_size=128,
+    batch_size=300,
     chunk_size=16,
     learning_rate=0.05,
     inverse_relations=True,
@@ -104,8 +104,17 @@ def test_the_trained_model_scores_the_mean_of_both_directions(small_graph: Knowl
     [
         ("complex", {}),
         ("transe", {"loss": "self_adversarial", "training_strategy": {"typed": 0.5, "near_miss": 0.5}}),
-        ("kbgat", {"loss": "nll"}),
-        ("conve", {"k": 16, "learning_rate": 0.01, "training_strategy": {"kbgan": 1.0}, "training_filtered": True}),
+        ("kbgat", {"loss": "nll", "model_options": {"filters": 8}}),
+        (
+            "conve",
+            {
+                "k": 16,
+                "model_options": {"filters": 8},
+                "learning_rate": 0.01,
+                "training_strategy": {"kbgan": 1.0},
+                "training_filtered": True,
+            },
+        ),
     ],
 )
 def test_models_with_inverses_learn_and_resume_to_the_bit(

@@ -14,8 +14,8 @@ from kgcore.registries import CALIBRATORS
 
 @pytest.mark.parametrize(("alpha", "positives"), [(0.5, 100), (1e-2, 100), (1e-2, 500), (1e-3, 500), (1e-4, 100)])
 def test_default_calibrators_are_right_at_low_base_rates(alpha: float, positives: int) -> None:
-    names = CalibrateConfig().score_calibrators
-    samples = [measured(population(alpha), positives, names, seed) for seed in range(4)]
+    names, seeds = CalibrateConfig().score_calibrators, 4 if alpha > 1e-4 else 2  # the last sample has a million rows
+    samples = [measured(population(alpha), positives, names, seed) for seed in range(seeds)]
     for name, found in zip(names, zip(*samples, strict=True), strict=True):
         np.testing.assert_allclose([one.mean for one in found], 1, atol=0.05, err_msg=name)
         assert np.mean([one.loss for one in found]) < 1.1, name

@@ -17,8 +17,8 @@ from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 from tests.core.mixtures import normal_mixture
 
 
-def fitted(data: MixtureData, base_rate: float | None) -> MixtureFit:
-    return fit_mixture(data, MixtureOptions(base_rate, replicates=120), np.random.default_rng(0))
+def fitted(data: MixtureData, base_rate: float | None, replicates: int = 120) -> MixtureFit:
+    return fit_mixture(data, MixtureOptions(base_rate, replicates=replicates), np.random.default_rng(0))
 
 
 def shares(positives: list[float], candidates: list[float], base_rate: float) -> np.ndarray:
@@ -80,7 +80,7 @@ def test_the_share_grows_with_the_misfit() -> None:
             rng = np.random.default_rng(1_000 + seed)
             other = normal_mixture(seed, (-1.0,), (1.0,), foreign=(0.3, 0.5)).candidates.scores
             mixed = np.where(rng.random(len(other)) < foreign, other, data.candidates.scores)
-            values.append(fitted(replace(data, candidates=ScoreSample(mixed)), 0.5).remainder)
+            values.append(fitted(replace(data, candidates=ScoreSample(mixed)), 0.5, replicates=60).remainder)
         own.append(float(np.mean(values)))
     assert own[0] < 0.3 < own[1] < own[2]
     assert own[2] > 0.9
@@ -152,7 +152,7 @@ def test_limits_hold_the_truth_of_foreign_mistakes() -> None:
     truth = norm.pdf(grid, 1) / (norm.pdf(grid, 1) + norm.pdf(grid, -0.5, 1))
     for seed in range(10):
         data = normal_mixture(seed, foreign=(-0.5, 1.0), candidates=1_500)
-        found = replace(fitted(data, 0.5), remainder=1.0)
+        found = replace(fitted(data, 0.5, replicates=20), remainder=1.0)
         calibrator, band = fit_to_candidates(data, found, Platt, 40, np.random.default_rng(seed))
         low, high = band.limits(grid)
         inside.append((low <= truth) & (truth <= high))
