@@ -162,7 +162,12 @@ class QueryModel(Model):
 
 
 class GraphModel(Model):
-    """A scoring function that computes its embeddings from the whole tables and the training graph, with `encode`."""
+    """A scoring function that computes its embeddings from the training graph, with `encode`.
+
+    hops  layers of the encoder, at least 1: see kgcore/training/neighbourhood.py
+    """
+
+    hops: int
 
     @abstractmethod
     def encode(self, entities: Tensor, predicates: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,7 +175,8 @@ class GraphModel(Model):
 
         triples  (n, 3) the training split
 
-        Training calls it in every step, and once at the end for the tables that it keeps.
+        An entity's embedding depends on the triples of which it is the object, and through each of them on its subject.
+        Training calls it in every step with a part of the graph, and once at the end for the tables that it keeps.
         """
 
 

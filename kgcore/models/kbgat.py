@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import elu, leaky_relu
+from torch.nn.functional import elu
 
 from kgcore.arrays import Floats
+from kgcore.models.attention import attended
 from kgcore.models.base import GraphModel
 from kgcore.models.convkb import ConvKB
 from kgcore.models.options import whole
@@ -16,31 +17,21 @@ from kgcore.registries import MODELS
 
 
 def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tensor, attention: Tensor) -> Tensor:
-    """Return, for each entity o, the weighted mean of c = W [o; s; p] over the triples (s, p, o): (E, heads, k).
+    """Return, for each entity o, the weighted mean of c = W [o; s; p] over the triples (s, p, o): (E, heads k).
 
     The weights are the softmax of leaky_relu(a . c). An entity that is never an object gets 0.
 
     entities (E, m); predicates (R, r); triples (n, 3); weights W (heads, m + m + r, k); attention a (heads, k)
+
+    The three terms of c and of a . c are computed once per row of a table, not once per triple.
     """
-    (count, width), (s, p, o) = entities.shape, triples.unbind(1)
-    parts = torch.split(weights, [width, width, predicates.shape[1]], 1)
-    (
-        of_o,
-        of_s,
-        of_p,
-    ) = (  # the three terms of W [o; s; p], each computed once per row of a table, not once per triple
-        torch.einsum("ni,hik->nhk", table, part)
-        for table, part in zip((entities, entities, predicates), parts, strict=True)
-    )
-    a_o, a_s, a_p = ((table * attention).sum(-1) for table in (of_o, of_s, of_p))
-    logits = leaky_relu(a_o.index_select(0, o) + a_s.index_select(0, s) + a_p.index_select(0, p), 0.2)
-    largest = logits.new_full((count, len(attention)), -torch.inf)
-    largest = largest.scatter_reduce(0, o.unsqueeze(1).expand_as(logits), logits.detach(), "amax")
-    shares = (logits - largest.index_select(0, o)).exp()
-    total = torch.zeros_like(largest).index_add(0, o, shares)
-    shares = shares / total.index_select(0, o)
-    messages = (of_s.index_select(0, s) + of_p.index_select(0, p)) * shares.unsqueeze(-1)
-    return (of_o * (total > 0).unsqueeze(-1)).index_add(0, o, messages)
+    width = entities.shape[1]
+    maps = torch.split(weights.transpose(0, 1).flatten(1), [width, width, predicates.shape[1]])
+    towards = torch.split(torch.einsum("hik,hk->ih", weights, attention), [width, width, predicates.shape[1]])
+    of_o, of_s, of_p = (table @ own for table, own in zip((entities, entities, predicates), maps, strict=True))
+    a_o, a_s, a_p = (table @ own for table, own in zip((entities, entities, predicates), towards, strict=True))
+    has_triples = of_o.new_zeros(len(entities), 1).index_fill(0, triples[:, 2], 1)
+    return of_o * has_triples + attended(of_s, of_p, (a_o, a_s, a_p), triples)
 
 
 @MODELS.register("kbgat")
@@ -57,12 +48,14 @@ class KBGAT(ConvKB, GraphModel):
     are no auxiliary edges for paths of two triples, no dropout and no unit norms, and initial embeddings are random.
     Embeddings: (k,) real for entities and predicates, stored as encoded; shared: ConvKB's numbers, and the encoder's W,
     a, W_r and W_e. Range: all reals.
-    Every step encodes the whole training graph of n triples, with a few tensors of n x heads x k numbers: use large
-    batches.
+    Every step encodes all entities within two triples of the batch. In a dense graph these are most entities: use large
+    batches there.
 
     filters  number of ConvKB's filters
     heads    number of heads of the first layer, 2 as in the authors' code; the second layer has one
     """
+
+    hops = 2
 
     def __init__(self, k: int, filters: float = 32, heads: float = 2) -> None:
         super().__init__(k, filters)
@@ -87,6 +80,5 @@ class KBGAT(ConvKB, GraphModel):
         shared = {name.removeprefix("encoder."): tensor for name, tensor in self.shared.items()}
         heads = _attend(entities, predicates, triples, shared["weights1"], shared["attention1"])
         predicates = predicates @ shared["predicate_map"]
-        joined = elu(heads).flatten(1)
-        [gathered] = _attend(joined, predicates, triples, shared["weights2"], shared["attention2"]).unbind(1)
+        gathered = _attend(elu(heads), predicates, triples, shared["weights2"], shared["attention2"])
         return entities @ shared["entity_map"] + elu(gathered), predicates

@@ -132,7 +132,7 @@ class Step:
     def _gather(self, batch: Batch, leaves: Leaves) -> Gathered:
         """Return the embeddings of positives and corruptions, after the encoding and the dropout."""
         entities, predicates = self._tables.encode(
-            leaves.shared_values(), leaves.entities.values, leaves.predicates.values
+            leaves.shared_values(), leaves.entities.values, leaves.predicates.values, leaves.entity_places
         )
         count = len(batch.positives)
         thinned = dropout(entities, self._dropout_share, self._rng)

@@ -13,6 +13,7 @@ from kgcore.arrays import Ints
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.base import Embeddings, GraphModel, Model
 from kgcore.optimisers.base import RowOptimiser
+from kgcore.training.neighbourhood import around
 
 DRAWN = 2**14  # rows of a table that are drawn at a time
 
@@ -88,14 +89,23 @@ class Tables:
             for name, table in self.shared.items()
         }
 
-    def encode(self, shared: Mapping[str, Tensor], entities: Tensor, predicates: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, shared: Mapping[str, Tensor], entities: Tensor, predicates: Tensor, wanted: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return the embeddings of entities and predicates that the model scores.
 
         These are the encoded embeddings if the model encodes the graph, otherwise the given ones.
+
+        wanted  ids of the entities whose embeddings are needed; those of others may be any numbers. None: all entities
         """
         if self._encoder is None or self._facts is None:
             return entities, predicates
-        return self._encoder.bound(shared).encode(entities, predicates, self._facts)
+        encoder = self._encoder.bound(shared)
+        if wanted is None:
+            return encoder.encode(entities, predicates, self._facts)
+        rows, triples = around(wanted, encoder.hops, len(entities), self._facts)
+        encoded, predicates = encoder.encode(entities.index_select(0, rows), predicates, triples)
+        return entities.new_zeros(len(entities), encoded.shape[1]).index_copy(0, rows, encoded), predicates
 
     def embeddings(self) -> Embeddings:
         """Return the current embeddings on the CPU, encoded if the model encodes the graph."""
