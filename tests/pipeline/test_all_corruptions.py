@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flows.pipeline import pipeline
-from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateGiven, CorruptGiven, EvaluateGiven, PrepareGiven, TrainGiven
 from kgcore.config import stages as bounds
 from tasks.jobs.members import Member
 from tasks.stages.reference import StageRef
@@ -27,6 +27,7 @@ def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:
         train=TrainGiven(k=8, epochs=2, batch_size=128),
         corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}, calibration_sides="object"),
         calibrate=CalibrateGiven(base_rate=2e-3, calibrators=("beta", "isotonic")),
+        evaluate=EvaluateGiven(bootstrap_replicates=50),
     )
     store, runs = open_store(), result.runs
     made = store.load(runs["corrupt"], CORRUPTIONS)

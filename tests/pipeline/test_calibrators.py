@@ -13,7 +13,15 @@ from tests.pipeline.conftest import Kgcal, model_folder, models_of
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
     """Run a pipeline that fits every calibrator, and return its results."""
     kgcal = Kgcal(tmp_path_factory.mktemp("calibrators"))
-    options = (*tiny_options(), "--calibrators", ",".join(CALIBRATORS.names()), "--base-rate", "0.3")
+    options = (
+        *tiny_options(),
+        "--calibrators",
+        ",".join(CALIBRATORS.names()),
+        "--base-rate",
+        "0.3",
+        "--bootstrap-replicates",
+        "50",
+    )
     return kgcal, kgcal.results(*options)
 
 

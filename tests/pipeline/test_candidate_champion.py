@@ -8,7 +8,7 @@ import pytest
 from flows.pipeline import pipeline
 from flows.promote import promote
 from kgcore.calibration.matched import candidate_sample
-from kgcore.config import CalibrateGiven, GateConfig, MatchGiven, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateGiven, EvaluateGiven, GateConfig, MatchGiven, PrepareGiven, TrainGiven
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.promote import Decision
@@ -32,7 +32,8 @@ def calibrate_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         made = pipeline.fn(
             prepare=PrepareGiven(dataset=str(folder)),
             train=TrainGiven(k=16, epochs=30, batch_size=128),
-            calibrate=CalibrateGiven(base_rate=0.4),
+            calibrate=CalibrateGiven(base_rate=0.4, calibrators=("per_relation", "beta")),
+            evaluate=EvaluateGiven(bootstrap_replicates=50),
             match=MatchGiven(candidates=str(file), match_replicates=20),
             preset="default",
         )
