@@ -27,7 +27,7 @@ def test_a_generator_learns_to_pick_what_the_model_scores_high(small_graph: Know
     untrained = mean_reward(kbgan)
     kbgan.start(rng)
     assert mean_reward(kbgan) == untrained  # draws are uniform, whatever its initial tables are
-    for step in range(1, 800):
+    for step in range(1, 400):
         triples = small_graph.train.triples[rng.integers(600, size=64)]
         drawn = kbgan.draw(triples, OBJECT, 4, rng)
         kbgan.learn(OBJECT, wanted[drawn], step)

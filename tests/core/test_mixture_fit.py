@@ -92,7 +92,7 @@ def test_equal_scores_are_not_taken_for_equal_triples() -> None:
     """Scores with one decimal are tied, but the samples are independent: the level of the test is the same."""
     p = []
     for seed in range(25):
-        data = normal_mixture(seed, (-1.0,), (1.0,), positives=300, candidates=600)
+        data = normal_mixture(seed, (-1.0,), (1.0,), positives=300, candidates=600, corruptions=1_500)
         rounded = [ScoreSample(own.scores.round(1)) for own in (*data.components, data.candidates)]
         tied = MixtureData(rounded[0], dict(zip(data.negatives, rounded[1:-1], strict=True)), rounded[-1])
         p.append(fit(tied, replace(QUICK, base_rate=0.5)).fit.p_value)
@@ -128,7 +128,7 @@ def test_the_limits_of_probabilities_hold_the_truth(stated: float | None) -> Non
     grid, inside = np.array([-1.0, 0.0, 1.0]), []
     truth = 0.3 * norm.pdf(grid - 1) / (0.3 * norm.pdf(grid - 1) + 0.7 * norm.pdf(grid + 1))
     for seed in range(12):
-        data = normal_mixture(seed, shares=(1.0, 0.0), base_rate=0.3)
+        data = normal_mixture(seed, shares=(1.0, 0.0), base_rate=0.3, corruptions=2_000)
         found = fit(data, MixtureOptions(stated, replicates=20))
         fitted, band = fit_to_candidates(data, found, Platt, 40, rng)
         low, high = band.limits(grid)

@@ -1,6 +1,7 @@
 """Venn-Abers, compared with two isotonic regressions and the published package; and its guarantee."""
 
 from collections import defaultdict
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -21,7 +22,7 @@ from tests.core.calibrator_samples import drawn, samples
 @given(sample=samples())
 def test_the_interval_equals_two_isotonic_regressions_per_score(sample: CalibrationSample) -> None:
     unweighted = ground_truth_sample(sample.scores, sample.labels)
-    asked = np.arange(-10, 10.5, 1.5)
+    asked = np.arange(-10, 10.5, 2.5)
     p0, p1 = VennAbers().fit_sample(unweighted).interval(asked)
     for label, found in ((0.0, p0), (1.0, p1)):
         for score, level in zip(asked, found, strict=True):
@@ -66,15 +67,17 @@ def test_p0_or_p1_is_calibrated_exactly_in_small_samples() -> None:
     """
     law = np.array([[0.2, 0.15, 0.05], [0.1, 0.2, 0.3]])  # label, score
     asked, weight, true = np.arange(3.0), defaultdict(float), defaultdict(float)
+
+    @cache
+    def isotonic(f: tuple[int, ...], y: tuple[int, ...], score: float, label: int) -> float:
+        return IsotonicRegression().fit([*f, score], [*y, label]).predict([score])[0]
+
     for y, f in product(product((0, 1), repeat=4), product((0, 1, 2), repeat=4)):
         chance = np.prod(law[list(y), list(f)])
         if 0 < sum(y) < 4:
             pair = VennAbers().fit_sample(ground_truth_sample(np.array(f), np.array(y))).interval(asked)
         else:  # a sample with one label only, which CalibrationSample refuses
-            pair = [
-                [IsotonicRegression().fit([*f, score], [*y, label]).predict([score])[0] for score in asked]
-                for label in (0, 1)
-            ]
+            pair = [[isotonic(tuple(sorted(f)), y, score, label) for score in asked] for label in (0, 1)]
         for label, score in product((0, 1), (0, 1, 2)):
             level = round(float(pair[label][score]), 9)
             weight[level] += chance * law[label, score]
