@@ -260,11 +260,12 @@ def test_a_runner_may_be_a_dask_cluster_at_an_address() -> None:
 
 
 def test_flow_runs_take_turns_on_the_gpu() -> None:
-    gpu, order = torch.device("cuda"), []
+    gpu, order, taken = torch.device("cuda"), [], threading.Event()
 
     def hold(name: str, seconds: float) -> None:
         with gpu_slot(gpu) as device, get_client(sync_client=True) as client:
             order.append(f"{name} has {device}")
+            taken.set()
             time.sleep(seconds)
             assert client.read_global_concurrency_limit_by_name("gpu").active_slots == 1
             order.append(f"{name} is done")
@@ -272,12 +273,12 @@ def test_flow_runs_take_turns_on_the_gpu() -> None:
     @flow
     def two() -> None:
         first, second = (
-            threading.Thread(target=contextvars.copy_context().run, args=(hold, name, 2))
-            for name in ("first", "second")
+            threading.Thread(target=contextvars.copy_context().run, args=(hold, name, seconds))
+            for name, seconds in (("first", 1), ("second", 0))
         )
         first.start()
-        time.sleep(1)
-        second.start()
+        assert taken.wait(60)
+        second.start()  # while the first one holds the slot
         first.join()
         second.join()
 

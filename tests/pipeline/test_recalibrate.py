@@ -42,6 +42,13 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
 
 
 @pytest.fixture(scope="module")
+def moved(first: tuple[Kgcal, dict], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Recalibrate the pipeline to the base rate 0.1, and return the results."""
+    kgcal, before = first
+    return recalibrated(kgcal, tmp_path_factory.mktemp("moved"), before["pipeline"], "--base-rate", "0.1")[0]
+
+
+@pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
     folder = tmp_path_factory.mktemp("labelled")
     kgcal, before = finished(folder, *SETTINGS)
@@ -143,9 +150,8 @@ def test_a_mistake_is_reported_before_any_run_is_opened(
     assert len(all_runs(kgcal)) == count
 
 
-def test_fitted_calibrators_are_moved_to_another_base_rate(first: tuple[Kgcal, dict], tmp_path: Path) -> None:
+def test_fitted_calibrators_are_moved_to_another_base_rate(first: tuple[Kgcal, dict], moved: dict[str, Any]) -> None:
     kgcal, before = first
-    moved, _ = recalibrated(kgcal, tmp_path, before["pipeline"], "--base-rate", "0.1")
     assert all(moved["runs"][stage] == before["runs"][stage] for stage in ("prepare", "train", "corrupt", "score"))
     assert moved["runs"]["calibrate"] != before["runs"]["calibrate"]
     assert tags_of_run(kgcal, moved["runs"]["calibrate"]).moved == before["runs"]["calibrate"]
@@ -163,9 +169,10 @@ def test_with_refit_calibrators_are_fitted_at_the_new_base_rate(first: tuple[Kgc
     assert fitted[3].to_json() != old[3].at(0.1).to_json()
 
 
-def test_force_takes_over_what_calibrators_were_fitted_on(first: tuple[Kgcal, dict], tmp_path: Path) -> None:
+def test_force_takes_over_what_calibrators_were_fitted_on(
+    first: tuple[Kgcal, dict], moved: dict[str, Any], tmp_path: Path
+) -> None:
     kgcal, before = first
-    options = (before["pipeline"], "--base-rate", "0.3", "--force")
-    found = [recalibrated(kgcal, tmp_path, *options)[0]["runs"] for _ in range(2)]
-    assert all(runs[stage] == before["runs"][stage] for runs in found for stage in ("corrupt", "score"))
-    assert found[0]["calibrate"] != found[1]["calibrate"]
+    forced, _ = recalibrated(kgcal, tmp_path, before["pipeline"], "--base-rate", "0.1", "--force")
+    assert all(forced["runs"][stage] == before["runs"][stage] for stage in ("corrupt", "score"))
+    assert forced["runs"]["calibrate"] != moved["runs"]["calibrate"]
