@@ -11,6 +11,8 @@ from kgcore.storage import read_graph
 from tests.pipeline.conftest import Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
+LABELS = ("ground_truth.beta", "synthetic.beta", "uncalibrated")
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -40,6 +42,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(kgcal, runs, test.read_text().splitlines()[0].split("\t")[:3])
 
 
+@pytest.fixture(scope="module")
+def usual(trained: Trained) -> dict:
+    """Explain the triple without options."""
+    return trained.explained()
+
+
+@pytest.fixture(scope="module")
+def by_label(trained: Trained) -> dict[str, dict]:
+    """Return label of a calibrator -> its explanation of the triple."""
+    return {label: trained.explained("--calibrator", label) for label in LABELS}
+
+
 @pytest.mark.parametrize("label", ["ground_truth.beta", "synthetic.smoothed_isotonic"])
 def test_the_probability_is_that_of_predict_to_the_bit(trained: Trained, label: str) -> None:
     made = trained.explained("--calibrator", label, "--base-rate", "0.2", "--alternatives", "3")
@@ -56,9 +70,11 @@ def test_the_probability_is_that_of_predict_to_the_bit(trained: Trained, label: 
     assert len(shown) == 7
 
 
-@pytest.mark.parametrize("label", ["ground_truth.beta", "synthetic.beta", "uncalibrated"])
-def test_the_evidence_is_the_sample_that_the_calibrator_was_fitted_on(trained: Trained, label: str) -> None:
-    made = trained.explained("--calibrator", label)
+@pytest.mark.parametrize("label", LABELS)
+def test_the_evidence_is_the_sample_that_the_calibrator_was_fitted_on(
+    trained: Trained, by_label: dict[str, dict], label: str
+) -> None:
+    made = by_label[label]
     scores = pd.read_parquet(client_of(trained.kgcal).download_artifacts(trained.runs["score"], "scores.parquet"))
     labelled = scores["origin"] == "labelled"
     used = (scores["label"] == 1) | ~labelled if label.startswith("synthetic") else labelled
@@ -72,24 +88,22 @@ def test_the_evidence_is_the_sample_that_the_calibrator_was_fitted_on(trained: T
     assert made["evidence"]["positives_below"] == (own["score"][own["label"] == 1] < made["score"]).sum()
 
 
-def test_the_ranks_are_those_of_the_rank_stage(trained: Trained) -> None:
-    made = trained.explained()
+def test_the_ranks_are_those_of_the_rank_stage(trained: Trained, usual: dict) -> None:
     client = client_of(trained.kgcal)
     ranks = pd.read_parquet(client.download_artifacts(trained.runs["rank"], "ranks.parquet"))
     graph = read_graph(Path(client.download_artifacts(trained.runs["prepare"], "graph")))
     names = ["subject", "predicate", "object"]
     own = (graph.names_of(ranks[["s", "p", "o"]].to_numpy())[names] == trained.triple).all(axis=1)
     [found] = ranks[own.to_numpy()][["subject_rank", "object_rank"]].to_numpy().tolist()
-    assert found == [made["subjects"]["rank"], made["objects"]["rank"]]
-    assert made["known"] == "test"
+    assert found == [usual["subjects"]["rank"], usual["objects"]["rank"]]
+    assert usual["known"] == "test"
 
 
-def test_the_terminal_shows_sentences_and_tables(trained: Trained) -> None:
-    made = trained.explained()
+def test_the_terminal_shows_sentences_and_tables(trained: Trained, usual: dict) -> None:
     done = trained.kgcal("explain", *trained.triple)
     lines = done.stdout.splitlines()
     assert lines[0] == " ".join(trained.triple)
-    assert lines[1 : 1 + len(made["sentences"])] == [f"* {sentence}" for sentence in made["sentences"]]
+    assert lines[1 : 1 + len(usual["sentences"])] == [f"* {sentence}" for sentence in usual["sentences"]]
     assert "other base rates" in lines
     assert f"best alternatives: {trained.triple[0]} {trained.triple[1]} ?" in lines
     assert f"nearest known facts of {trained.triple[1]}" in lines
@@ -118,8 +132,10 @@ def test_the_page_is_written(trained: Trained, tmp_path: Path) -> None:
     assert (tmp_path / "why.html").read_text().count("<svg") == 1
 
 
-def test_a_moved_calibrator_has_the_same_evidence_at_another_base_rate(trained: Trained) -> None:
-    before = trained.explained("--calibrator", "synthetic.beta")
+def test_a_moved_calibrator_has_the_same_evidence_at_another_base_rate(
+    trained: Trained, by_label: dict[str, dict]
+) -> None:
+    before = by_label["synthetic.beta"]
     moved = trained.kgcal("recalibrate", trained.runs["calibrate"], "--base-rate", "0.05")
     assert moved.returncode == 0, moved.stderr
     after = trained.explained(
