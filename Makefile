@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# the processes that tests start read the modules that the first of them has compiled
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 
-# Two workers of pytest share the cores, so each works with one thread. The processes that tests start read compiled code. The slow folders come first, so that both cores
+# Two workers of pytest share the cores, so each works with one thread. The slow folders come first, so that both cores
 # are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages

@@ -1,14 +1,15 @@
 """Commands that install software or need Docker or a cluster. Their targets, extras, files and options exist."""
 
+import io
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
+from contextlib import redirect_stdout
 from functools import cache
-from pathlib import Path
 
 import pytest
+from prefect.cli import app as prefect
 
 from flows.cli.index import whole_app
 from tests.docs.commands import unknown_words
@@ -43,10 +44,13 @@ def commands() -> list[str]:
 
 @cache
 def prefect_help(words: tuple[str, ...]) -> str:
-    tool = str(Path(sys.executable).with_name("prefect"))
-    done = subprocess.run([tool, *words, "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Return what `prefect WORDS --help` prints."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), pytest.raises(SystemExit) as done:
+        patch.setattr(sys, "argv", ["prefect", *words, "--help"])
+        prefect()
+    assert done.value.code == 0
+    return printed.getvalue()
 
 
 def test_there_are_such_blocks() -> None:

@@ -23,12 +23,17 @@ from tasks.serving.model import Served
 from tests.conftest import use_home
 
 
+def run_pipeline(k: int, epochs: int) -> None:
+    """Train a model of the family graph, and calibrate its scores with one calibrator."""
+    train, calibrate = TrainGiven(k=k, epochs=epochs, batch_size=128), CalibrateGiven(calibrators=("platt",))
+    pipeline.fn(prepare=PrepareGiven(size=300), train=train, calibrate=calibrate)
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         use_home(tmp_path_factory.mktemp("serving"), patch)
-        train = TrainGiven(k=16, epochs=30, batch_size=128)
-        pipeline.fn(prepare=PrepareGiven(size=300), train=train, calibrate=CalibrateGiven(calibrators=("platt",)))
+        run_pipeline(k=16, epochs=30)
         [decision] = promote.fn(dataset="family")
         assert decision.passed
         yield Served(Ask(dataset="family"))
@@ -258,8 +263,7 @@ def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
         served.refresh()
     assert client.get("/health").json()["store_answers"] is False
     assert client.post("/predict", json={"triples": triples(served, 1)}).status_code == 200
-    train = TrainGiven(k=48, epochs=80, batch_size=128)
-    pipeline.fn(prepare=PrepareGiven(size=300), train=train)
+    run_pipeline(k=48, epochs=80)
     [decision] = promote.fn(dataset="family")
     assert decision.passed
     served.refresh()
