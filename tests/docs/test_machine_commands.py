@@ -46,9 +46,10 @@ def commands() -> list[str]:
 def prefect_help(words: tuple[str, ...]) -> str:
     """Return what `prefect WORDS --help` prints."""
     printed = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), pytest.raises(SystemExit) as done:
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
         patch.setattr(sys, "argv", ["prefect", *words, "--help"])
-        prefect()
+        with pytest.raises(SystemExit) as done:
+            prefect()
     assert done.value.code == 0
     return printed.getvalue()
 
