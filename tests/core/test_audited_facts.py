@@ -79,7 +79,7 @@ def test_scores_are_divided_by_who_has_seen_the_row(small_graph: KnowledgeGraph)
 @pytest.mark.parametrize("seen_by_all", [False, True])
 def test_ratios_are_learned_from_planted_errors(small_graph: KnowledgeGraph, seen_by_all: bool) -> None:
     """Places are normal: around 1 for right facts, and around -1 for errors, so that the true ratio is known."""
-    rng, n, m, w = np.random.default_rng(0), 30_000, 1_500, 0.1
+    rng, n, m, w = np.random.default_rng(0), 20_000, 1_500, 0.1
     wrong = np.r_[rng.random(n) < w, np.ones(m, dtype=bool)]
     place = rng.normal(np.where(wrong, -1.0, 1.0))
     triples = np.stack([rng.integers(0, 9, n + m), rng.integers(0, 9, n + m), rng.integers(0, 9, n + m)], axis=1)
