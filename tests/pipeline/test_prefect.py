@@ -38,7 +38,15 @@ from flows.deployment.publish import publish
 from flows.local.prefect_setup import SILENT_SECONDS
 from flows.pipeline import pipeline
 from flows.tune import tune
-from kgcore.config import PrepareConfig, PrepareGiven, TrainConfig, TrainGiven, TuneConfig
+from kgcore.config import (
+    CalibrateConfig,
+    CalibrateGiven,
+    PrepareConfig,
+    PrepareGiven,
+    TrainConfig,
+    TrainGiven,
+    TuneConfig,
+)
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 from kgcore.report.results import Results
@@ -73,7 +81,7 @@ def published(flow_name: str) -> dict[str, Artifact]:
 
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
     prepare, train = PrepareGiven(size=300), TrainGiven(k=8, epochs=2)
-    summary = pipeline(prepare=prepare, train=train)
+    summary = pipeline(prepare=prepare, train=train, calibrate=CalibrateGiven(calibrators=("beta",)))
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
     assert flow_runs[0].name == "family transe self_adversarial"
@@ -85,12 +93,12 @@ def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() ->
     assert set(artifacts) == {"summary", "results", "train", "rank", "evaluate"}
     [brier] = [row.metrics["brier"] for row in summary.results.rows if row.label == "ground_truth.beta"]
     assert f"{brier:.4f}" in artifacts["summary"].data
-    assert len(json.loads(artifacts["results"].data)) == 8
+    assert len(json.loads(artifacts["results"].data)) == 4  # two baselines, and beta on two kinds of negatives
     assert artifacts["train"].type == "progress"
     assert artifacts["train"].data == 100
     assert artifacts["train"].description.startswith("train transe: 2 of 2; loss ")
 
-    again = stages.calibrate(scores=summary.runs["score"])
+    again = stages.calibrate(scores=summary.runs["score"], config=CalibrateConfig(calibrators=("beta",)))
     assert again == summary.runs["calibrate"]  # MLflow is the cache, inside and outside Prefect
     names = {run.name for run in asyncio.run(recorded())[0]}
     assert f"calibrate {summary.runs['score']} to 0.5" in names
