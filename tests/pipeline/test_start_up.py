@@ -13,7 +13,7 @@ from typer.main import get_command
 from flows.cli import index
 from tests.pipeline.conftest import CHECKOUT
 
-SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2"]
+SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2", "--calibrators", "platt"]
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
 COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "pooch", "sklearn", "torch"}
 # MLflow loads a part of SciPy, scipy.sparse, and pandas
