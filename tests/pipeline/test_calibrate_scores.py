@@ -17,6 +17,7 @@ from tests.core.scored_rows import table_of_scores, written
 from tests.pipeline.conftest import Kgcal, client_of, models_of, runs_of
 
 FIT = ("scores.csv", "--score", "f", "--label", "y", "--scorer", "miner", "--relation", "r", "--base-rate", "0.1")
+QUICK = ("--bootstrap-replicates", "50", "--folds", "3")
 CALIBRATORS = ("smoothed_isotonic", "beta", "per_relation")
 
 
@@ -114,7 +115,7 @@ def test_a_split_column_gives_the_rows_to_measure(calibrated: Calibrated) -> Non
 
 
 def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: Calibrated) -> None:
-    promote = ("--scorer", "other", "--promote", "--bootstrap-replicates", "50")
+    promote = ("--scorer", "other", "--promote", *QUICK)
     fit = ("scores.csv", "--score", "f", "--label", "y", *promote)
     assert "It is the new champion." in calibrated(*fit, "--calibrators", "platt")
     assert "(ground_truth.platt) is already the champion" in calibrated(*fit, "--calibrators", "platt")
@@ -151,7 +152,7 @@ def test_drift_is_answered_by_a_new_champion(calibrated: Calibrated) -> None:
     table = table_of_scores(np.random.default_rng(10), 1500).to_pandas()
     table["f"] = -table["f"]
     table.to_csv(calibrated.folder / "turned.csv", index=False)
-    ask = ("--score", "f", "--label", "y", "--scorer", "third", "--bootstrap-replicates", "50")
+    ask = ("--score", "f", "--label", "y", "--scorer", "third", *QUICK)
     calibrated("scores.csv", *ask, "--calibrators", "beta,platt", "--promote")
     shown = calibrated("turned.csv", *ask, "--calibrators", "isotonic,histogram", "--watch", "--recalibrate")
     assert "kgcal-scores-third/2" in shown
@@ -176,7 +177,7 @@ def test_drift_is_answered_by_a_new_champion(calibrated: Calibrated) -> None:
         (("scores.csv", "--apply", "others.tsv"), "--apply others.tsv needs --output FILE"),
         (("scores.csv", "-o", "x.csv"), "--output x.csv needs --apply FILE"),
         (("scores.json",), "its name must end in .tsv, .txt, .csv, .parquet"),
-        ((*FIT, "--calibrator", "histogram"), "there is no calibrator 'histogram': there are uncalibrated"),
+        ((*FIT, *QUICK, "--calibrator", "histogram"), "there is no calibrator 'histogram': there are uncalibrated"),
         ((*FIT, "--model", "latest"), "give one of them"),
         (("--watch",), "--watch needs a file of newly labelled scores"),
         ((*FIT, "--watch"), "the model models:/kgcal-scores-miner@champion does not exist"),
@@ -188,7 +189,10 @@ def test_drift_is_answered_by_a_new_champion(calibrated: Calibrated) -> None:
             ("--model", "RUN", "--score", "f", "--apply", "others.tsv", "-o", "x.csv"),
             "belongs to the scorer 'miner', but the scores are of 'f'",
         ),
-        ((*FIT, "--apply", "broken.csv", "-o", "x.csv"), "broken.csv, line 3: the score in the column f is 'oops'"),
+        (
+            (*FIT, *QUICK, "--apply", "broken.csv", "-o", "x.csv"),
+            "broken.csv, line 3: the score in the column f is 'oops'",
+        ),
     ],
 )
 def test_a_mistake_is_reported_in_one_sentence(
