@@ -16,5 +16,6 @@ steps.py       a whole training step
 scores.py      scores of triples
 tiles.py       distances between queries and tiles of entities, for ranks
 gaussians.py   the divergence of KG2E
+filters.py     ConvKB's scores
 attention.py   KBGAT's attention over the neighbours of entities
 """
