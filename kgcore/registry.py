@@ -41,6 +41,7 @@ class Registry(Generic[T]):
         self.kind, self._package, self._variable = kind, package, variable
         self._excluded = frozenset[str]()
         self._components: dict[str, T] = {}
+        self._found: dict[str, Path] = {}  # at the last look into the package's folders
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that adds a component. Raises ValueError if the name is already registered."""
@@ -68,8 +69,12 @@ class Registry(Generic[T]):
         return sorted((self._components.keys() | self._modules().keys()) - self._excluded)
 
     def check(self, name: str) -> str:
-        """Return the name unchanged. Raises InputError with the known names if the name is unknown."""
-        if name not in (known := self.names()):
+        """Return the name unchanged. Raises InputError with the known names if the name is unknown.
+
+        The folders are searched for an unknown name only: a command checks thousands of names.
+        """
+        seen = name not in self._excluded and (name in self._components or name in self._found)
+        if not seen and name not in (known := self.names()):
             raise InputError(f"unknown {self.kind} {name!r}: the known ones are {', '.join(known)}")
         return name
 
@@ -77,9 +82,10 @@ class Registry(Generic[T]):
         """Return the component of that name. Raises InputError with the known names if the name is unknown."""
         if name in self._components and name not in self._excluded:
             return self._components[name]
+        modules = self._modules()
         self.check(name)
         if name not in self._components:
-            importlib.import_module(self._modules()[name])
+            importlib.import_module(modules[name])
         return self._components[name]
 
     def module(self, name: str) -> str:
@@ -125,6 +131,7 @@ class Registry(Generic[T]):
                         twice = f"the {self.kind} {name!r} is registered twice"
                         raise InputError(f"{twice}: rename it in {found[name]} or in {file.path}")
                     found[name] = Path(file.path)
+        self._found = found
         return found
 
 
