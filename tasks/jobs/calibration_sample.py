@@ -46,7 +46,7 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     made_by = (
         [run]
         if not isinstance(scorer, PooledModel)
-        else [store.get(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
+        else [store.known(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
     )
     tables = [store.load(calibrated.tags.inputs["score"], SCORES) for calibrated in made_by]
     table = tables[0]

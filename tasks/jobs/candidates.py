@@ -84,8 +84,8 @@ def measured_candidates(store: Store, dataset: str) -> Measured:
     frame = frame[(frame["negatives"] != "none") & frame["brier"].notna() & (frame["digest"] != "")]
     if frame.empty:
         raise InputError(f"no calibrator of {dataset} has a Brier score: run `kgcal run --dataset {dataset}` first")
-    prepared = {run: store.get(run).tags.inputs["prepare"] for run in frame["evaluate"].unique()}
-    tests = {data: store.get(data).tags.test for data in set(prepared.values())}
+    prepared = {run: store.known(run).tags.inputs["prepare"] for run in frame["evaluate"].unique()}
+    tests = {data: store.known(data).tags.test for data in set(prepared.values())}
     frame = frame.assign(data=frame["evaluate"].map(prepared))
     newest = frame.sort_values("when").iloc[-1]
     frame = frame[frame["data"].map(tests) == tests[newest["data"]]]
@@ -93,8 +93,8 @@ def measured_candidates(store: Store, dataset: str) -> Measured:
     best = frame.sort_values("brier", kind="stable").drop_duplicates(["evaluate", "negatives"])
     rank = best.groupby(["data", "digest", "test", "base_rate", "negatives"]).cumcount()
     ordered = best.assign(rank=rank).sort_values(["rank", "when"], ascending=[True, False], kind="stable")
-    inputs = store.get(newest["evaluate"]).tags.inputs
-    calibrated = store.get(inputs.get("calibrate", inputs.get("calibrate.1", "")))
+    inputs = store.known(newest["evaluate"]).tags.inputs
+    calibrated = store.known(inputs.get("calibrate", inputs.get("calibrate.1", "")))
     return Measured(ordered, original_data(store, newest["data"]), config_of(CalibrateConfig, calibrated))
 
 

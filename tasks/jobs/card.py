@@ -17,11 +17,11 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
 
     Raises InputError if a run or an artifact is missing.
     """
-    run, sources = store.get(measured), sources_of(store, version.model_id)
+    run, sources = store.known(measured), sources_of(store, version.model_id)
     runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
-    records = {stage: store.get(run_id) for stage, run_id in runs.items()}
+    records = {stage: store.known(run_id) for stage, run_id in runs.items()}
     prepared, bound = records["prepare"], load_bound(store, version.model_id)
-    made_by = [store.get(store.model(base).run_id or "") for base in sources.models]
+    made_by = [store.known(store.model(base).run_id or "") for base in sources.models]
     trained = [made for made in made_by if made.tags.stage == "train"]  # an encoded model is of an evidence run
     counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
     summary: Summary | EnsembleSummary

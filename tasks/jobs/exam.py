@@ -33,7 +33,7 @@ def exam_of(store: Store, dataset: str, prepared: str) -> "Exam":
     data = original_data(store, prepared)
     with FileLock(store.home / "locks" / f"exam-{dataset}.lock"):
         found = _newest(store, dataset)
-        if found is not None and found.test == store.get(data).tags.test:
+        if found is not None and found.test == store.known(data).tags.test:
             return found
         graph = store.load(data, GRAPH)
         if found is not None and found.test == graph.test_fingerprint()[:16]:  # runs of earlier versions
@@ -57,7 +57,7 @@ def add_field_labels(prepared: str, labels: Path, share: float) -> None:
         return
     store = open_store()
     labelled, data = read_labels(labels), original_data(store, prepared)
-    dataset = store.get(data).dataset.name
+    dataset = store.known(data).dataset.name
     with FileLock(store.home / "locks" / f"exam-{dataset}.lock"):
         found, graph = _newest(store, dataset), store.load(data, GRAPH)
         exam = _log(store, first_exam(graph, dataset)) if found is None else found

@@ -8,13 +8,13 @@ from tasks.tracking.store import Store
 
 def measured_models(store: Store, run_id: str) -> tuple[str, ...]:
     """Return the ids of the LoggedModels that a run measured: calibrators, or ensembles."""
-    run = store.get(run_id)
-    return run.model_ids if run.tags.stage == ENSEMBLE_NAME else store.get(run.tags.inputs["calibrate"]).model_ids
+    run = store.known(run_id)
+    return run.model_ids if run.tags.stage == ENSEMBLE_NAME else store.known(run.tags.inputs["calibrate"]).model_ids
 
 
 def predictions_of(store: Store, run_id: str) -> Predictions:
     """Return the predictions on the test split that a run measured. Raises InputError if they are missing."""
-    run = store.get(run_id)
+    run = store.known(run_id)
     if run.tags.stage == ENSEMBLE_NAME:
         return store.load(run_id, ENSEMBLE_PREDICTIONS)
     return store.load(run.tags.inputs["classify"], PREDICTIONS)

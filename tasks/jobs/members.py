@@ -32,7 +32,7 @@ class Member:
         self.store, self.ref = store, ref
         self.run = store.finished(ref.stage, ref.run_id)
         self.inputs = self.run.tags.inputs
-        trained = store.get(self.inputs["train"])
+        trained = store.known(self.inputs["train"])
         self.train, self.loss = config_of(TrainConfig, trained), loss_of(trained)
         self.calibrate = config_of(CalibrateConfig, self.run)
         self.order = (self.train.model, self.train.loss, self.train.seed, ref.run_id)
@@ -40,7 +40,7 @@ class Member:
     @cached_property
     def model_id(self) -> str:
         """Id of the embedding model's LoggedModel."""
-        [model_id] = self.store.get(self.inputs["train"]).model_ids
+        [model_id] = self.store.known(self.inputs["train"]).model_ids
         return model_id
 
     @property
@@ -65,7 +65,7 @@ class Member:
 
     def dataset(self) -> DatasetId:
         """Return the data set that it was trained on."""
-        return self.store.get(self.inputs["prepare"]).dataset
+        return self.store.known(self.inputs["prepare"]).dataset
 
 
 def check_members(members: Sequence[Member]) -> None:

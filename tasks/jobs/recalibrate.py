@@ -104,7 +104,7 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
 
     Those of the candidates are without the file, whose path is not known.
     """
-    runs = {stage: store.get(run_id) for stage, run_id in evaluation.lineage.items()}
+    runs = {stage: store.known(run_id) for stage, run_id in evaluation.lineage.items()}
     match = config_of(MatchConfig, runs["match"]) if "match" in runs else MatchConfig()
     return PipelineConfigs(
         corrupt=config_of(CorruptConfig, runs["corrupt"]),
@@ -153,7 +153,7 @@ def recalibration_run(
     find_device(device)
     store = open_store()
     trained = store.finished("train", model.run_id)
-    prepare = config_of(PrepareConfig, store.get(trained.tags.inputs["prepare"]))
+    prepare = config_of(PrepareConfig, store.known(trained.tags.inputs["prepare"]))
     train = config_of(TrainConfig, trained)
     params = pipeline_settings(replace(configs, prepare=prepare, train=train)) | (
         {"labels": labels.name} if labels else {}

@@ -107,7 +107,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         ) as run_id:
             found = _result(dataset, champion, labels, measured, rate, number, run_id)
             store.log_json(run_id, _to_json(found), _check_artifact(number).path)
-            measured_on = store.get(sources_of(store, champion.model_id).graph).dataset
+            measured_on = store.known(sources_of(store, champion.model_id).graph).dataset
             metrics = {**found.metrics, "check": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, champion.model_id, replace(measured_on, name=dataset))
             store.log_tags(run_id, RunTags(check=identity, recalibrated="", note=markdown(found)))

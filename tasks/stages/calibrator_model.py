@@ -44,7 +44,7 @@ def calibrator_params(run: StageRun, bound: "BoundCalibrator") -> dict[str, obje
     }
     params |= {} if bound.mixture is None else {"candidates": bound.mixture.source}
     if bound.combined and (named := other_models(run.inputs)):
-        others = [run.store.get(run_id) for run_id in named]
+        others = [run.store.known(run_id) for run_id in named]
         params["other_models"] = " ".join(config_of(TrainConfig, other).model for other in others)
     return params | corruption_params(run) if bound.negatives == "synthetic" else params
 

@@ -57,7 +57,7 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
 
     table = run.load(SCORES)
     rows = table.rows("valid", LABELLED) | table.measured("test")
-    others = [run.store.get(run_id) for run_id in other_models(run.inputs)]
+    others = [run.store.known(run_id) for run_id in other_models(run.inputs)]
     check_others(StageRef("prepare", run.inputs["prepare"]), [StageRef(TRAIN.name, other.run_id) for other in others])
     groups = (*config.evidence, *([OTHER_SCORES] if others else []), *([NAME_ENCODER] if config.name_encoder else []))
     with gpu_slot(find_device(run.context.device)) as device:

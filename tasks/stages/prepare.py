@@ -204,7 +204,7 @@ def _log_dropped(prepared: "Prepared") -> None:
 
 def original_data(store: Store, prepared: str) -> str:
     """Return the id of the prepare run that read the files of the data set: without labels that were added later."""
-    return store.get(prepared).tags.inputs.get("prepare", prepared)
+    return store.known(prepared).tags.inputs.get("prepare", prepared)
 
 
 def _log_prepared(run: StageRun, prepared: "Prepared", source: str) -> None:

@@ -70,21 +70,16 @@ def run_stage(
                 return StageRef(stage, found.run_id)
         store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=inputs, parent=context.parent)
-        return _run(store, tags, config.parameters(), body, context, runs)
+        return _run(store, tags, config.parameters(), body, context)
 
 
 def _run(
-    store: Store,
-    tags: RunTags,
-    params: Mapping[str, object],
-    body: Callable[["StageRun"], None],
-    context: Context,
-    upstream: Sequence[RunRecord],
+    store: Store, tags: RunTags, params: Mapping[str, object], body: Callable[["StageRun"], None], context: Context
 ) -> StageRef:
     stage, started = tags.stage or "", time.monotonic()
     with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags) as run_id:
         store.log_params(run_id, params)
-        run = StageRun(store, run_id, tags, Path(folder), context, upstream)
+        run = StageRun(store, run_id, tags, Path(folder), context)
         body(run)
         store.log_files(run_id, Path(folder))
         seconds = time.monotonic() - started
@@ -103,19 +98,13 @@ class StageRun:
     context  options for how the stage runs, such as the device
     """
 
-    def __init__(
-        self, store: Store, run_id: str, tags: RunTags, folder: Path, context: Context, upstream: Sequence[RunRecord]
-    ) -> None:
-        """Open the run of a stage. `upstream`: runs among its inputs that are read already."""
+    def __init__(self, store: Store, run_id: str, tags: RunTags, folder: Path, context: Context) -> None:
         self.store, self.run_id, self.folder, self.context = store, run_id, folder, context
         self.key, self.inputs = tags.key or "", tags.inputs
-        self._upstream = {run.tags.stage: run for run in upstream}
 
     def upstream(self, stage: str) -> RunRecord:
-        """Return the run of an upstream stage. It is finished, so it is read once."""
-        if stage not in self._upstream:
-            self._upstream[stage] = self.store.get(self.inputs[stage])
-        return self._upstream[stage]
+        """Return the run of an upstream stage."""
+        return self.store.known(self.inputs[stage])
 
     def load(self, artifact: Artifact[T]) -> T:
         """Return an artifact of an upstream stage. Raises InputError if it is missing or damaged."""

@@ -141,7 +141,7 @@ def adopt(run: StageRun, source: str) -> None:
 
     source  id of the finished train run
     """
-    [model_id] = run.store.get(source).model_ids
+    [model_id] = run.store.known(source).model_ids
     model = run.store.model(model_id)
     tags = {"fingerprint": model.fingerprint}
     own = run.store.log_model(

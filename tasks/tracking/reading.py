@@ -37,10 +37,19 @@ class Reader(Connection):
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
         self._infos: dict[str, RunInfo] = {}  # run id -> what never changes: its experiment, the URI of its artifacts
+        self._finished: dict[str, RunRecord] = {}  # the finished runs that were read, as they were then
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run of that id. Raises InputError if it does not exist or is deleted."""
         return self._record(self._run(run_id))
+
+    def known(self, run_id: str) -> RunRecord:
+        """Return the run as this process has read it last, if it had finished then; otherwise read it, as `get` does.
+
+        A finished run of a stage does not change, and the inputs of a run, of a calibrator and of a champion are such
+        runs. They are read many times. That one of them was deleted since is not noticed.
+        """
+        return self._finished.get(run_id) or self.get(run_id)
 
     def get_all(self, run_ids: Sequence[str]) -> list[RunRecord]:
         """Return the runs of these ids, at most 1000, in their order. One search finds them.
@@ -77,9 +86,12 @@ class Reader(Connection):
         return [self._record(run) for run in runs]
 
     def _record(self, run: Run) -> RunRecord:
-        """Return the record of a run, and note where it is."""
-        self._infos[run.info.run_id] = run.info
-        return RunRecord.of(run)
+        """Return the record of a run, and note where it is and, if it has finished, what it is."""
+        self._infos[run.info.run_id], record = run.info, RunRecord.of(run)
+        self._finished.pop(record.run_id, None)
+        if record.status == FINISHED:
+            self._finished[record.run_id] = record
+        return record
 
     def _page(self, size: int, token: str | None, condition: str) -> PagedList[Run]:
         order = ["attributes.start_time DESC"]

@@ -143,14 +143,14 @@ def sources_of(store: Store, model_id: str) -> Sources:
 
     Raises InputError if it, the run that logged it, or its train run no longer exists.
     """
-    run = store.get(run_of_model(store, f"models:/{model_id}"))
+    run = store.known(run_of_model(store, f"models:/{model_id}"))
     inputs = run.tags.inputs
     if run.tags.stage == ENSEMBLE_NAME:
         models, _ = store.load_model(model_id, ENSEMBLE)
         return Sources(run, tuple(models), inputs["prepare"])
-    [own] = store.get(inputs["train"]).model_ids
+    [own] = store.known(inputs["train"]).model_ids
     others = [run_id for name, run_id in inputs.items() if name == "evidence" or name.startswith("train.")]
-    logged = [found for run_id in others for found in store.get(run_id).model_ids]
+    logged = [found for run_id in others for found in store.known(run_id).model_ids]
     if not logged:
         return Sources(run, (own,), inputs["prepare"])
     further = {store.model(found).fingerprint: found for found in logged}
@@ -188,9 +188,9 @@ def _labelled(store: Store, made_by: RunRecord) -> Triples:
     All calibrators of the run count as fitted to them, because their base rate may come from these labels.
     """
     inputs = made_by.tags.inputs
-    members = [store.get(run_id) for name, run_id in inputs.items() if name.startswith("calibrate.")]
+    members = [store.known(run_id) for name, run_id in inputs.items() if name.startswith("calibrate.")]
     matched = {run.tags.inputs["match"] for run in (made_by, *members) if "match" in run.tags.inputs}
-    found = [run_id for run_id in sorted(matched) if LABELLED.path in (store.get(run_id).tags.artifacts or {})]
+    found = [run_id for run_id in sorted(matched) if LABELLED.path in (store.known(run_id).tags.artifacts or {})]
     return np.concatenate([np.empty((0, 3), dtype=np.int64), *(store.load(run_id, LABELLED) for run_id in found)])
 
 

@@ -52,3 +52,15 @@ def test_more_metrics_than_mlflow_accepts_at_once_are_all_logged_with_the_parame
     run = store.get(run_id)
     assert run.metrics == metrics
     assert run.params == {"k": "16", "sides": "subject, object"}
+
+
+def test_only_a_run_that_had_finished_is_known_without_a_look_into_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store()
+    with store.open_run("stage", RunTags(stage="train")) as run_id:
+        assert store.known(run_id).status == "RUNNING"
+    assert store.known(run_id) == store.get(run_id)
+    with store.open_run("stage", RunTags(stage="train"), resume=run_id):
+        assert store.get(run_id).status == store.known(run_id).status == "RUNNING"
+    finished = store.get(run_id)
+    monkeypatch.setattr(store, "client", None)  # whoever asks it fails
+    assert store.known(run_id) == finished
