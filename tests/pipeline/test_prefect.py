@@ -15,9 +15,6 @@ import yaml
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
-from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowFilter, FlowFilterName
-from prefect.client.schemas.objects import Artifact
-from prefect.client.schemas.sorting import FlowRunSort
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import (
@@ -55,6 +52,7 @@ from kgcore.reproduction import grid
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import gpu_slot
 from tests.pipeline.conftest import CHECKOUT, small_family
+from tests.pipeline.flow_runs import published, recorded
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -63,20 +61,6 @@ pytestmark = pytest.mark.usefixtures("home")
 def harness() -> Iterator[None]:
     with prefect_test_harness(server_startup_timeout=120):
         yield
-
-
-async def recorded() -> tuple[list, list]:
-    async with get_client() as client:
-        return await client.read_flow_runs(), await client.read_task_runs(limit=100)
-
-
-def published(flow_name: str) -> dict[str, Artifact]:
-    """Return key -> artifact of the newest run of the flow."""
-    with get_client(sync_client=True) as client:
-        named = FlowFilter(name=FlowFilterName(any_=[flow_name]))
-        [run] = client.read_flow_runs(flow_filter=named, limit=1, sort=FlowRunSort.START_TIME_DESC)
-        its_artifacts = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-        return {artifact.key: artifact for artifact in client.read_artifacts(artifact_filter=its_artifacts)}
 
 
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
