@@ -1,9 +1,21 @@
-"""What a Prefect server has recorded."""
+"""A Prefect server for the tests of a module, and what it has recorded."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import Artifact
 from prefect.client.schemas.sorting import FlowRunSort
+
+
+@contextmanager
+def prefect_server() -> Iterator[None]:
+    """Run a Prefect server with an empty database, and send flow runs of the block to it."""
+    from prefect.testing.utilities import prefect_test_harness  # it loads the server, for 2 s
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield
 
 
 async def recorded() -> tuple[list, list]:

@@ -12,7 +12,6 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.flow_runs import resume_flow_run
-from prefect.testing.utilities import prefect_test_harness
 
 from flows.deployment import approval
 from flows.pipeline import pipeline
@@ -22,6 +21,7 @@ from kgcore.errors import InputError
 from tasks.jobs.promote import Decision, approve, promote_best
 from tasks.tracking.registry import CHAMPION, aliased
 from tasks.tracking.store import open_store
+from tests.pipeline.flow_runs import prefect_server
 
 pytestmark = pytest.mark.long
 
@@ -37,7 +37,7 @@ def measured(home: Path) -> Path:
 
 @pytest.fixture
 def harness() -> Iterator[None]:
-    with prefect_test_harness(server_startup_timeout=120):
+    with prefect_server():
         yield
 
 

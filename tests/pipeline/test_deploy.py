@@ -10,7 +10,6 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
-from mlflow.cli import cli as mlflow_cli
 from prefect.utilities.templating import apply_values
 from prefect_docker.worker import DockerWorker, DockerWorkerJobConfiguration
 from prefect_kubernetes.worker import KubernetesWorker, KubernetesWorkerJobConfiguration
@@ -91,6 +90,8 @@ def commands() -> list[list[str]]:
 
 
 def test_the_commands_exist_with_their_options() -> None:
+    from mlflow.cli import cli as mlflow_cli  # it takes a second
+
     mlflow = [command for command in commands() if command[0] == "mlflow"]
     assert len(mlflow) == 2
     for command in mlflow:

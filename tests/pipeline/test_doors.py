@@ -12,7 +12,6 @@ from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.flow_engine import run_flow
-from prefect.testing.utilities import prefect_test_harness
 from typer.testing import CliRunner
 
 from flows.cli.index import whole_app
@@ -24,6 +23,7 @@ from tasks.jobs.manifest import resolve
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.pipeline.conftest import CHECKOUT, small_family
+from tests.pipeline.flow_runs import prefect_server
 
 app = whole_app()
 
@@ -42,7 +42,7 @@ STAGES = {"dataset": "prepare", "calibration_strategy": "corrupt"}
 
 @pytest.fixture(scope="module", autouse=True)
 def harness() -> Iterator[None]:
-    with prefect_test_harness(server_startup_timeout=120):
+    with prefect_server():
         yield
 
 

@@ -23,7 +23,6 @@ from prefect.settings import (
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     temporary_settings,
 )
-from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.importtools import import_object
 from prefect_dask.task_runners import DaskTaskRunner
 
@@ -52,14 +51,14 @@ from kgcore.reproduction import grid
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import gpu_slot
 from tests.pipeline.conftest import CHECKOUT, small_family
-from tests.pipeline.flow_runs import published, recorded
+from tests.pipeline.flow_runs import prefect_server, published, recorded
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def harness() -> Iterator[None]:
-    with prefect_test_harness(server_startup_timeout=120):
+    with prefect_server():
         yield
 
 
