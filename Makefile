@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # the processes that tests start read the modules that the first of them has compiled
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .ci/in_memory $(BIN)/pytest
 
 # Two workers of pytest share the cores, so each works with one thread. The slow folders come first, so that both cores
 # are busy until the end.
