@@ -8,7 +8,7 @@ The log-odds of a triple are those of two parts: what both models see, and what 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 
 import numpy as np
@@ -107,10 +107,12 @@ def _solve(error: float, low: float, high: float, make: Callable[[float], Callab
     return low
 
 
+@cache
 def _offset(error: float) -> float:
     return _solve(error, 0, 10, lambda a: lambda odds: odds + a)
 
 
+@cache
 def _slope(error: float) -> float:
     return _solve(error, 1, 50, lambda b: lambda odds: odds * b)
 

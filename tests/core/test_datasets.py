@@ -187,7 +187,7 @@ def test_a_mirror_url_serves_the_archive_and_reports_progress(tmp_path: Path) ->
 
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(mirror))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()  # polls often: it ends soon
         url = f"http://127.0.0.1:{server.server_port}"
         folder = fetch(spec, tmp_path / "root", url, progress=Bar)
         assert (folder / "toy" / "test.txt").read_text() == TEST

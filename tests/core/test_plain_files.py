@@ -99,7 +99,7 @@ def served(tmp_path: Path) -> Iterator[str]:
     """Serve tmp_path/mirror, and return its URL."""
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "mirror"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()  # polls often: it ends soon
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
