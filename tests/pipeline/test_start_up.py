@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,21 @@ atexit.register(lambda: print(json.dumps([name for name in sys.modules if name.c
 from flows.cli.main import main
 main()
 """
+ALL_COMMANDS = """
+import sys
+from flows.cli.index import whole_app
+whole_app()
+print("loaded by all commands:", *sorted({"optuna", "torch", "typer"} & set(sys.modules)))
+"""
 
 
-def loaded(folder: Path, *arguments: str, **variables: str) -> tuple[str, set[str]]:
+def loaded(folder: Path, *arguments: str, script: str = SCRIPT, **variables: str) -> tuple[str, set[str]]:
     """Run `kgcal` in a folder with a home there. Return its output, and the modules and packages that it has loaded."""
     left_out = {"MLFLOW_TRACKING_URI", "PREFECT_API_URL"}
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     own = {"KGCAL_HOME": str(folder / "home"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(CHECKOUT)}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments],
+        [sys.executable, "-c", script, *arguments],
         env=environment | own | variables,
         cwd=folder,
         capture_output=True,
@@ -52,28 +59,45 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert not HEAVY & modules
 
 
+@dataclass(frozen=True)
+class Calculated:
+    """A folder with a home in which one process has imported all commands, and then run a pipeline.
+
+    output  standard output of the process
+    """
+
+    folder: Path
+    output: str
+
+
 @pytest.fixture(scope="module")
-def calculated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run a pipeline, and return the folder with its home."""
+def calculated(tmp_path_factory: pytest.TempPathFactory) -> Calculated:
     folder = tmp_path_factory.mktemp("start")
-    output, modules = loaded(folder, *SMALL)
+    output, modules = loaded(folder, *SMALL, script=ALL_COMMANDS + SCRIPT)
     assert "re-used: none" in output
     assert {"sklearn", "torch", "pandera"} <= modules  # the names are those that a pipeline loads when it computes
-    return folder
+    return Calculated(folder, output)
 
 
-def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes_and_no_prefect(calculated: Path) -> None:
-    output, modules = loaded(calculated, *SMALL)
+def test_all_commands_load_no_optuna_and_no_torch(calculated: Calculated) -> None:
+    assert calculated.output.splitlines()[0] == "loaded by all commands: typer"
+
+
+def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes_and_no_prefect(
+    calculated: Calculated,
+) -> None:
+    output, modules = loaded(calculated.folder, *SMALL)
     assert "stages run: none" in output
     assert not modules & (COMPUTING | {"prefect"})
 
 
-def test_a_re_used_pipeline_loads_prefect_if_a_server_may_be_named(calculated: Path) -> None:
-    _, named = loaded(calculated, *SMALL, PREFECT_API_URL="http://127.0.0.1:9/api")
+def test_a_re_used_pipeline_loads_prefect_if_a_server_may_be_named(calculated: Calculated) -> None:
+    folder = calculated.folder
+    _, named = loaded(folder, *SMALL, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert "prefect" in named
-    profiles = calculated / "profiles.toml"
+    profiles = folder / "profiles.toml"
     profiles.write_text('active = "own"\n[profiles.own]\nPREFECT_API_URL = "http://127.0.0.1:9/api"\n')
-    _, saved = loaded(calculated, *SMALL, PREFECT_PROFILES_PATH=str(profiles))
+    _, saved = loaded(folder, *SMALL, PREFECT_PROFILES_PATH=str(profiles))
     assert "prefect" in saved
 
 
