@@ -33,7 +33,7 @@ def run_pipeline(k: int, epochs: int) -> None:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         use_home(tmp_path_factory.mktemp("serving"), patch)
-        run_pipeline(k=16, epochs=30)
+        run_pipeline(k=16, epochs=16)
         [decision] = promote.fn(dataset="family")
         assert decision.passed
         yield Served(Ask(dataset="family"))
@@ -263,7 +263,7 @@ def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
         served.refresh()
     assert client.get("/health").json()["store_answers"] is False
     assert client.post("/predict", json={"triples": triples(served, 1)}).status_code == 200
-    run_pipeline(k=48, epochs=80)
+    run_pipeline(k=16, epochs=40)
     [decision] = promote.fn(dataset="family")
     assert decision.passed
     served.refresh()
