@@ -34,7 +34,7 @@ def test_outside_the_scores_of_the_sample_one_limit_is_trivial() -> None:
 def test_the_limits_cover_a_known_truth(n: int) -> None:
     rng, at = np.random.default_rng(7), np.linspace(-4, 4, 33)
     covered = []
-    for _ in range(300):
+    for _ in range(100):
         scores = 2 * rng.normal(size=n)
         labels = (rng.random(n) < expit(1.5 * scores)).astype(float)
         low, high = Band.fit(CalibrationSample(scores, labels, np.ones(n))).limits(at)
@@ -47,7 +47,7 @@ def test_the_limits_cover_at_a_low_base_rate() -> None:
     rng, at = np.random.default_rng(8), np.linspace(-2, 4, 31)
     truth = expit(2 * at - 2 + np.log(0.01 / 0.99))
     covered = []
-    for _ in range(300):
+    for _ in range(100):
         sample = synthetic_sample(rng.normal(size=300) + 2, rng.normal(size=6000), base_rate=0.01)
         low, high = Band.fit(sample).limits(at)
         covered.append((low <= truth) & (truth <= high))

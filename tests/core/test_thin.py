@@ -29,7 +29,7 @@ def fitted(positives: int, alpha: float, apart: float) -> tuple[BoundCalibrator,
         (100, 1e-3, 4, True),
         (500, 0.01, 2, True),
         (500, 0.5, 0.1, False),  # hardly any probability is far from 1/2
-        (500, 1e-4, 1, False),  # no positive has such a probability
+        (500, 1e-3, 1, False),  # no positive has such a probability
     ],
 )
 def test_thin_probabilities_are_named(positives: int, alpha: float, apart: float, noted: bool) -> None:

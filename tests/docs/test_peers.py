@@ -23,6 +23,8 @@ def test_kgcal_is_measured_alone(
     peers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KGCAL_HOME", str(tmp_path))
+    for seconds in ("PAUSE", "LEAST"):  # here the speed itself does not matter
+        monkeypatch.setattr(peers, seconds, 0.05)
     plot, found = tmp_path / "peers.png", tmp_path / "peers.json"
     graph, small = ["--dataset", "family", "--size", "60"], ["--k", "4", "--rounds", "1", "--threads", "1"]
     case = ["--peers", "none", "--models", "distmult", "--ways", "20 a positive"]

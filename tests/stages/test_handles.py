@@ -98,7 +98,7 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
 
 def candidates(home: Path) -> str:
     """Write the test triples to a file of candidates. Every fourth keeps its label."""
-    rows = (home / "datasets/family-300-0/test.txt").read_text().splitlines()
+    rows = (home / "datasets/family-200-0/test.txt").read_text().splitlines()
     lines = [row if number % 4 == 0 else row.rsplit("\t", 1)[0] + "\t" for number, row in enumerate(rows)]
     (home / "candidates.tsv").write_text("\n".join(lines) + "\n")
     return str(home / "candidates.tsv")
@@ -106,7 +106,7 @@ def candidates(home: Path) -> str:
 
 def second_model() -> StageRef:
     """Return the calibrate run of a second model, for the ensemble."""
-    data = PREPARE(config=PrepareConfig(size=300))
+    data = PREPARE(config=PrepareConfig(size=200))
     model = TRAIN(data, config=TrainConfig(k=8, epochs=4, batch_size=128))
     scores = SCORE(model, CORRUPT(data, model))
     return CALIBRATE(scores, config=CalibrateConfig(base_rate=0.5, calibrators=("platt",)))
@@ -116,7 +116,7 @@ def second_model() -> StageRef:
 def saved(module_home: Path) -> Saved:
     """Run a pipeline, an ensemble, a search, an exam and a calibration of scores: they save every kind of artifact."""
     found = Saved()
-    prepare, tiny = PrepareGiven(size=300), {"k": 8, "epochs": 4, "batch_size": 128}
+    prepare, tiny = PrepareGiven(size=200), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
         other = second_model()
@@ -124,7 +124,7 @@ def saved(module_home: Path) -> Saved:
         made = pipeline.fn(
             prepare=prepare,
             train=TrainGiven(model="distmult", **tiny),
-            calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "splines")),
+            calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "splines"), combine_folds=2),
             evaluate=EvaluateGiven(bootstrap_replicates=50),
             match=MatchGiven(candidates=candidates(module_home), match_eta=2, match_replicates=20),
             evidence=EvidenceGiven(evidence=("score", "degrees")),
@@ -138,7 +138,9 @@ def saved(module_home: Path) -> Saved:
         )
         promote.fn(dataset="family")
         table = written(module_home, "scores.csv", table_of_scores(np.random.default_rng(0)))
-        scores = calibrate_scores.fn(str(table), config=ScoresConfig(score="f", label="y"))
+        scores = calibrate_scores.fn(
+            str(table), config=ScoresConfig(score="f", label="y", calibrators=("beta",), folds=2)
+        )
     [exam] = open_store().find(RunTags(stage="exam"))
     found.runs = made.runs | {"pipeline": made.pipeline, "ensemble": pooled.run, "tune": searched.run}
     found.runs |= {"exam": exam.run_id, CALIBRATE_SCORES: scores.run}

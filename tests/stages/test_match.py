@@ -27,12 +27,13 @@ from tasks.tracking.registry import load_calibrated
 from tasks.tracking.store import open_store
 
 QUICK = {"match_eta": 5, "match_replicates": 20}
+UNDETERMINED = MatchConfig(candidates="test", match_width=0.001, **QUICK)  # no base rate has so narrow an interval
 
 
 @pytest.fixture(scope="module")
 def trained(module_home: Path) -> tuple[StageRef, StageRef]:
     """Return the prepare run and the train run of a small graph."""
-    data = PREPARE(config=PrepareConfig(size=300))
+    data = PREPARE(config=PrepareConfig(size=200))
     return data, TRAIN(data, config=TrainConfig(k=16, epochs=20, batch_size=128))
 
 
@@ -138,12 +139,12 @@ def test_a_stated_base_rate_adds_the_hard_strategies(trained: tuple[StageRef, St
     assert list(matched.fit.shares) == ["relational", "typed", "uniform", "near_miss", "nearest"]
     assert (matched.source, matched.fit.stated, matched.fit.base_rate) == ("test", True, 0.5)
     assert len(data.labelled) == 0  # the labels are hidden
-    free = MATCH(*trained, config=MatchConfig(candidates="test", **QUICK))
+    free = MATCH(*trained, config=UNDETERMINED)
     assert list(open_store().load(free.run_id, MATCHED).fit.shares) == ["relational", "typed", "uniform"]
 
 
 def test_a_run_that_does_not_determine_the_base_rate_is_kept(trained: tuple[StageRef, StageRef]) -> None:
-    found = MATCH(*trained, config=MatchConfig(candidates="test", match_width=0.001, **QUICK))
+    found = MATCH(*trained, config=UNDETERMINED)
     with pytest.raises(InputError, match="these candidates do not determine the base rate"):
         settle(CalibrateConfig(), [found])
     assert open_store().get(found.run_id).status == "FINISHED"
