@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("home")
 def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:
     folder = write_folder(home / "mine")
     result = pipeline.fn(
+        preset="default",  # without a race of configurations
         prepare=PrepareGiven(dataset=str(folder)),
         train=TrainGiven(k=8, epochs=2, batch_size=128),
         corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}, calibration_sides="object"),

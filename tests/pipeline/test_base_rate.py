@@ -56,15 +56,26 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(kgcal, [rows[i] for i in np.random.default_rng(0).permutation(len(rows))])
 
 
-def test_scores_alone_show_the_base_rate_of_candidates(trained: Trained) -> None:
+@pytest.fixture(scope="module")
+def hidden(trained: Trained) -> tuple[dict, str]:
+    """Estimate from all test triples without their labels, in a file with 6 rows that do not count."""
+    rows = [row[:3] for row in trained.rows]
+    file = trained.write("hidden.tsv", [*rows, *trained.facts[:3], *rows[:2], ["nobody", "likes", "nothing"]])
+    return trained.estimated(file, *QUICK)
+
+
+def test_scores_alone_show_the_base_rate_of_candidates(trained: Trained, hidden: tuple[dict, str]) -> None:
     """Half of the test triples are true. Of the false ones, three quarters are left out."""
     true = [row[:3] for row in trained.rows if row[3] == "1"]
     false = [row[:3] for row in trained.rows if row[3] == "-1"]
+    most = true + false[: len(false) // 4]
     found = {}
-    for name, rows in (("half", true + false), ("most", true + false[: len(false) // 4])):
-        made, shown = trained.estimated(trained.write(f"{name}.tsv", rows), *QUICK)
+    for name, size, (made, shown) in (
+        ("half", len(trained.rows), hidden),
+        ("most", len(most), trained.estimated(trained.write("most.tsv", most), *QUICK)),
+    ):
         rate = made["mixture"]["estimated"]
-        assert rate["low"] <= len(true) / len(rows) <= rate["high"]
+        assert rate["low"] <= len(true) / size <= rate["high"]
         assert made["labelled"] is None
         assert f"{rate['low']:.3g} to {rate['high']:.3g}" in shown
         found[name] = rate["value"]
@@ -97,26 +108,23 @@ def test_the_next_command_works(trained: Trained) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_labels_and_scores_count_together(trained: Trained) -> None:
+def test_labels_and_scores_count_together(trained: Trained, hidden: tuple[dict, str]) -> None:
     rows = [[*row[:3], row[3] if number < 60 else ""] for number, row in enumerate(trained.rows)]
     made, shown = trained.estimated(trained.write("both.tsv", rows), "--per-positive", "5")
-    alone, _ = trained.estimated(trained.write("hidden.tsv", [row[:3] for row in trained.rows]), *QUICK)
     assert (made["labels"], made["mixture"]["labels"]) == (60, 60)
     assert made["mixture"]["candidates"] == len(rows) - 60
-    assert made["mixture"]["estimated"] != alone["mixture"]["estimated"]
+    assert made["mixture"]["estimated"] != hidden[0]["mixture"]["estimated"]
     assert "scores and labels" in shown
     assert "labels alone" in shown
     assert sum(one["candidates"] for one in made["relations"]) <= len(rows)
     assert all(one["low"] <= one["base_rate"] <= one["high"] for one in made["relations"])
 
 
-def test_rows_that_do_not_count_are_said(trained: Trained) -> None:
-    rows = [row[:3] for row in trained.rows]
-    file = trained.write("mixed.tsv", [*rows, *trained.facts[:3], *rows[:2], ["nobody", "likes", "nothing"]])
-    made, shown = trained.estimated(file, *QUICK)
-    assert made["mixture"]["candidates"] == len(rows)
+def test_rows_that_do_not_count_are_said(trained: Trained, hidden: tuple[dict, str]) -> None:
+    made, shown = hidden
+    assert made["mixture"]["candidates"] == len(trained.rows)
     for number, reason in ((1, "have a name"), (3, "are training facts"), (2, "repeat another row")):
-        assert f"Left out: {number} of {len(rows) + 6:,} rows {reason}" in shown
+        assert f"Left out: {number} of {len(trained.rows) + 6:,} rows {reason}" in shown
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "json"])

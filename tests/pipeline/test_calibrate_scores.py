@@ -190,7 +190,7 @@ def test_drift_is_answered_by_a_new_champion(calibrated: Calibrated) -> None:
             "belongs to the scorer 'miner', but the scores are of 'f'",
         ),
         (
-            (*FIT, *QUICK, "--apply", "broken.csv", "-o", "x.csv"),
+            (*FIT, *QUICK, "--calibrators", "platt", "--apply", "broken.csv", "-o", "x.csv"),
             "broken.csv, line 3: the score in the column f is 'oops'",
         ),
     ],

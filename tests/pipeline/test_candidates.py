@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kgcore.config import CalibrateConfig
+from tasks.stages.calibrate import move_calibrators
+from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import CALIBRATOR
+from tests.conftest import use_home
 from tests.pipeline.conftest import ALL_STAGES, Kgcal, model_folder, models_of, runs_of, tags_of, tags_of_run
 from tests.pipeline.finished import finished
 
@@ -126,10 +130,11 @@ def test_one_stage_takes_a_file_and_a_split(tmp_path: Path) -> None:
         assert "candidates.platt" in made.calibrators(done.stdout.strip())
 
 
-def test_the_shift_keeps_the_candidates(made: Made) -> None:
-    results = made.again(made.results["pipeline"], "--base-rate", "0.1")
-    assert results["runs"]["match"] == made.results["runs"]["match"]
-    bound = made.calibrators(results["runs"]["calibrate"])["candidates.beta"]
+def test_the_shift_keeps_the_candidates(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_home(made.kgcal.home, monkeypatch)
+    moved = move_calibrators(StageRef("calibrate", made.results["runs"]["calibrate"]), CalibrateConfig().at(0.1))
+    assert tags_of_run(made.kgcal, moved.run_id).inputs["match"] == made.results["runs"]["match"]
+    bound = made.calibrators(moved.run_id)["candidates.beta"]
     assert (bound.base_rate, bound.fitted_at, bound.mixture.source) == (0.1, 0.5, "mine.tsv")
 
 
@@ -144,6 +149,7 @@ def test_candidates_answer_questions(made: Made) -> None:
 
 def test_an_interval_of_the_base_rate_reaches_the_probabilities(made: Made) -> None:
     results = made.again(made.results["pipeline"], "--base-rate", "0.01:0.05")
+    assert results["runs"]["match"] == made.results["runs"]["match"]
     bound = made.calibrators(results["runs"]["calibrate"])["candidates.smoothed_isotonic"]
     assert bound.base_rate_text == "0.0225 [0.01, 0.05], stated"
     assert tags_of_run(made.kgcal, results["runs"]["evaluate"]).base_rate == bound.base_rate_text

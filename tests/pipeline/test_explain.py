@@ -7,7 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kgcore.config import CalibrateConfig
 from kgcore.storage import read_graph
+from tasks.stages.calibrate import move_calibrators
+from tasks.stages.reference import StageRef
+from tests.conftest import use_home
 from tests.pipeline.conftest import Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
@@ -133,14 +137,12 @@ def test_the_page_is_written(trained: Trained, tmp_path: Path) -> None:
 
 
 def test_a_moved_calibrator_has_the_same_evidence_at_another_base_rate(
-    trained: Trained, by_label: dict[str, dict]
+    trained: Trained, by_label: dict[str, dict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = by_label["synthetic.beta"]
-    moved = trained.kgcal("recalibrate", trained.runs["calibrate"], "--base-rate", "0.05")
-    assert moved.returncode == 0, moved.stderr
-    after = trained.explained(
-        "--model", runs_of(trained.kgcal, "calibrate")[-1].info.run_id, "--calibrator", "synthetic.beta"
-    )
+    use_home(trained.kgcal.home, monkeypatch)
+    moved = move_calibrators(StageRef("calibrate", trained.runs["calibrate"]), CalibrateConfig().at(0.05))
+    after = trained.explained("--model", moved.run_id, "--calibrator", "synthetic.beta")
     assert after["base_rate"] == 0.05
     assert after["evidence"]["positives"] == before["evidence"]["positives"]
     assert after["evidence"]["similar"]["share"] < before["evidence"]["similar"]["share"]
