@@ -31,7 +31,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(
     config = TrainConfig(
         model=model,
         k=8,
-        epochs=7,
+        epochs=4,
         batch_size=128,
         training_eta=3,
         training_strategy=strategy,
@@ -43,9 +43,9 @@ def test_an_interrupted_training_ends_with_the_same_bits(
 
     path = tmp_path / "deep" / "train.safetensors"
     with pytest.raises(StoppedError):
-        loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop_at(5))
+        loop.train(small_graph, config, CPU, path, checkpoint_seconds=0, on_epoch=stop_at(3))
     resumed = loop.train(small_graph, config, CPU, path, checkpoint_seconds=0)
-    assert resumed.resumed_at == 4
+    assert resumed.resumed_at == 2
     assert same(resumed, undisturbed)
 
 

@@ -32,7 +32,7 @@ FITTED = tuple(CALIBRATORS.names())
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[KnowledgeGraph, TripleIndex, TrainedModel, ScoreTable]:
-    """Return the default family graph, all true triples, a model trained with the defaults, and its scores."""
+    """Return the default family graph, all true triples, a model trained for 40 epochs, and its scores."""
     folder: Path = tmp_path_factory.mktemp("family")
     write_genealogy(folder, SIZE, SEED)
     graph = prepare(find_dataset("family"), folder).graph
@@ -43,7 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[KnowledgeGraph, Tri
         for s, r, o in county.facts.tolist()
         if county.entities[s] in number and county.entities[o] in number
     ]
-    trained = train(graph, TrainConfig(), torch.device("cpu")).model
+    trained = train(graph, TrainConfig(epochs=40), torch.device("cpu")).model
     uniform = STRATEGIES.get("uniform")(graph)
     made = corrupt_held_out(graph, 20, uniform, np.random.default_rng(0), "both", filtered=True)
     return graph, graph.index(np.array(facts)), trained, score_table(graph, made, trained)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.datasets.base import find_dataset
@@ -180,6 +180,7 @@ rows_of_a_graph = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(rows_of_a_graph, st.integers(0, 3), st.floats(0.05, 0.45), st.floats(0.05, 0.45))
 def test_a_split_is_a_partition_and_train_keeps_every_name(
     rows: list[tuple[int, ...]], seed: int, valid: float, test: float
