@@ -144,7 +144,10 @@ def test_the_names_of_tags_are_spelt_in_one_place() -> None:
     found = set()
     for folder in ("kgcore", "tasks", "flows", "tests/core", "tests/stages"):
         for path in sorted((CHECKOUT / folder).rglob("*.py")):
-            texts = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+            source = path.read_text()
+            if "kgcal." not in source and "mlflow." not in source:  # no name can be there: it is not parsed
+                continue
+            texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
             if any(name in text for text in texts if isinstance(text, str) for name in names):
                 found.add(path.relative_to(CHECKOUT).as_posix())
     assert found == SPELLERS
