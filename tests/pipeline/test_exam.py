@@ -1,5 +1,6 @@
 """The exam on a real store: who makes it, what field labels do to it, and how a champion adapts to drift."""
 
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from kgcore.config import GateConfig, WatchConfig
 from kgcore.datasets.label_halves import for_exam
 from kgcore.datasets.labels import read_labels
 from kgcore.monitoring.exam import TEST, Exam
+from tasks.jobs.manifest import resolve
 from tasks.jobs.promote import Decision
 from tasks.tracking.artifacts import EXAM, GRAPH
 from tasks.tracking.record import RunTags
@@ -54,6 +56,7 @@ def test_after_drift_the_right_challenger_becomes_champion(
     champion.label(400, shift=shift, slope=slope)
     seen = champion.check(RECALIBRATE)
     assert seen.answer == answer
+    assert [exam.version for exam in exams()] == [1, 2]  # to recalibrate with the same labels makes no new version
     decision = decided()
     assert decision.passed, decision.explanation
     assert "field labels, with its own base rate" in decision.explanation
@@ -64,6 +67,13 @@ def test_after_drift_the_right_challenger_becomes_champion(
     assert exams()[-1].era == 2
     before, after = champion.check().metrics, seen.metrics  # the new champion on the same labels
     assert before["brier"] < after["brier"]
+    if answer == "refit":  # the labels that do not belong to the exam were added to the validation split
+        labelled = read_labels(champion.labels)
+        mine, rest = labelled[for_exam(labelled, 0.5)], labelled[~for_exam(labelled, 0.5)]
+        graph = open_store().load(resolve("prepare", seen.recalibrated).run_id, GRAPH)
+        valid = graph.index(graph.valid.triples)
+        assert not valid.contains(graph.number(mine)[0]).any()
+        assert valid.contains(graph.number(rest)[0]).all()
 
 
 def test_field_labels_are_divided_between_the_exam_and_calibration(champion: Champion) -> None:
@@ -76,12 +86,8 @@ def test_field_labels_are_divided_between_the_exam_and_calibration(champion: Cha
     assert set(zip(field["subject"], field["predicate"], field["object"], field["label"], strict=True)) == set(
         zip(mine["subject"], mine["predicate"], mine["object"], mine["label"], strict=True)
     )
-    made = recalibrate.fn(model=champion.results.pipeline, labels=str(champion.labels))
-    graph = open_store().load(made.runs["prepare"], GRAPH)
-    valid, rest = graph.index(graph.valid.triples), labelled[~for_exam(labelled, 0.5)]
-    assert not valid.contains(graph.number(mine)[0]).any()
-    assert valid.contains(graph.number(rest)[0]).all()
-    assert len(exams()) == 2  # the same labels make no new version
+    assert signature(recalibrate.fn).parameters["exam_share"].default == 0.5
     whole = recalibrate.fn(model=champion.results.pipeline, labels=str(champion.labels), exam_share=0.0)
+    assert len(exams()) == 2  # the same labels make no new version
     graph = open_store().load(whole.runs["prepare"], GRAPH)
     assert graph.index(graph.valid.triples).contains(graph.number(labelled)[0]).all()
