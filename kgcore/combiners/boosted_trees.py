@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import ThreadpoolController
 
-from kgcore.arrays import Floats, Ints
+from kgcore.arrays import Floats, Ints, Labels
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.bins import Bins
 from kgcore.combiners.folds import sample_folds
@@ -19,6 +19,7 @@ from kgcore.registries import COMBINERS
 MOST_CATEGORIES = 250  # predicates with a category of their own: scikit-learn has at most 255
 FEWEST_DRAWN = 4  # features for a split
 FEWEST_ROWS = 10  # of a predicate with a category of its own
+ALONE = 10_000  # rows up to which one thread fits the trees
 FOLDS = ((3_000, 5), (100_000, 3))  # up to this number of rows, this number of folds; one held-out fifth above
 
 
@@ -69,8 +70,7 @@ class BoostedTrees(Combiner):
         columns = self._columns(balanced, bins)
         trees = self._number_of_trees(balanced, columns, rng) if self.trees is None else self.trees
         model = self._model(balanced, trees, rng)
-        with _openmp().limit(limits=1):
-            model.fit(columns, balanced.labels, sample_weight=balanced.weights)
+        _fit(model, columns, balanced.labels, sample_weight=balanced.weights)
         fitted = _arrays(model, bins, len(self.categories_))
         self._set(fitted.with_covers(sample.values, self._category(sample.predicates), balanced.weights))
         return self
@@ -140,19 +140,24 @@ class BoostedTrees(Combiner):
             weights = {"sample_weight": sample.weights[kept], "sample_weight_val": sample.weights[held]}
             seen = columns[kept]
             seen[:, np.isnan(seen).all(axis=0)] = 0.0  # scikit-learn needs a number in each column
-            with _openmp().limit(limits=1):
-                model.fit(seen, sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
+            _fit(model, seen, sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
             best.append(int(np.argmax(model.validation_score_)))
         return max(1, round(float(np.mean(best)))) if best else min(self.most_trees, 20)
 
 
+def _fit(model: HistGradientBoostingClassifier, columns: Floats, labels: Labels, **given: Any) -> None:
+    """Fit the trees: with one thread up to ALONE rows, otherwise with all threads of OpenMP. The result is the same.
+
+    The threads meet thousands of times in a fit, and wait for each other without leaving their cores. On few rows, two
+    threads save a sixth of the time, but take five times as long if another process needs one of their cores.
+    """
+    with _openmp().limit(limits=1 if len(labels) <= ALONE else None):
+        model.fit(columns, labels, **given)
+
+
 @cache
 def _openmp() -> ThreadpoolController:
-    """Return what sets the number of threads of OpenMP, with which scikit-learn fits trees.
-
-    Its threads meet thousands of times in a fit, and wait for each other without leaving their cores. On two cores that
-    gains nothing, and a fit takes five times as long if another process needs one of them.
-    """
+    """Return what sets the number of OpenMP's threads."""
     return ThreadpoolController().select(user_api="openmp")
 
 
