@@ -9,10 +9,9 @@ import numpy as np
 
 from kgcore.loops.compiled import Array, exact_part, loop, part
 from kgcore.loops.prefetch import AHEAD, prefetch
-from kgcore.loops.rows import Numbers
+from kgcore.loops.rows import ZERO, Numbers
 
 SLOPE = np.float32(0.2)  # of leaky_relu below 0
-ZERO, ONE = np.float32(0), np.float32(1)
 
 
 @exact_part

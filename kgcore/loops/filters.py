@@ -12,8 +12,7 @@ entities, predicates, candidates  (b, q, k), (b, q, k) and (b, c, k)
 import numpy as np
 
 from kgcore.loops.compiled import Array, loop, part
-
-ZERO = np.float32(0)
+from kgcore.loops.rows import ZERO
 
 
 @part

@@ -175,8 +175,8 @@ class GraphModel(Model):
 
         triples  (n, 3) the training split
 
-        An entity's embedding depends on the triples of which it is the object, and through each of them on its subject.
-        Training calls it in every step with a part of the graph, and once at the end for the tables that it keeps.
+        The triples (s, p, o) change the embedding of their object o; each adds something of s and p to it. Training
+        calls the function in every step with a part of the graph, and once at the end for the tables that it keeps.
         """
 
 

@@ -7,8 +7,8 @@ from torch import Tensor
 def around(wanted: Tensor, hops: int, entities: int, triples: Tensor) -> tuple[Tensor, Tensor]:
     """Return the entities (m,), ascending, and the triples (n', 3) that a `GraphModel` needs to encode the wanted ones.
 
-    A model of h layers computes an entity from the triples of which it is the object, h times. So it needs the entities
-    that are at most h triples away towards subjects, and the triples whose objects are at most h - 1 away.
+    Each layer of a model adds to an object something of its subjects. With h layers, an entity sees the subjects that
+    are at most h triples away. The result has these, and the triples whose objects are at most h - 1 triples away.
 
     wanted    ids of entities; some may occur more than once
     hops      h, at least 1
