@@ -67,7 +67,9 @@ def reliability_figure(title: str, measured: dict[str, Measured], confidences: b
     histogram.set(xlabel="predicted probability", ylabel="share of triples", xticks=np.linspace(0, 1, 6))
     for axes in (diagram, histogram):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.draw_without_rendering()
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    layout.execute(figure)
     figure.set_layout_engine(None)  # the layout is found once, not again for each file that shows the figure
     return figure
 

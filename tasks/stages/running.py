@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -68,7 +69,8 @@ def run_stage(
                 if context.parent is None:
                     store.log_reuse(found.run_id)
                 return StageRef(stage, found.run_id)
-        store.mark_dead_runs()
+        if context.parent is None:  # otherwise the job of the outermost run has marked them
+            store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=inputs, parent=context.parent)
         return _run(store, tags, config.parameters(), body, context)
 
@@ -101,6 +103,11 @@ class StageRun:
     def __init__(self, store: Store, run_id: str, tags: RunTags, folder: Path, context: Context) -> None:
         self.store, self.run_id, self.folder, self.context = store, run_id, folder, context
         self.key, self.inputs = tags.key or "", tags.inputs
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """The record of this run, as it was when it was first asked for."""
+        return self.store.get(self.run_id)
 
     def upstream(self, stage: str) -> RunRecord:
         """Return the run of an upstream stage."""

@@ -19,6 +19,7 @@ from kgcore.datasets.formats.base import COLUMNS
 from kgcore.graph import KnowledgeGraph
 from kgcore.storage import GRAPH_PART, parts_of
 from tasks.tracking.artifacts import GRAPH
+from tasks.tracking.record import RunRecord
 from tasks.tracking.registry import Sources, load_bound, sources_of
 from tasks.tracking.store import Store
 
@@ -38,22 +39,25 @@ OUTPUTS = {
 }
 
 
-def log_pyfunc(store: Store, model_id: str, base_rate: float, examples: Sequence[Sequence[str]]) -> None:
+def log_pyfunc(
+    store: Store, model_id: str, run: RunRecord, base_rate: float, examples: Sequence[Sequence[str]]
+) -> None:
     """Add the files that make a LoggedModel a pyfunc, without the embedding models and the graph.
 
+    run        the run that logged it
     base_rate  the base rate of its calibrator or ensemble
     examples   triples of names, at least one
     """
     from mlflow.models import Model
 
-    sources = sources_of(store, model_id)
+    sources = sources_of(store, model_id, run)
     places = {part: f"models:/{base}" for part, base in _models(sources).items()}
     places[GRAPH_PART] = f"runs:/{sources.graph}/{GRAPH.path}"
     example = pd.DataFrame(examples, columns=list(COLUMNS))
     store.add_model_files(
         model_id,
         lambda folder: write_pyfunc(
-            folder, LOADER, _signature(base_rate), example, Model(model_id=model_id, run_id=sources.run.run_id), places
+            folder, LOADER, _signature(base_rate), example, Model(model_id=model_id, run_id=run.run_id), places
         ),
     )
 
@@ -68,7 +72,7 @@ def complete_model(store: Store, model_id: str) -> None:
     sources, present = sources_of(store, model_id), store.model_sizes(model_id)
     if "MLmodel" not in present:
         graph = store.load(sources.graph, GRAPH)
-        log_pyfunc(store, model_id, load_bound(store, model_id).base_rate, example_triples(graph))
+        log_pyfunc(store, model_id, sources.run, load_bound(store, model_id).base_rate, example_triples(graph))
     models = _models(sources)
     needed = {f"{part}/{path}": size for part, base in models.items() for path, size in store.model_sizes(base).items()}
     needed |= {path: size for path, size in store.sizes(sources.graph).items() if path.startswith(f"{GRAPH.path}/")}

@@ -2,11 +2,11 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mlflow.entities import FileInfo, Run, RunInfo, ViewType
+from mlflow.entities import LoggedModel as MlflowModel
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.entities import PagedList
@@ -38,6 +38,7 @@ class Reader(Connection):
         super().__init__(uri)
         self._infos: dict[str, RunInfo] = {}  # run id -> what never changes: its experiment, the URI of its artifacts
         self._finished: dict[str, RunRecord] = {}  # the finished runs that were read, as they were then
+        self._models: dict[str, MlflowModel] = {}  # id -> LoggedModel, as it was created
 
     def get(self, run_id: str) -> RunRecord:
         """Return the run of that id. Raises InputError if it does not exist or is deleted."""
@@ -134,6 +135,16 @@ class Reader(Connection):
         """Return MLflow's access to the files of a run."""
         return get_artifact_repository(str(self._info(run_id).artifact_uri), tracking_uri=self.uri)
 
+    def _files_of_model(self, model_id: str) -> Any:
+        """Return MLflow's access to the files of a LoggedModel."""
+        return get_artifact_repository(str(self._model(model_id).artifact_location), tracking_uri=self.uri)
+
+    def _model(self, model_id: str) -> MlflowModel:
+        """Return a LoggedModel. The store is asked once: that it was deleted since is not noticed."""
+        if model_id not in self._models:
+            self._models[model_id] = self.client.get_logged_model(model_id)
+        return self._models[model_id]
+
     def _info(self, run_id: str) -> RunInfo:
         """Return where a run is. The store is asked once. Only the experiment and the artifacts' URI are up to date."""
         if run_id not in self._infos:
@@ -146,15 +157,13 @@ class Reader(Connection):
 
     def _fetch_model(self, target: Path, model_id: str, path: str) -> None:
         """Copy a file of a LoggedModel into a folder, or all of its files if the path is ''."""
-        # MLflow 3.17 takes the id in `models:/ID/PATH` for the name of a registered model
         with input_error(f"the files of the model {model_id} cannot be read"):
-            files: Any = get_artifact_repository(f"models:/{model_id}")
-            files.download_artifacts(path, dst_path=str(target))
+            self._files_of_model(model_id).download_artifacts(path, dst_path=str(target))
 
     def model(self, model_id: str) -> LoggedModel:
         """Return the record of a LoggedModel. Raises InputError if it does not exist."""
         try:
-            found = self.client.get_logged_model(model_id)
+            found = self._model(model_id)
         except MlflowException as error:
             raise InputError(f"the model {model_id} does not exist in {self.place}: {first_line(error)}") from error
         tags = found.tags
@@ -182,7 +191,7 @@ class Reader(Connection):
 
     def model_sizes(self, model_id: str) -> dict[str, int]:
         """Return path -> size in bytes of every file of a LoggedModel."""
-        return dict(_walk(partial(self.client.list_logged_model_artifacts, model_id)))
+        return dict(_walk(self._files_of_model(model_id).list_artifacts))
 
     def complete(self, run: RunRecord) -> bool:
         """Return whether every file that the run logged still exists, with the same size."""

@@ -138,12 +138,14 @@ class Sources:
         return self.run.tags.stage == ENSEMBLE_NAME
 
 
-def sources_of(store: Store, model_id: str) -> Sources:
+def sources_of(store: Store, model_id: str, run: RunRecord | None = None) -> Sources:
     """Return where a calibrator or an ensemble comes from, by the id of its LoggedModel.
+
+    run  the run that logged it; None: the store is asked
 
     Raises InputError if it, the run that logged it, or its train run no longer exists.
     """
-    run = store.known(run_of_model(store, f"models:/{model_id}"))
+    run = run or store.known(run_of_model(store, f"models:/{model_id}"))
     inputs = run.tags.inputs
     if run.tags.stage == ENSEMBLE_NAME:
         models, _ = store.load_model(model_id, ENSEMBLE)
@@ -208,7 +210,7 @@ def run_of_model(store: Store, uri: str) -> str:
         elif "@" in name:
             made = store.client.get_model_version_by_alias(*name.split("@", 1)).run_id
         else:
-            made = store.client.get_logged_model(name).source_run_id
+            made = store.client.get_logged_model(name).source_run_id  # a user may name it: it must still exist
     except MlflowException as error:
         hint = ": `kgcal promote` makes a champion" if name.endswith(f"@{CHAMPION}") else f": {first_line(error)}"
         raise InputError(f"the model {uri} does not exist in {store.place}{hint}") from error

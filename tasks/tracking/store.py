@@ -31,6 +31,10 @@ class Store(Reader):
 
     _outermost_is_open = False  # whether this process has opened a run without a parent
 
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self._without_params: set[str] = set()  # runs that this process has created, and that have no parameters yet
+
     @contextmanager
     def open_run(self, name: str, tags: RunTags, resume: str | None = None) -> Iterator[str]:
         """Open a run for the block, and yield its id.
@@ -57,6 +61,8 @@ class Store(Reader):
                 source = {"mlflow.source.name": "kgcal"}
                 made = self.client.create_run(self.experiment_id, tags=tags.to_mlflow() | source, run_name=name)
                 run_id = str(made.info.run_id)
+                self._infos[run_id] = made.info
+                self._without_params.add(run_id)
             alive = self._alive(run_id)
             alive.acquire()
         try:
@@ -91,7 +97,7 @@ class Store(Reader):
     def log_files(self, run_id: str, folder: Path) -> None:
         """Log the folder's files as artifacts of the run. Raises InputError if they cannot be written."""
         with input_error(f"the artifacts of run {run_id} cannot be written"):
-            self.client.log_artifacts(run_id, str(folder))
+            self._files_of(run_id).log_artifacts(str(folder))
 
     def log_json(self, run_id: str, value: object, path: str) -> None:
         """Log a JSON file as an artifact of the run, at that path."""
@@ -99,7 +105,8 @@ class Store(Reader):
 
     def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
         """Log parameters as text, except those that the run already has: `mlflow run`, for example, logged them."""
-        there = self.get(run_id).params
+        there = {} if run_id in self._without_params else self.get(run_id).params
+        self._without_params.discard(run_id)
         new = {name: value for name, value in params.items() if name not in there}
         self.client.log_batch(run_id, params=_params(new))
 
@@ -133,6 +140,7 @@ class Store(Reader):
         rows = [(model_id, *row) for model_id, own in metrics.items() for row in own.items()]
         entries = [Metric(key, value, now, 0, model_id, name, digest, run_id) for model_id, key, value in rows]
         if params:
+            self._without_params.discard(run_id)
             self.client.log_batch(run_id, entries[:PER_CALL_WITH_PARAMS], _params(params))
             entries = entries[PER_CALL_WITH_PARAMS:]
         for start in range(0, len(entries), METRICS_PER_CALL):
@@ -195,10 +203,11 @@ class Store(Reader):
             params={key: str(value) for key, value in params.items()},
             tags=dict(tags),
         )
-        self.add_model_files(str(model.model_id), write)
+        self._models[model.model_id] = model
+        self.add_model_files(model.model_id, write)
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])
-        return str(model.model_id)
+        return model.model_id
 
     def add_model_files(self, model_id: str, write: Callable[[Path], object]) -> None:
         """Add files to a LoggedModel.
@@ -210,7 +219,7 @@ class Store(Reader):
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder))
             with input_error(f"the files of the model {model_id} cannot be written"):
-                self.client.log_model_artifacts(model_id, folder)
+                self._files_of_model(model_id).log_artifacts(folder)
 
 
 def _params(params: Mapping[str, object]) -> list[Param]:
