@@ -1,8 +1,12 @@
 """A Prefect server for the tests of a module, and what it has recorded."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
+import pytest
+from prefect import flow_engine
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import Artifact
@@ -14,7 +18,10 @@ def prefect_server() -> Iterator[None]:
     """Run a Prefect server with an empty database, and send flow runs of the block to it."""
     from prefect.testing.utilities import prefect_test_harness  # it loads the server, for 2 s
 
-    with prefect_test_harness(server_startup_timeout=120):
+    # the end of a flow run waits for the thread of its heartbeats, which sleeps a second at a time
+    brief = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: time.sleep(seconds / 50)})
+    with prefect_test_harness(server_startup_timeout=120), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow_engine, "time", brief)
         yield
 
 

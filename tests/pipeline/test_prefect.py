@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+import httpcore
 import pandas as pd
 import pytest
 import torch
@@ -114,7 +115,11 @@ EMPTY_SUMMARY = PipelineSummary(
 )
 
 
-def test_work_continues_without_the_prefect_server(caplog: pytest.LogCaptureFixture) -> None:
+def test_work_continues_without_the_prefect_server(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # each request tries to connect three times
+    monkeypatch.setattr(httpcore.NetworkBackend, "sleep", lambda backend, seconds: None)
     gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
 
     def work(context: FlowRunContext) -> int:

@@ -21,6 +21,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import kgcore
+from tasks.tracking.new_database import create_database
 from tasks.workspace.network import answers as page_answers
 from tests.conftest import tiny_options
 from tests.docs.pages import blocks_for
@@ -124,7 +125,9 @@ def test_a_registered_version_is_data_and_needs_neither_mlflow_nor_the_store(
     answers = kgcore.load(tmp_path / "copy").predict(promoted.candidates)
     expected = promoted.predicted()
     assert_equal_answers(answers, expected)
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/empty.db")
+    empty = f"sqlite:///{tmp_path}/empty.db"
+    create_database(empty)
+    mlflow.set_tracking_uri(empty)
     try:
         assert_equal_answers(mlflow.pyfunc.load_model(str(tmp_path / "copy")).predict(promoted.candidates), expected)
         alone = model_folder(promoted.kgcal, promoted.calibrators()["synthetic.smoothed_isotonic"])
