@@ -87,8 +87,7 @@ def search(
     while True:
         try:
             with ExitStack() as trial_context:
-                with lock or nullcontext():
-                    requeue_abandoned(study, lives)
+                with lock or nullcontext(), _none_abandoned(study, lives):
                     before = len(begun(study))
                     if before >= plan.total or (time.monotonic() >= ends and completed(study)):
                         return False
@@ -154,6 +153,20 @@ def _run(
     else:
         study.tell(trial, measure(config.epochs, trained))
         record.ended("complete")
+
+
+@contextmanager
+def _none_abandoned(study: Study, lives: Callable[[FrozenTrial], bool]) -> Iterator[None]:
+    """Queue again every trial that no process runs: before the block, and after it if it is interrupted.
+
+    `Study.ask` stores the trial before it returns it, so an interruption can leave a trial that nothing else ends.
+    """
+    requeue_abandoned(study, lives)
+    try:
+        yield
+    except BaseException:
+        requeue_abandoned(study, lives)
+        raise
 
 
 @contextmanager

@@ -51,30 +51,37 @@ class Store(Reader):
                 resume = project_run_id()
             else:
                 self.log_reuse(resume)
-        tags = replace(tags, owner=self.owner)
         with FileLock(self.home / "owners.lock"):
-            if resume is not None:
-                run_id = resume
-                self.client.update_run(run_id, status=RUNNING, name=name)
-                self.log_tags(run_id, tags)
-            else:
-                source = {"mlflow.source.name": "kgcal"}
-                made = self.client.create_run(self.experiment_id, tags=tags.to_mlflow() | source, run_name=name)
-                run_id = str(made.info.run_id)
-                self._infos[run_id] = made.info
-                self._without_params.add(run_id)
-            alive = self._alive(run_id)
-            alive.acquire()
+            try:
+                run_id = self._begin(name, replace(tags, owner=self.owner), resume)
+                alive = self._alive(run_id)
+                alive.acquire()
+            except BaseException as reason:
+                if not isinstance(reason, Exception):  # an interruption, perhaps after the store had created the run
+                    self._kill_dead_runs()
+                raise
         try:
             yield run_id
+            self.client.set_terminated(run_id, FINISHED)
         except BaseException as reason:
             self.client.set_terminated(run_id, FAILED if isinstance(reason, Exception) else KILLED)
             raise
-        else:
-            self.client.set_terminated(run_id, FINISHED)
         finally:
             alive.release()
             Path(alive.lock_file).unlink(missing_ok=True)
+
+    def _begin(self, name: str, tags: RunTags, resume: str | None) -> str:
+        """Create a run, or set the run `resume` to RUNNING again. Return its id."""
+        if resume is not None:
+            self.client.update_run(resume, status=RUNNING, name=name)
+            self.log_tags(resume, tags)
+            return resume
+        source = {"mlflow.source.name": "kgcal"}
+        made = self.client.create_run(self.experiment_id, tags=tags.to_mlflow() | source, run_name=name)
+        run_id = str(made.info.run_id)
+        self._infos[run_id] = made.info
+        self._without_params.add(run_id)
+        return run_id
 
     def _alive(self, run_id: str) -> FileLock:
         folder = self.home / "locks"
@@ -84,15 +91,19 @@ class Store(Reader):
     def mark_dead_runs(self) -> None:
         """Mark as KILLED the runs of this home that are RUNNING in the store although their process has ended."""
         with FileLock(self.home / "owners.lock"):
-            for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING):
-                alive = self._alive(run.run_id)
-                try:
-                    with alive:
-                        if self.get(run.run_id).status == RUNNING:  # it may have ended after the search
-                            self.client.set_terminated(run.run_id, KILLED)
-                except Timeout:
-                    continue
-                Path(alive.lock_file).unlink(missing_ok=True)
+            self._kill_dead_runs()
+
+    def _kill_dead_runs(self) -> None:
+        """Do what `mark_dead_runs` does. The caller holds owners.lock, so no process is creating a run."""
+        for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING):
+            alive = self._alive(run.run_id)
+            try:
+                with alive:
+                    if self.get(run.run_id).status == RUNNING:  # it may have ended after the search
+                        self.client.set_terminated(run.run_id, KILLED)
+            except Timeout:
+                continue
+            Path(alive.lock_file).unlink(missing_ok=True)
 
     def log_files(self, run_id: str, folder: Path) -> None:
         """Log the folder's files as artifacts of the run. Raises InputError if they cannot be written."""

@@ -131,6 +131,24 @@ def test_an_interrupted_trial_runs_again(
     assert story(study) == story(whole)[:4]
 
 
+def test_a_trial_runs_again_if_an_interruption_comes_before_its_number_is_known(
+    graph: KnowledgeGraph, whole: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(graph, tmp_path / "parts.db", 2)
+    ask = Study.ask
+
+    def stored_then_interrupted(study: Study) -> None:
+        ask(study)
+        raise SystemExit(143)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Study, "ask", stored_then_interrupted)
+        with pytest.raises(SystemExit):
+            run(graph, tmp_path / "parts.db", 4)
+    assert not running(open_study(tmp_path / "parts.db", "brier"))
+    assert story(run(graph, tmp_path / "parts.db", 4)) == story(whole)[:4]
+
+
 def test_an_interruption_before_any_trial_is_complete_is_raised(graph: KnowledgeGraph, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(graph, tmp_path / "study.db", 6, open_record=raising(0, KeyboardInterrupt()))

@@ -1,6 +1,7 @@
 """Runs and their owners, on a real store."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,31 @@ def test_only_dead_runs_of_this_home_are_marked(tmp_path: Path, monkeypatch: pyt
     store.mark_dead_runs()
     assert store.get(alive).status == "FINISHED"
     assert not list((tmp_path / "one" / "locks").glob("run-*"))
+
+
+def test_an_interruption_while_a_run_begins_or_ends_leaves_it_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store()
+    client = store.client
+    create_run, set_terminated = client.create_run, client.set_terminated
+
+    def created_then_interrupted(*values: Any, **options: Any) -> None:
+        create_run(*values, **options)
+        raise KeyboardInterrupt
+
+    def interrupted_instead_of_finished(run_id: str, status: str) -> None:
+        if status == "FINISHED":
+            raise KeyboardInterrupt
+        set_terminated(run_id, status)
+
+    monkeypatch.setattr(client, "create_run", created_then_interrupted)
+    with pytest.raises(KeyboardInterrupt), store.open_run("begins", RunTags(stage="train")):
+        pytest.fail("the block of a run that was interrupted at its start")
+    monkeypatch.setattr(client, "create_run", create_run)
+    monkeypatch.setattr(client, "set_terminated", interrupted_instead_of_finished)
+    with pytest.raises(KeyboardInterrupt), store.open_run("ends", RunTags(stage="train")):
+        pass
+    runs = store.find(RunTags(stage="train"), newest=10, status=None)
+    assert [(run.name, run.status) for run in runs] == [("ends", "KILLED"), ("begins", "KILLED")]
 
 
 def test_a_retried_flow_run_resumes_its_mlflow_run() -> None:
