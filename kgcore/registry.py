@@ -41,7 +41,7 @@ class Registry(Generic[T]):
         self.kind, self._package, self._variable = kind, package, variable
         self._excluded = frozenset[str]()
         self._components: dict[str, T] = {}
-        self._found: dict[str, Path] = {}  # at the last look into the package's folders
+        self._found: dict[str, str] = {}  # at the last look into the package's folders
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that adds a component. Raises ValueError if the name is already registered."""
@@ -66,7 +66,7 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Return all known names, sorted. Raises InputError if two files register the same name."""
-        return sorted((self._components.keys() | self._modules().keys()) - self._excluded)
+        return sorted((self._components.keys() | self._files().keys()) - self._excluded)
 
     def check(self, name: str) -> str:
         """Return the name unchanged. Raises InputError with the known names if the name is unknown.
@@ -108,21 +108,21 @@ class Registry(Generic[T]):
         self.check(name)
         component = self._components.get(name)
         if component is None:
-            return _keyword_defaults(ast.parse(self._files()[name].read_text(encoding="utf-8")), name)
+            return _keyword_defaults(ast.parse(Path(self._files()[name]).read_text(encoding="utf-8")), name)
         parameters = inspect.signature(component).parameters.values() if callable(component) else ()
         return {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
 
     def _modules(self) -> dict[str, str]:
         """Return name -> module of every component that a file of the package registers."""
-        return {name: f"{self._package}.{path.stem}" for name, path in self._files().items()}
+        return {name: f"{self._package}.{Path(path).stem}" for name, path in self._files().items()}
 
-    def _files(self) -> dict[str, Path]:
-        """Return name -> file that registers the name.
+    def _files(self) -> dict[str, str]:
+        """Return name -> path of the file that registers the name.
 
         All folders in the package's `__path__` are searched, because plug-ins may add folders. Files whose names start
         with an underscore are not read. Raises InputError if two files register the same name.
         """
-        found: dict[str, Path] = {}
+        found: dict[str, str] = {}
         for folder in importlib.import_module(self._package).__path__:
             for file in _sources(folder):
                 status = file.stat()
@@ -130,7 +130,7 @@ class Registry(Generic[T]):
                     if name in found:
                         twice = f"the {self.kind} {name!r} is registered twice"
                         raise InputError(f"{twice}: rename it in {found[name]} or in {file.path}")
-                    found[name] = Path(file.path)
+                    found[name] = file.path
         self._found = found
         return found
 
@@ -163,7 +163,8 @@ class Joined(Registry[Any]):
 def _sources(folder: str) -> "list[os.DirEntry[str]]":
     """Return the Python files of a folder that are to be searched for components, by name.
 
-    A command looks up hundreds of names, and Path.glob takes four times as long.
+    A command looks up hundreds of names, and Path.glob takes four times as long. For the same reason the registry keeps
+    texts, not objects of the class Path.
     """
     try:
         with os.scandir(folder) as entries:

@@ -40,9 +40,9 @@ TOPICS = (
 )
 
 
-def app_of(*topics: str) -> typer.Typer:
-    """Return the application with the commands of these topics."""
-    app = new_app()
+def app_of(*topics: str, only: str = "") -> typer.Typer:
+    """Return the application with the commands of these topics. If `only` names a command, others may be missing."""
+    app = new_app(only=only)
     for topic in topics:
         import_module(f"flows.cli.commands.{topic}").add(app)
     return app
@@ -115,10 +115,10 @@ def whole_group() -> TyperGroup:
     return group
 
 
-def _topic_group(topic: str) -> TyperGroup:
-    """Return the command line with only the commands of a topic."""
+def _topic_group(topic: str, only: str = "") -> TyperGroup:
+    """Return the command line with only the commands of a topic. If `only` names one of them, others may be missing."""
     gc.disable()  # imports leave no garbage; without the collector they take two thirds of the time
-    group = get_command(app_of(topic))
+    group = get_command(app_of(topic, only=only))
     gc.freeze()  # what is loaded now stays until the end: the collector need not look at it
     gc.enable()
     assert isinstance(group, TyperGroup)
@@ -138,7 +138,7 @@ class IndexedCommand(TyperCommand):
 
     def real(self) -> Any:
         """Import the command's modules, and return the real command."""
-        command: Any = _topic_group(self.entry.topic)
+        command: Any = _topic_group(self.entry.topic, self.path[0])
         for name in self.path:
             command = command.commands[name]
         return command

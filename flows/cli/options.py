@@ -25,6 +25,7 @@ def command(
     `others` and, under each name in `settings`, an instance that holds only the given values.
     """
     items = {name: fields(config_of(kind)) for name, kind in settings.items()}
+    types = {name: get_type_hints(config_of(kind)) for name, kind in settings.items()}
 
     def call(**values: Any) -> None:
         arguments = {parameter.name: values[parameter.name] for parameter in others}
@@ -38,9 +39,12 @@ def command(
 
     options = [
         inspect.Parameter(
-            item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(config_of(kind), item)
+            item.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=_annotation(types[name][item.name], item),
         )
-        for name, kind in settings.items()
+        for name in settings
         for item in items[name]
     ]
     signature = inspect.Signature([*others, *options])
@@ -76,9 +80,12 @@ def component_options(settings: Iterable[Settings]) -> str:
     return text
 
 
-def _annotation(config: type[Config], item: "Field[Any]") -> Any:
-    """Return the annotation of an option for Typer: its type, its help, and the setting that it is made from."""
-    kind, help_text, metavar = get_type_hints(config)[item.name], describe(item), None
+def _annotation(kind: Any, item: "Field[Any]") -> Any:
+    """Return the annotation of an option for Typer: its type, its help, and the setting that it is made from.
+
+    kind  type of the setting
+    """
+    help_text, metavar = describe(item), None
     if get_origin(kind) in (tuple, dict):
         kind, metavar = list[str], _metavar(item)
         help_text += "; separate several by commas"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from flows.cli.options import INTERVAL, Settings, command, component_options
-from flows.cli.terminal import guarded
+from flows.cli.terminal import App, guarded
 from flows.deployment.flow import described
 from flows.local.status import local_api
 from kgcore.config import Config, Given
@@ -100,10 +100,14 @@ def add_flow_command(
 ) -> None:
     """Add the command of a flow. The parameters of the flow become options; its docstring gives their help.
 
+    app    the application, or a group of commands. An application that needs only another command is not changed
     run    does the work of the command; it takes the parameters of the flow and the extra ones by name
     extra  parameters of the command that the flow does not have
     title  name of the command; if empty, the name of the flow
     """
+    command_name = title or function.name
+    if isinstance(app, App) and app.only not in ("", command_name):
+        return
     settings: dict[str, Settings] = {}
     others = list(extra)
     hints, descriptions = get_type_hints(function.fn), described(function.fn)
@@ -118,7 +122,7 @@ def add_flow_command(
     help_text = (inspect.getdoc(function.fn) or "").split("\n\nArgs:")[0]
     if "preset" in hints:
         help_text += f"\n\n{PRESET_NOTE}"
-    add = app.command(title or function.name, help=help_text, epilog=component_options(settings.values()))
+    add = app.command(command_name, help=help_text, epilog=component_options(settings.values()))
     add(guarded(command(run, settings, others)))
 
 
