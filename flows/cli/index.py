@@ -41,7 +41,7 @@ TOPICS = (
 
 
 def app_of(*topics: str, only: str = "") -> typer.Typer:
-    """Return the application with the commands of these topics. If `only` names a command, others may be missing."""
+    """Return the application with the commands of these topics. `only` is explained in App."""
     app = new_app(only=only)
     for topic in topics:
         import_module(f"flows.cli.commands.{topic}").add(app)
@@ -116,7 +116,7 @@ def whole_group() -> TyperGroup:
 
 
 def _topic_group(topic: str, only: str = "") -> TyperGroup:
-    """Return the command line with only the commands of a topic. If `only` names one of them, others may be missing."""
+    """Return the command line with only the commands of a topic. `only` is explained in App."""
     gc.disable()  # imports leave no garbage; without the collector they take two thirds of the time
     group = get_command(app_of(topic, only=only))
     gc.freeze()  # what is loaded now stays until the end: the collector need not look at it
@@ -136,9 +136,9 @@ class IndexedCommand(TyperCommand):
         super().__init__(path[-1], help=entry.help, epilog=entry.epilog, hidden=entry.hidden, rich_markup_mode=None)
         self.path, self.entry, self.current = path, entry, current
 
-    def real(self) -> Any:
-        """Import the command's modules, and return the real command."""
-        command: Any = _topic_group(self.entry.topic, self.path[0])
+    def real(self, helps: bool) -> Any:
+        """Import the command's modules, and return the real command. `helps`: it will print its help, and not run."""
+        command: Any = _topic_group(self.entry.topic, only="" if helps else self.path[0])
         for name in self.path:
             command = command.commands[name]
         return command
@@ -147,7 +147,8 @@ class IndexedCommand(TyperCommand):
         """Return the context in which the command runs: the index's if `args` is a help option, else the real one's."""
         if self.current and len(args) == 1 and args[0] in HELP_OPTIONS:
             return super().make_context(info_name, args, parent, **extra)
-        return self.real().make_context(info_name, args, parent, **extra)
+        helps = any(argument in HELP_OPTIONS for argument in args)
+        return self.real(helps).make_context(info_name, args, parent, **extra)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words after the command's name in the line "Usage:"."""

@@ -40,7 +40,8 @@ class CommandGroup(TyperGroup):
 class App(typer.Typer):
     """The application `kgcal`.
 
-    only  the command that is about to run: the commands of other flows need not be made. Empty: all are made
+    only  the command that is about to run: the commands of other flows, and the end of its own help text, need not be
+          made. Empty: everything is made
     """
 
     def __init__(self, only: str = "", **attributes: Any) -> None:

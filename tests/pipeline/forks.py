@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from pkgutil import walk_packages
@@ -159,5 +160,7 @@ if __name__ == "__main__":
         importlib.import_module(name)
     read_code()
     numba.njit(lambda number: number)(1.0)  # numba loads its types with the first function that it compiles
+    for finalizer in weakref.finalize._registry.values():  # type: ignore[attr-defined]
+        finalizer.atexit = False  # a child does not finalise this process's objects, which would take it .02 s
     gc.freeze()
     become(*serve())

@@ -122,9 +122,19 @@ def test_help_from_the_index_equals_the_help_of_the_commands(
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["statu"], ["import", "pykee"], ["train", "--epoks", "3"], ["run", "--nosuch", "--help"], ["import"]],
+    [
+        [],
+        ["statu"],
+        ["import", "pykee"],
+        ["train", "--epoks", "3"],
+        ["run", "--nosuch", "--help"],
+        ["run", "--size", "300", "-h"],
+        ["import"],
+    ],
 )
-def test_mistakes_get_the_same_answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_and_late_questions_get_the_same_answer(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     indexed, whole = get_command(index.lazy_app()), get_command(index.whole_app())
     assert isinstance(indexed, TyperGroup)
     assert isinstance(whole, TyperGroup)

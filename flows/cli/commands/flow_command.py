@@ -100,13 +100,13 @@ def add_flow_command(
 ) -> None:
     """Add the command of a flow. The parameters of the flow become options; its docstring gives their help.
 
-    app    the application, or a group of commands. An application that needs only another command is not changed
+    app    the application, or a group of commands. If the application needs only another command, nothing is added
     run    does the work of the command; it takes the parameters of the flow and the extra ones by name
     extra  parameters of the command that the flow does not have
     title  name of the command; if empty, the name of the flow
     """
-    command_name = title or function.name
-    if isinstance(app, App) and app.only not in ("", command_name):
+    command_name, only = title or function.name, app.only if isinstance(app, App) else ""
+    if only not in ("", command_name):
         return
     settings: dict[str, Settings] = {}
     others = list(extra)
@@ -122,7 +122,8 @@ def add_flow_command(
     help_text = (inspect.getdoc(function.fn) or "").split("\n\nArgs:")[0]
     if "preset" in hints:
         help_text += f"\n\n{PRESET_NOTE}"
-    add = app.command(command_name, help=help_text, epilog=component_options(settings.values()))
+    epilog = "" if only else component_options(settings.values())
+    add = app.command(command_name, help=help_text, epilog=epilog)
     add(guarded(command(run, settings, others)))
 
 
