@@ -12,6 +12,8 @@ from hypothesis import settings
 
 from kgcore.graph import KnowledgeGraph, Split
 
+gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
+
 IN_A_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if IN_A_WORKER or "-n" not in sys.argv:  # otherwise this process only hands the tests to workers
     import prefect.flows  # noqa: F401 - flows that are declared after it are Prefect's flows at once, as in a worker
@@ -19,7 +21,6 @@ if IN_A_WORKER or "-n" not in sys.argv:  # otherwise this process only hands the
 
     if IN_A_WORKER:  # the workers share the cores
         torch.set_num_threads(1)
-gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
 
 settings.register_profile("kgcal", deadline=None)  # a busy machine is no failure
 settings.load_profile("kgcal")

@@ -156,6 +156,7 @@ def end_after(main: Callable[[], object]) -> NoReturn:
 
 if __name__ == "__main__":
     GIVEN = set(os.environ)  # before imports add variables
+    gc.disable()  # imports leave no garbage
     for name in (*LOADED, *sys.argv[1:]):
         importlib.import_module(name)
     read_code()
@@ -163,4 +164,5 @@ if __name__ == "__main__":
     for finalizer in weakref.finalize._registry.values():  # type: ignore[attr-defined]
         finalizer.atexit = False  # a child does not finalise this process's objects, which would take it .02 s
     gc.freeze()
+    gc.enable()
     become(*serve())
