@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from hypothesis import settings
 from kgcore.graph import KnowledgeGraph, Split
 
 gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job: tests interrupt their children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IN_A_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if IN_A_WORKER or "-n" not in sys.argv:  # otherwise this process only hands the tests to workers
