@@ -69,7 +69,8 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	# Numba compiles the loops of training once: now, so that neither the first run nor two processes of the tests wait
-	KGCAL_HOME=$(abspath $(VENV))/first-run $(BIN)/kgcal run --size 300 --preset none --epochs 1 --calibrators platt >/dev/null
+	env -u MLFLOW_TRACKING_URI -u PREFECT_API_URL -u KGCAL_ARTIFACTS KGCAL_HOME=$(abspath $(VENV))/first-run \
+		$(BIN)/kgcal run --size 300 --preset none --epochs 1 --calibrators platt >/dev/null
 	touch $(READY)
 
 constraints: ## write constraints.txt anew: the versions that pip installs in a fresh environment
