@@ -52,8 +52,9 @@ class Beta(Calibrator):
         f = sample.scores
         if slope == 0 or ((f == f.min()) | (f == f.max())).all():
             return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
-        intercept -= best_bend(slope * sample.scores + intercept, targets, sample.weights)
-        a, b, c = _fit(slope * sample.scores + intercept, targets, sample.weights).tolist()
+        bend = best_bend(slope * f + intercept, targets, sample.weights)
+        a, b, c = _fit(slope * f + intercept, bend, targets, sample.weights).tolist()
+        intercept -= bend
         return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)
 
     def fit_stream(self, stream: SampleStream) -> Self:
@@ -64,8 +65,9 @@ class Beta(Calibrator):
             return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
         f, y, w = stream.condensed
         targets = levels[y.astype(np.int64)]
-        intercept -= best_bend(slope * f + intercept, targets, w)
-        start = _fit(slope * f + intercept, targets, w)
+        bend = best_bend(slope * f + intercept, targets, w)
+        start = _fit(slope * f + intercept, bend, targets, w)
+        intercept -= bend
 
         def design(scores: Scores) -> Floats:
             return features((slope * scores + intercept).clip(-FAR, FAR))
@@ -105,13 +107,17 @@ def best_bend(log_odds: Floats, targets: Probabilities, weights: Weights) -> flo
     total = total[some] / total.sum()
     losses: dict[float, float] = {}
     for m in (0.0, *np.interp(BENDS, np.cumsum(total) - total / 2, z).tolist()):
-        u = _fit(z - m, t, total) @ features(z - m)
+        u = _fit(z, m, t, total) @ features(z - m)
         losses[float(m)] = float(total @ (np.logaddexp(0, u) - t * u))
     least = min(losses.values())
     return next(m for m, loss in losses.items() if loss <= least + EQUAL)
 
 
-def _fit(log_odds: Floats, targets: Probabilities, weights: Weights) -> Floats:
-    """Return a, b and c for log-odds of p, targets and weights (n,)."""
-    design = features(log_odds.clip(-FAR, FAR))
-    return fit_logistic("beta calibration", design, targets, weights, np.array([1.0, 1.0, 0.0]), BOUNDED)
+def _fit(log_odds: Floats, bend: float, targets: Probabilities, weights: Weights) -> Floats:
+    """Return a, b and c for Platt scaling's log-odds (n,), m, and targets and weights (n,).
+
+    The fit starts at Platt scaling, a = b = 1 and c = m. At c = 0, a large m would make all probabilities 0 or 1 to the
+    last digit, where the loss is flat.
+    """
+    design, start = features((log_odds - bend).clip(-FAR, FAR)), np.array([1.0, 1.0, np.clip(bend, -FAR, FAR)])
+    return fit_logistic("beta calibration", design, targets, weights, start, BOUNDED)

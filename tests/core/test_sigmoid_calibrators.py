@@ -277,3 +277,13 @@ def test_blocks_of_rows_do_not_change_a_fit(monkeypatch: pytest.MonkeyPatch, rng
         monkeypatch.setattr("kgcore.calibration.logistic.BLOCK", block)
         fits.append(fit_logistic("a test", design, labels, np.full(500, 0.3), np.zeros(3), bounded))
     assert fits[1] == pytest.approx(fits[0], abs=1e-9)
+
+
+@pytest.mark.parametrize(("zeros", "far", "far_weight", "heavy"), [(20, 42, 0.01, 200), (3, 60, 0.01, 20)])
+def test_a_far_negative_of_little_weight_is_fitted(zeros: int, far: float, far_weight: float, heavy: float) -> None:
+    """Bends half-way to the far score make all other probabilities equal: the loss is flat there."""
+    scores, labels = np.r_[np.zeros(zeros), far, 2, 0], np.repeat([0.0, 1.0], [zeros + 1, 2])
+    weights = np.r_[np.ones(zeros), far_weight, heavy, 1]
+    fitted = Beta().fit_sample(CalibrationSample(scores, labels, weights))
+    base_rate = np.average(labels, weights=weights)
+    assert np.average(fitted.calibrate(scores), weights=weights) == pytest.approx(base_rate, abs=1e-8)
