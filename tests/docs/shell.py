@@ -16,8 +16,7 @@ from pathlib import Path
 
 from kgcore.datasets.genealogy import write_genealogy
 from tests.docs.pages import CHECKOUT, Block
-from tests.pipeline.conftest import UNSET
-from tests.pipeline.forks import Forks
+from tests.pipeline.forks import UNSET, Forks
 
 PEOPLE = 200
 FORKS = Forks("tests.docs.stand_ins")

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, Run
 
@@ -18,25 +19,18 @@ from kgcore.datasets.base import DatasetSpec
 from kgcore.registries import DATASETS
 from tasks.stages.table import STAGES
 from tasks.tracking.record import RunTags
-from tests.pipeline.forks import Forks
+from tests.pipeline.forks import CHECKOUT, UNSET, Forks, start
 
 FORKS = Forks()
-CHECKOUT = Path(__file__).resolve().parents[2]
 ALL_STAGES = [stage.name for stage in STAGES]
 # the stages of a pipeline without candidates, without a race, and with too few labels for evidence
 STAGE_NAMES = [name for name in ALL_STAGES if name not in ("match", "choose", "evidence")]
-UNSET = (
-    "MLFLOW_TRACKING_URI",
-    "MLFLOW_RUN_ID",
-    "MLFLOW_EXPERIMENT_NAME",
-    "MLFLOW_S3_ENDPOINT_URL",
-    "PREFECT_API_URL",
-    "PREFECT_API_DATABASE_CONNECTION_URL",
-    "PREFECT_SERVER_DATABASE_CONNECTION_URL",
-    "KGCAL_ARTIFACTS",
-    "KGCAL_MIRROR",
-    "KGCAL_HOME",
-)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the process that forks do its imports while the tests are collected."""
+    if not config.option.collectonly:
+        start()
 
 
 def small_family() -> DatasetSpec:

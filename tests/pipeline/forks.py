@@ -1,9 +1,9 @@
 """Run `kgcal` in processes that start with their imports done.
 
-`python -m tests.pipeline.forks` imports the command line and everything that the command line imports later. For each
-command it then reads one line of JSON, forks, and answers with the exit status. Each command is a separate process
-with its own environment, folder, standard output and standard error. Only the imports are shared: that
-saves seconds.
+`python -m tests.pipeline.forks` imports the command line and everything that the command line imports later. It forks a
+process for each test process that connects to it. That process reads lines of JSON, one for each command, forks again,
+and answers with the exit status. Each command is a separate process with its own environment, folder, standard output
+and standard error. Only the imports are shared: that saves seconds.
 """
 
 import atexit
@@ -11,17 +11,19 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import numba
 
@@ -46,18 +48,29 @@ LOADED = (
     "sklearn.isotonic",
     "torch",
 )
+CHECKOUT = Path(__file__).resolve().parents[2]
+UNSET = (
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_RUN_ID",
+    "MLFLOW_EXPERIMENT_NAME",
+    "MLFLOW_S3_ENDPOINT_URL",
+    "PREFECT_API_URL",
+    "PREFECT_API_DATABASE_CONNECTION_URL",
+    "PREFECT_SERVER_DATABASE_CONNECTION_URL",
+    "KGCAL_ARTIFACTS",
+    "KGCAL_MIRROR",
+    "KGCAL_HOME",
+)
+ADDRESS = "FORKS_ADDRESS"  # the environment variable with the path of the socket
 
 
 class Forks:
-    """The client of the process that forks.
-
-    The process starts at the first command, and imports the modules in the environment of that command.
-    """
+    """A client of the process that forks."""
 
     def __init__(self, *also: str) -> None:
         """Store `also`, further modules to import before the first command."""
         self._also = also
-        self._process: subprocess.Popen[str] | None = None
+        self._lines: TextIO | None = None
 
     def run(
         self, arguments: list[str], environment: Mapping[str, str], folder: Path, seconds: int
@@ -65,31 +78,49 @@ class Forks:
         """Run `kgcal ARGUMENTS` in a folder. Raises TimeoutExpired after `seconds`."""
         with TemporaryDirectory() as outputs:
             out, err = Path(outputs, "out"), Path(outputs, "err")
-            order = [["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds]
-            status = self._ask(json.dumps(order), environment)
+            status = self._ask(["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds)
             if status == -signal.SIGALRM:
                 raise subprocess.TimeoutExpired(arguments, seconds, out.read_text(), err.read_text())
             return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())
 
-    def _ask(self, line: str, environment: Mapping[str, str]) -> int:
-        if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.pipeline.forks", *self._also],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                cwd=Path(__file__).parents[2],
-                env=environment,
-            )
-            atexit.register(self._process.kill)
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-        if not (status := process.stdout.readline()):
-            raise RuntimeError(f"the process that forks ended with {process.wait()}: see its standard error")
+    def _ask(self, *order: object) -> int:
+        if self._lines is None:
+            start()
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(os.environ[ADDRESS])
+                self._lines = connection.makefile("rw")
+            self._write(self._also)
+        if not (status := self._write(order)):
+            raise RuntimeError("the process that forks has ended: see its standard error")
         return int(status)
+
+    def _write(self, line: Sequence[object]) -> str:
+        """Write a line of JSON and return the answer."""
+        assert self._lines is not None
+        self._lines.write(json.dumps(line) + "\n")
+        self._lines.flush()
+        return self._lines.readline()
+
+
+def start() -> None:
+    """Start the process that forks, for this process and the processes that it starts, unless it runs already."""
+    if ADDRESS in os.environ:
+        return
+    folder = TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    os.environ[ADDRESS] = str(Path(folder.name, "socket"))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.environ[ADDRESS])
+        listener.listen()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.pipeline.forks", str(listener.fileno())],
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.PIPE,
+            cwd=CHECKOUT,
+            env={name: value for name, value in os.environ.items() if name not in UNSET}
+            | {"PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1"},
+        )
+    atexit.register(process.kill)
 
 
 def read_code() -> None:
@@ -101,19 +132,36 @@ def read_code() -> None:
             fingerprint._imports(path)
 
 
-def serve() -> list[Any]:
-    """Fork for each line of standard input, and answer with the exit status of the child.
+def serve(listener: socket.socket) -> list[Any]:
+    """Fork for each connection, until standard input ends: the process that started this one holds its other end.
 
-    The function returns only in a child: it returns the content of the line.
+    The function returns only in a process that runs a command: it returns what the client has asked for.
     """
-    for line in sys.stdin:
+    while listener in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        with connection:
+            if os.fork() == 0:
+                listener.close()
+                return answer(connection.makefile("rw"))
+    sys.exit()
+
+
+def answer(lines: TextIO) -> list[Any]:
+    """Fork for each line but the first, which names modules to import, and write the exit status of the child."""
+    for name in json.loads(lines.readline()):
+        importlib.import_module(name)
+    status: object = "ready"
+    while True:
+        lines.write(f"{status}\n")
+        lines.flush()
+        if not (line := lines.readline()):
+            os._exit(0)
         child = os.fork()
         if child == 0:
             order: list[Any] = json.loads(line)
+            lines.close()
             return order
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-    sys.exit()
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def become(command: list[str], environment: dict[str, str], folder: str, out: str, err: str, seconds: int) -> None:
@@ -157,7 +205,7 @@ def end_after(main: Callable[[], object]) -> NoReturn:
 if __name__ == "__main__":
     GIVEN = set(os.environ)  # before imports add variables
     gc.disable()  # imports leave no garbage
-    for name in (*LOADED, *sys.argv[1:]):
+    for name in LOADED:
         importlib.import_module(name)
     read_code()
     numba.njit(lambda number: number)(1.0)  # numba loads its types with the first function that it compiles
@@ -165,4 +213,4 @@ if __name__ == "__main__":
         finalizer.atexit = False  # a child does not finalise this process's objects, which would take it .02 s
     gc.freeze()
     gc.enable()
-    become(*serve())
+    become(*serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -84,10 +84,6 @@ def test_changed_code_re_runs_the_stages_that_call_it_and_the_stages_after_them(
     code = copy_of_the_code(tmp_path)
     finished(tmp_path)
     kgcal = Kgcal(tmp_path, code)
-    for file, expected in (
-        ("kgcore/calibration/sample.py", ["prepare", "train", "corrupt", "score", "rank"]),
-        ("kgcore/report/page.html.j2", [stage for stage in STAGE_NAMES if stage != "report"]),
-    ):
-        with (code / file).open("a") as source:
-            source.write("\n# touched\n")
-        assert kgcal.results(*tiny_options())["reused"] == expected, file
+    with (code / "kgcore/calibration/sample.py").open("a") as source:
+        source.write("\n# touched\n")
+    assert kgcal.results(*tiny_options())["reused"] == ["prepare", "train", "corrupt", "score", "rank"]

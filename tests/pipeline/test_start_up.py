@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from flows.cli import index
-from tests.pipeline.conftest import CHECKOUT
+from tests.pipeline.conftest import CHECKOUT, Kgcal
 
 SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2", "--calibrators", "platt"]
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
@@ -27,10 +27,8 @@ from flows.cli.main import main
 main()
 """
 ALL_COMMANDS = """
-import sys
 from flows.cli.index import whole_app
 whole_app()
-print("loaded by all commands:", *sorted({"optuna", "torch", "typer"} & set(sys.modules)))
 """
 
 
@@ -59,45 +57,38 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert not HEAVY & modules
 
 
-@dataclass(frozen=True)
-class Calculated:
-    """A folder with a home in which one process has imported all commands, and then run a pipeline.
+@pytest.mark.parametrize("name", sorted(HEAVY | COMPUTING))
+def test_the_names_are_those_of_packages(name: str) -> None:
+    assert find_spec(name)
 
-    output  standard output of the process
-    """
 
-    folder: Path
-    output: str
+def test_all_commands_load_no_optuna_and_no_torch(tmp_path: Path) -> None:
+    output, modules = loaded(tmp_path, "--help", script=ALL_COMMANDS + SCRIPT)
+    assert output
+    assert "typer" in modules
+    assert not modules & {"optuna", "torch"}
 
 
 @pytest.fixture(scope="module")
-def calculated(tmp_path_factory: pytest.TempPathFactory) -> Calculated:
+def calculated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a home in which a pipeline has run."""
     folder = tmp_path_factory.mktemp("start")
-    output, modules = loaded(folder, *SMALL, script=ALL_COMMANDS + SCRIPT)
-    assert "re-used: none" in output
-    assert {"sklearn", "torch", "pandera"} <= modules  # the names are those that a pipeline loads when it computes
-    return Calculated(folder, output)
+    assert "re-used: none" in Kgcal(folder)(*SMALL).stdout
+    return folder
 
 
-def test_all_commands_load_no_optuna_and_no_torch(calculated: Calculated) -> None:
-    assert calculated.output.splitlines()[0] == "loaded by all commands: typer"
-
-
-def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes_and_no_prefect(
-    calculated: Calculated,
-) -> None:
-    output, modules = loaded(calculated.folder, *SMALL)
+def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes_and_no_prefect(calculated: Path) -> None:
+    output, modules = loaded(calculated, *SMALL)
     assert "stages run: none" in output
     assert not modules & (COMPUTING | {"prefect"})
 
 
-def test_a_re_used_pipeline_loads_prefect_if_a_server_may_be_named(calculated: Calculated) -> None:
-    folder = calculated.folder
-    _, named = loaded(folder, *SMALL, PREFECT_API_URL="http://127.0.0.1:9/api")
+def test_a_re_used_pipeline_loads_prefect_if_a_server_may_be_named(calculated: Path) -> None:
+    _, named = loaded(calculated, *SMALL, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert "prefect" in named
-    profiles = folder / "profiles.toml"
+    profiles = calculated / "profiles.toml"
     profiles.write_text('active = "own"\n[profiles.own]\nPREFECT_API_URL = "http://127.0.0.1:9/api"\n')
-    _, saved = loaded(folder, *SMALL, PREFECT_PROFILES_PATH=str(profiles))
+    _, saved = loaded(calculated, *SMALL, PREFECT_PROFILES_PATH=str(profiles))
     assert "prefect" in saved
 
 

@@ -50,6 +50,14 @@ def test_a_fingerprint_depends_on_the_modules_that_are_named() -> None:
     assert code_fingerprint(["kgcore.ranking"]) != code_fingerprint(["kgcore.ranking", "kgcore.models.hole"])
 
 
+def test_a_template_is_part_of_the_stage_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    [template] = [path for path in fingerprint._FILES if path.name == "page.html.j2"]
+    codes = {stage.name: stage.code(stage.config()) for stage in STAGES}
+    before = {name: code_fingerprint(code) for name, code in codes.items()}
+    monkeypatch.setitem(fingerprint._FILES, template, b"touched")
+    assert [name for name, code in codes.items() if code_fingerprint(code) != before[name]] == ["report"]
+
+
 def test_a_module_beside_the_package_is_part_of_the_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
