@@ -17,8 +17,10 @@ def test_every_calibrator_of_a_diagram_has_its_own_style(rng: np.random.Generato
     _, *lines = diagram.get_lines()
     styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
     assert len(styles) == len(lines) == 1 + len(fitted)
-    bars = {(bar.get_facecolor(), bar.get_hatch()) for bar in histogram.patches}
+    bars = {(str(bars.get_facecolor()), bars.get_hatch()) for bars in histogram.collections}
     assert len(bars) == 1 + len(fitted)
+    heights = [path.vertices[:, 1].max() for path in histogram.collections[-1].get_paths()]
+    np.testing.assert_allclose(heights, result.reliability.weight)
     assert "venn abers" in " ".join(str(line.get_label()) for line in lines)
 
 
