@@ -10,7 +10,7 @@ import psutil
 import requests
 
 from tests.e2e.postgres import Postgres
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 from tests.ports import free_port
 
 SIZES = ["--size", "300", "--k", "8", "--epochs", "2"]

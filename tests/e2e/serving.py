@@ -8,7 +8,7 @@ from pathlib import Path
 import requests
 
 from tests.e2e.local import until
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 from tests.ports import free_port
 
 

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from tasks.tracking.record import RunTags
 from tests.e2e.local import SIZES, Local, until
 from tests.e2e.postgres import Postgres
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 from tests.ports import free_port
 
 

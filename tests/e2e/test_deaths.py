@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 from tests.e2e.local import SIZES, Local, until
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 from tests.ports import free_port
 
 

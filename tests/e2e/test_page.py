@@ -11,7 +11,7 @@ import requests
 
 from tests.docs.scripts import script
 from tests.e2e.serving import started
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 
 chromium = script("chromium")
 WIDE, NARROW = (1280, 900), (400, 800)

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 
 from tests.e2e.local import until
 from tests.e2e.serving import started
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 
 SMALL = ["--dataset", "family", "--size", "300", "--batch-size", "128", "--calibrators", "platt"]
 BODY = {"triples": [{"subject": f"person_{i}", "predicate": "cousin_of", "object": "person_1"} for i in range(2, 102)]}

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 
 
 def finished(folder: Path, *options: str) -> tuple[Kgcal, dict[str, Any]]:

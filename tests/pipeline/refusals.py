@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 
 
 def refused(kgcal: Kgcal, message: str, *arguments: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mlflow.entities import Run
 
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 
 TINY = (
     *("tune", "--size", "300", "--batch-size", "128", "--most-epochs", "8"),

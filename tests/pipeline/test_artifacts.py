@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from tasks.workspace.network import answers
-from tests.pipeline.conftest import Kgcal, all_runs
+from tests.pipeline.command import Kgcal, all_runs
 from tests.ports import free_port
 
 SMALL = ["--dataset", "family", "--size", "300", "--k", "8", "--epochs", "2"]

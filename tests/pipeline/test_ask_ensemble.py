@@ -15,7 +15,7 @@ from kgcore.storage import read_graph
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving.model import Served
 from tests.conftest import tiny_options, use_home
-from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, runs_of
+from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, runs_of
 
 pytestmark = pytest.mark.long
 

@@ -10,7 +10,7 @@ import pytest
 from kgcore.datasets.genealogy import write_genealogy
 from kgcore.storage import read_graph, read_model
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import Kgcal, all_runs, client_of, model_folder, models_of, runs_of, tags_of
+from tests.pipeline.command import Kgcal, all_runs, client_of, model_folder, models_of, runs_of, tags_of
 
 NAMES = ["subject", "predicate", "object"]
 FOLDS = 3

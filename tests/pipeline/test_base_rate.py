@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from tests.pipeline.conftest import Kgcal, client_of, runs_of, tags_of
+from tests.pipeline.command import Kgcal, client_of, runs_of, tags_of
 from tests.pipeline.finished import finished
 
 QUICK = ("--no-by-relation", "--per-positive", "5")

@@ -14,7 +14,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from tests.core.scored_rows import table_of_scores, written
-from tests.pipeline.conftest import Kgcal, client_of, models_of, runs_of
+from tests.pipeline.command import Kgcal, client_of, models_of, runs_of
 
 FIT = ("scores.csv", "--score", "f", "--label", "y", "--scorer", "miner", "--relation", "r", "--base-rate", "0.1")
 QUICK = ("--bootstrap-replicates", "50", "--folds", "3")

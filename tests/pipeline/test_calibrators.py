@@ -6,7 +6,7 @@ import pytest
 from kgcore.registries import BASELINES, CALIBRATORS
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import Kgcal, model_folder, models_of
+from tests.pipeline.command import Kgcal, model_folder, models_of
 
 
 @pytest.fixture(scope="module")

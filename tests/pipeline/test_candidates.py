@@ -13,7 +13,7 @@ from tasks.stages.calibrate import move_calibrators
 from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import use_home
-from tests.pipeline.conftest import ALL_STAGES, Kgcal, model_folder, models_of, runs_of, tags_of, tags_of_run
+from tests.pipeline.command import ALL_STAGES, Kgcal, model_folder, models_of, runs_of, tags_of, tags_of_run
 from tests.pipeline.finished import finished
 
 TINY = ("--size", "600", "--k", "16", "--epochs", "20", "--batch-size", "128", "--match-replicates", "20")

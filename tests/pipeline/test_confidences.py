@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.folders import write_folder
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 from tests.pipeline.refusals import refused, written
 
 SMALL = (

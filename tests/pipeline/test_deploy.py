@@ -14,7 +14,7 @@ from prefect.utilities.templating import apply_values
 from prefect_docker.worker import DockerWorker, DockerWorkerJobConfiguration
 from prefect_kubernetes.worker import KubernetesWorker, KubernetesWorkerJobConfiguration
 
-from tests.pipeline.conftest import CHECKOUT
+from tests.pipeline.command import CHECKOUT
 
 DEPLOY = CHECKOUT / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from distributed import LocalCluster
 
-from tests.pipeline.conftest import Kgcal, client_of, runs_of
+from tests.pipeline.command import Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
 

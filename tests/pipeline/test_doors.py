@@ -22,7 +22,7 @@ from kgcore.registries import DATASETS
 from tasks.jobs.manifest import resolve
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tests.pipeline.conftest import CHECKOUT, small_family
+from tests.pipeline.command import CHECKOUT, small_family
 from tests.pipeline.flow_runs import prefect_server
 
 app = whole_app()

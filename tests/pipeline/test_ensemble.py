@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mlflow.entities import Run
 
-from tests.pipeline.conftest import Kgcal, models_of, runs_of, tags_of
+from tests.pipeline.command import Kgcal, models_of, runs_of, tags_of
 
 SMALL = {"size": "300", "k": "16", "epochs": "20", "batch-size": "128", "calibration-eta": "4"}
 SMALL |= {"calibrators": "smoothed_isotonic", "bootstrap-replicates": "50"}  # the calibrator of an ensemble's members

@@ -19,7 +19,7 @@ from kgcore.storage import read_predictions
 from tasks.jobs.calibrated_model import Ask, locate, read_located
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import use_home
-from tests.pipeline.conftest import Kgcal, model_folder, models_of
+from tests.pipeline.command import Kgcal, model_folder, models_of
 
 pytestmark = pytest.mark.long
 SETTINGS = ("--size", "700", "--k", "16", "--epochs", "20", "--batch-size", "128", "--match-replicates", "20")

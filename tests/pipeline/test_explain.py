@@ -12,7 +12,7 @@ from kgcore.storage import read_graph
 from tasks.stages.calibrate import move_calibrators
 from tasks.stages.reference import StageRef
 from tests.conftest import use_home
-from tests.pipeline.conftest import Kgcal, client_of, runs_of
+from tests.pipeline.command import Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
 LABELS = ("ground_truth.beta", "synthetic.beta", "uncalibrated")

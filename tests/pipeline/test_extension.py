@@ -23,7 +23,7 @@ from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, ST
 from kgcore.registry import Registry
 from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH, MEASURED
 from tasks.tracking.store import Store, open_store
-from tests.pipeline.conftest import CHECKOUT, copy_of_the_code
+from tests.pipeline.command import CHECKOUT, copy_of_the_code
 
 pytestmark = pytest.mark.long
 

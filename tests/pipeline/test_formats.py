@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.graph_files import LAYOUTS, write_splits
 from tests.folders import TEST, TRAIN, VALID
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 from tests.pipeline.refusals import refused, written
 
 NAMES = {"train": TRAIN, "valid": VALID, "test": TEST}

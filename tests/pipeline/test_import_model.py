@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.pipeline.conftest import Kgcal, client_of, models_of, runs_of, tags_of
+from tests.pipeline.command import Kgcal, client_of, models_of, runs_of, tags_of
 
 EPOCHS = "5"
 # what a pickle of PyKEEN's TransE with p = 1 offers to kgcal's script; the code runs while it is loaded

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.index import index_text, lazy_app, whole_app
-from tests.pipeline.conftest import CHECKOUT
+from tests.pipeline.command import CHECKOUT
 
 SLOW = ("mlflow", "numpy", "pandas", "prefect", "sklearn", "torch")
 

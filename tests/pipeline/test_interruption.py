@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import Kgcal, all_runs, tags_of
+from tests.pipeline.command import Kgcal, all_runs, tags_of
 
 pytestmark = pytest.mark.kills
 

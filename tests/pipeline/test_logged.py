@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mlflow.entities import LoggedModel, Run
 
-from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs, client_of, tags_of
+from tests.pipeline.command import STAGE_NAMES, Kgcal, all_runs, client_of, tags_of
 from tests.pipeline.finished import finished
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tests.pipeline.conftest import Kgcal
+from tests.pipeline.command import Kgcal
 from tests.pipeline.refusals import refused, written
 
 

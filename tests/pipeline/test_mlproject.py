@@ -16,7 +16,7 @@ from kgcore import config
 from kgcore.config.base import default_of
 from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
-from tests.pipeline.conftest import CHECKOUT
+from tests.pipeline.command import CHECKOUT
 
 app = whole_app()
 

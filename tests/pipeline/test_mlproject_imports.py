@@ -8,7 +8,7 @@ import yaml
 from flows.cli.index import whole_app
 from flows.cli.mlproject import translated
 from kgcore.config import PrepareConfig
-from tests.pipeline.conftest import CHECKOUT
+from tests.pipeline.command import CHECKOUT
 
 app = whole_app()
 

@@ -9,7 +9,7 @@ import pytest
 from mlflow.entities import Run
 
 from flows.stages import STAGE_FLOWS
-from tests.pipeline.conftest import CHECKOUT, Kgcal, all_runs, client_of, tags_of
+from tests.pipeline.command import CHECKOUT, Kgcal, all_runs, client_of, tags_of
 
 pytestmark = pytest.mark.long
 

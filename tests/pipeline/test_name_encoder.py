@@ -14,7 +14,7 @@ import pytest
 import kgcore
 from kgcore.storage import read_predictions
 from tests.core.encoders import write_encoder
-from tests.pipeline.conftest import CHECKOUT, Kgcal, client_of, copy_of_the_code, model_folder, runs_of, tags_of_run
+from tests.pipeline.command import CHECKOUT, Kgcal, client_of, copy_of_the_code, model_folder, runs_of, tags_of_run
 
 pytestmark = pytest.mark.long
 SETTINGS = (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.pipeline.conftest import ALL_STAGES, CHECKOUT, STAGE_NAMES, Kgcal, copy_of_the_code, runs_of, tags_of
+from tests.pipeline.command import ALL_STAGES, CHECKOUT, STAGE_NAMES, Kgcal, copy_of_the_code, runs_of, tags_of
 from tests.pipeline.finished import finished
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 
 from kgcore.datasets.genealogy import write_genealogy
 from tasks.tracking.artifacts import CALIBRATOR
-from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, tags_of_run
+from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, tags_of_run
 
 OPTIONS = (
     "--preset",

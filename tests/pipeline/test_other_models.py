@@ -14,7 +14,7 @@ import pytest
 import kgcore
 from kgcore.storage import read_predictions
 from tasks.tracking.artifacts import CALIBRATOR
-from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, runs_of, tags_of, tags_of_run
+from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, runs_of, tags_of, tags_of_run
 
 pytestmark = pytest.mark.long
 SETTINGS = ("--size", "700", "--k", "16", "--epochs", "20", "--batch-size", "128")

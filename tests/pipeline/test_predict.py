@@ -9,7 +9,7 @@ import pytest
 from distributed import LocalCluster
 
 from kgcore.storage import read_graph
-from tests.pipeline.conftest import Kgcal, client_of, runs_of
+from tests.pipeline.command import Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
 

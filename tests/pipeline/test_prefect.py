@@ -51,7 +51,7 @@ from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction import grid
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import gpu_slot
-from tests.pipeline.conftest import CHECKOUT, small_family
+from tests.pipeline.command import CHECKOUT, small_family
 from tests.pipeline.flow_runs import prefect_server, published, recorded
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -15,7 +15,7 @@ from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tests.conftest import use_home
 from tests.folders import write_folder
-from tests.pipeline.conftest import tags_of
+from tests.pipeline.command import tags_of
 from tests.pipeline.finished import copy_home
 
 pytestmark = pytest.mark.usefixtures("home")

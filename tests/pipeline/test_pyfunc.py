@@ -25,7 +25,7 @@ from tasks.tracking.new_database import create_database
 from tasks.workspace.network import answers as page_answers
 from tests.conftest import tiny_options
 from tests.docs.pages import blocks_for
-from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of
+from tests.pipeline.command import Kgcal, client_of, model_folder, models_of
 from tests.pipeline.finished import finished
 from tests.ports import free_port
 

@@ -11,7 +11,7 @@ from mlflow.entities import Run
 from kgcore.datasets.label_halves import for_exam
 from kgcore.datasets.labels import read_labels
 from tasks.tracking.artifacts import CALIBRATOR
-from tests.pipeline.conftest import Kgcal, all_runs, client_of, model_folder, models_of, tags_of_run
+from tests.pipeline.command import Kgcal, all_runs, client_of, model_folder, models_of, tags_of_run
 from tests.pipeline.finished import finished
 
 SETTINGS = ("--calibration-strategy", "uniform", "--calibrators", "platt", "--bins", "5")

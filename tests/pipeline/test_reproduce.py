@@ -14,7 +14,7 @@ from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 from kgcore.reproduction import grid as grid_module
 from kgcore.reproduction.compare import COLUMNS
-from tests.pipeline.conftest import small_family
+from tests.pipeline.command import small_family
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]
 

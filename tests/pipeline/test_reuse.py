@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import STAGE_NAMES, Kgcal, client_of, copy_of_the_code
+from tests.pipeline.command import STAGE_NAMES, Kgcal, client_of, copy_of_the_code
 from tests.pipeline.finished import finished
 
 

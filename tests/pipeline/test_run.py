@@ -8,7 +8,7 @@ import pytest
 
 from kgcore.registries import METRICS
 from tests.folders import write_folder
-from tests.pipeline.conftest import STAGE_NAMES, Kgcal, all_runs
+from tests.pipeline.command import STAGE_NAMES, Kgcal, all_runs
 from tests.pipeline.finished import finished
 
 

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from flows.cli import index
-from tests.pipeline.conftest import CHECKOUT, Kgcal
+from tests.pipeline.command import CHECKOUT, Kgcal
 
 SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2", "--calibrators", "platt"]
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}

@@ -8,7 +8,7 @@ import pytest
 
 from kgcore import storage
 from tests.conftest import tiny_options
-from tests.pipeline.conftest import Kgcal, all_runs, client_of
+from tests.pipeline.command import Kgcal, all_runs, client_of
 
 pytestmark = pytest.mark.long
 

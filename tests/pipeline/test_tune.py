@@ -21,7 +21,7 @@ from kgcore.config.choices import SEARCHABLE
 from kgcore.tuning.space import Space
 from tasks.jobs.command import run_command
 from tests.folders import TEST, write_folder
-from tests.pipeline.conftest import Kgcal, client_of, runs_of, tags_of
+from tests.pipeline.command import Kgcal, client_of, runs_of, tags_of
 from tests.pipeline.searches import TINY, artifact, tune
 
 app = whole_app()

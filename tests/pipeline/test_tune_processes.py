@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import Kgcal, all_runs, runs_of
+from tests.pipeline.command import Kgcal, all_runs, runs_of
 from tests.pipeline.searches import TINY, artifact, started, states
 
 pytestmark = pytest.mark.kills

@@ -16,7 +16,7 @@ from tasks.jobs.calibrated_model import Ask
 from tasks.serving.api import create_app
 from tasks.serving.model import Served
 from tests.conftest import use_home
-from tests.pipeline.conftest import Kgcal, client_of, model_folder, models_of, runs_of
+from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, runs_of
 
 pytestmark = pytest.mark.long
 

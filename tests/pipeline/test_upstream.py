@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import tiny_options
 from tests.folders import TRAIN, VALID, write_folder
-from tests.pipeline.conftest import Kgcal, client_of, models_of, tags_of_run
+from tests.pipeline.command import Kgcal, client_of, models_of, tags_of_run
 from tests.pipeline.finished import finished
 
 pytestmark = pytest.mark.long

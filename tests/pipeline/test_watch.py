@@ -14,7 +14,7 @@ from kgcore.errors import InputError
 from tasks.tracking.registry import load_calibrated
 from tasks.tracking.store import Store
 from tests.pipeline.champions import Champion, make_champion
-from tests.pipeline.conftest import tags_of
+from tests.pipeline.command import tags_of
 
 RECALIBRATE = WatchConfig(on_drift="recalibrate", alpha=0.02)
 

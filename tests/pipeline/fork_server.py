@@ -1,0 +1,142 @@
+"""Run `kgcal` in processes that start with their imports done.
+
+`python -m tests.pipeline.fork_server` imports the command line and everything that the command line imports later. It
+forks a process for each test process that connects to it. That process reads lines of JSON, one for each command, forks
+again, and answers with the exit status. Each command is a separate process with its own environment, folder, standard
+output and standard error. Only the imports are shared: that saves seconds.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from pkgutil import walk_packages
+from typing import Any, NoReturn, TextIO
+
+import numba
+
+import kgcore
+import tasks
+from flows.cli.index import TOPICS
+from tests.pipeline.migrations import read_migrations_once
+
+LOADED = (
+    *(f"flows.cli.commands.{topic}" for topic in TOPICS),
+    *(module.name for package in (kgcore, tasks) for module in walk_packages(package.__path__, f"{package.__name__}.")),
+    "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.pyplot",
+    "mlflow.pyfunc",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "pandera.accessors.pandas_accessor",
+    "pandera.backends.pandas.builtin_checks",
+    "pandera.backends.pandas.container",
+    "pandera.strategies.pandas_strategies",
+    "pyarrow.dataset",
+    "safetensors.torch",
+    "sklearn.isotonic",
+    "torch",
+)
+
+
+def read_code() -> None:
+    """Read the import statements of kgcore, on which the keys of stages depend."""
+    from tasks.tracking import fingerprint
+
+    for path in fingerprint._FILES:
+        if path.suffix == ".py":
+            fingerprint._imports(path)
+
+
+def serve(listener: socket.socket) -> list[Any]:
+    """Fork for each connection, until standard input ends: the process that started this one holds its other end.
+
+    The function returns only in a process that runs a command: it returns what the client has asked for.
+    """
+    while listener in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        with connection:
+            if os.fork() == 0:
+                listener.close()
+                return answer(connection.makefile("rw"))
+    sys.exit()
+
+
+def answer(lines: TextIO) -> list[Any]:
+    """Fork for each line but the first, which names modules to import, and write the exit status of the child."""
+    for name in json.loads(lines.readline()):
+        importlib.import_module(name)
+    status: object = "ready"
+    while True:
+        lines.write(f"{status}\n")
+        lines.flush()
+        if not (line := lines.readline()):
+            os._exit(0)
+        child = os.fork()
+        if child == 0:
+            order: list[Any] = json.loads(line)
+            lines.close()
+            return order
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def become(command: list[str], environment: dict[str, str], folder: str, out: str, err: str, seconds: int) -> None:
+    """Replace this process's files, environment and folder by those of the command, and run the command."""
+    signal.alarm(seconds)
+    write = os.O_CREAT | os.O_WRONLY
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, write), (2, err, write)):
+        os.dup2(os.open(path, flags), number)
+    for name in GIVEN - environment.keys():
+        os.environ.pop(name, None)
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = command
+    from flows.cli.main import main
+
+    end_after(main)
+
+
+def end_after(main: Callable[[], object]) -> NoReturn:
+    """Call a function and end the process with its exit status, as Python does, but leave the memory to the system.
+
+    Python frees every object first. A child would copy the memory of its parent for that, which takes .3 s.
+    """
+    status: object = 0
+    try:
+        main()
+    except SystemExit as ended:
+        status = ended.code or 0
+        if not isinstance(status, int):
+            print(status, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that Python waits for
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else 1)
+
+
+if __name__ == "__main__":
+    GIVEN = set(os.environ)  # before imports add variables
+    gc.disable()  # imports leave no garbage
+    for name in LOADED:
+        importlib.import_module(name)
+    read_code()
+    read_migrations_once()
+    numba.njit(lambda number: number)(1.0)  # numba loads its types with the first function that it compiles
+    for finalizer in weakref.finalize._registry.values():  # type: ignore[attr-defined]
+        finalizer.atexit = False  # a child does not finalise this process's objects, which would take it .02 s
+    gc.freeze()
+    gc.enable()
+    become(*serve(socket.socket(fileno=int(sys.argv[1]))))
