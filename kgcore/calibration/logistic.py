@@ -13,7 +13,7 @@ from kgcore.errors import FitError
 MAX_STEPS, TOLERANCE = 100, 1e-10
 ROUNDED = 1e-7  # rounding errors of far scores can keep a component of the gradient above TOLERANCE, but not above this
 BLOCK = 2**15  # rows at a time: their temporary arrays stay in the cache of the processor
-LONGEST = 1e3  # the length of a step is about this at most, however flat the loss is
+LONGEST = 1e3  # the first damped step has about this length at most, however flat the loss is
 ENOUGH = 0.25  # share of the decrease that the slope promises, which a step must reach (Armijo); a parabola reaches 0.5
 Rows = tuple[Floats, Probabilities, Weights]
 
@@ -105,15 +105,15 @@ def fit_blocks(name: str, read: Callable[[], Iterator[Rows]], start: Floats, bou
 
     The method is Newton's, with step halving and active sets (Nocedal & Wright 2006, chapter 16). A step ends at the
     first bound that it meets. The component at that bound then stays at 0 until the free components are at their
-    minimum. Where the loss is nearly flat, a Newton step would have an arbitrary length. So the Hessian is damped by a
-    multiple of the identity in proportion to the gradient, which keeps the convergence quadratic (Li, Fukushima, Qi &
-    Yamashita 2004). The loss is convex, so the method converges from any start if a minimum exists. It stops when no
-    free component of the gradient is above 1e-10 in size, and no component at its bound would lower the loss by leaving
-    it. If the design has a row of ones, the weighted mean of the probabilities then equals the weighted mean of the
-    targets within 1e-10. After 100 steps, 1e-7 is enough, because scores that are very far away leave rounding errors.
-    Raises FitError if it does not stop then.
+    minimum. Where the loss is nearly flat, a Newton step may be so long that no part of it lowers the loss. A growing
+    multiple of the identity is then added to the Hessian, until a step does (section 3.4 there). The loss is convex, so
+    the method converges from any start if a minimum exists. It stops when no free component of the gradient is above
+    1e-10 in size, and no component at its bound would lower the loss by leaving it. If the design has a row of ones,
+    the weighted mean of the probabilities then equals the weighted mean of the targets within 1e-10. After 100 steps,
+    1e-7 is enough, because scores that are very far away leave rounding errors. Raises FitError if it does not stop
+    then.
     """
-    theta = start.astype(np.float64)
+    theta, damping = start.astype(np.float64), 0.0
     current, free = _loss(theta, read()), ~(bounded & (theta <= 0))
     for _ in range(MAX_STEPS):
         gradient, curvature = _derivatives(theta, read())
@@ -123,7 +123,6 @@ def fit_blocks(name: str, read: Callable[[], Iterator[Rows]], start: Floats, bou
                 return theta
             free[leave] = True
         hessian = curvature[np.ix_(free, free)]
-        damping = np.abs(gradient[free]).max() / LONGEST
         hessian += (damping + 1e-14 * hessian.diagonal().max() + 1e-30) * np.eye(len(hessian))
         direction = np.zeros_like(theta)
         direction[free] = np.linalg.solve(hessian, gradient[free])
@@ -136,7 +135,10 @@ def fit_blocks(name: str, read: Callable[[], Iterator[Rows]], start: Floats, bou
             candidate := _loss(theta - step * direction, read())
         ) > current - ENOUGH * step * slope + 1e-12 and step > 1e-8:
             step /= 2  # 1e-12 allows for rounding in the loss: near the optimum a full step is right
-        theta, current = theta - step * direction, candidate
+        if candidate > current + 1e-12:  # no part of the step lowers the loss
+            damping = max(10 * damping, np.abs(gradient[free]).max() / LONGEST)
+            continue
+        theta, current, damping = theta - step * direction, candidate, 0.0
         met = meets & (theta <= 1e-15)
         theta[met], free[met] = 0.0, False
     left = np.abs(gradient[free]).max(initial=0.0)

@@ -287,3 +287,11 @@ def test_a_far_negative_of_little_weight_is_fitted(zeros: int, far: float, far_w
     fitted = Beta().fit_sample(CalibrationSample(scores, labels, weights))
     base_rate = np.average(labels, weights=weights)
     assert np.average(fitted.calibrate(scores), weights=weights) == pytest.approx(base_rate, abs=1e-8)
+
+
+@pytest.mark.parametrize("start", [(0, -60), (0, 300), (30, 40)])
+def test_a_fit_converges_from_a_start_where_the_loss_is_flat(start: tuple[float, float]) -> None:
+    x = np.linspace(-1, 1, 50)
+    design, free = np.stack([x, np.ones(50)]), np.zeros(2, dtype=bool)
+    found = fit_logistic("a test", design, expit(3 * x - 1), np.ones(50), np.array(start, dtype=float), free)
+    np.testing.assert_allclose(found, [3, -1], atol=1e-8)
