@@ -52,10 +52,10 @@ class Beta(Calibrator):
         f = sample.scores
         if slope == 0 or ((f == f.min()) | (f == f.max())).all():
             return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
-        bend = best_bend(slope * f + intercept, targets, sample.weights)
-        a, b, c = _fit(slope * f + intercept, bend, targets, sample.weights).tolist()
-        intercept -= bend
-        return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)
+        log_odds = slope * f + intercept
+        bend = best_bend(log_odds, targets, sample.weights)
+        a, b, c = _fit(log_odds, bend, targets, sample.weights).tolist()
+        return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept - bend)
 
     def fit_stream(self, stream: SampleStream) -> Self:
         levels = mean_keeping_levels(stream.totals.base_rate, min(stream.totals.rows))
@@ -65,8 +65,9 @@ class Beta(Calibrator):
             return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
         f, y, w = stream.condensed
         targets = levels[y.astype(np.int64)]
-        bend = best_bend(slope * f + intercept, targets, w)
-        start = _fit(slope * f + intercept, bend, targets, w)
+        log_odds = slope * f + intercept
+        bend = best_bend(log_odds, targets, w)
+        start = _fit(log_odds, bend, targets, w)
         intercept -= bend
 
         def design(scores: Scores) -> Floats:

@@ -53,13 +53,13 @@ class Forks:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(os.environ[ADDRESS])
                 self._lines = connection.makefile("rw")
-            self._write(self._also)
-        if not (status := self._write(order)):
+            self._exchange(self._also)
+        if not (status := self._exchange(order)):
             raise RuntimeError("the process that forks has ended: see its standard error")
         return int(status)
 
-    def _write(self, line: Sequence[object]) -> str:
-        """Write a line of JSON and return the answer."""
+    def _exchange(self, line: Sequence[object]) -> str:
+        """Write a line of JSON, and return the line that answers it."""
         assert self._lines is not None
         self._lines.write(json.dumps(line) + "\n")
         self._lines.flush()
