@@ -31,7 +31,8 @@ CALIBRATORS: "Registry[type[Calibrator]]" = Registry("calibrator", "kgcore.calib
 BASELINES: "Registry[type[Calibrator]]" = Registry("baseline", "kgcore.calibration.baselines", "BASELINES")
 EVIDENCE: "Registry[type[Feature]]" = Registry("group of evidence", "kgcore.evidence", "EVIDENCE")
 COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "COMBINERS")
-ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(("stack",)))
+MADE_OF_FITTED = ("stack", "folded")  # combiners that are made of fitted ones, and fit nothing
+ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(MADE_OF_FITTED))
 POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "POOLS")
 METRICS: "Registry[Metric]" = Registry("metric", "kgcore.metrics", "METRICS")
 """The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:

@@ -17,7 +17,7 @@ from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.cross_fit import cross_fit
 from kgcore.metrics.smooth import smooth_ece
-from kgcore.registries import COMBINERS
+from kgcore.registries import COMBINERS, MADE_OF_FITTED
 
 ROWS, NEW_ROWS, SEEDS, NEAR = (1000, 4000), 40_000, range(3), 401
 FEATURES = ("score", *(f"feature_{number}" for number in range(1, 12)))
@@ -54,7 +54,7 @@ def main() -> None:
     print(f"Brier score of the true probabilities: {np.mean(q * (1 - q)):.4f}\n")
     print("| combiner | rows | calibrator fitted to | Brier | smooth ECE | coverage | width |")
     print("|---|---|---|---|---|---|---|")
-    for name in COMBINERS.without(("stack",)).names():
+    for name in COMBINERS.without(MADE_OF_FITTED).names():
         for rows in ROWS:
             table: dict[str, list[list[float]]] = {"its own rows": [], "cross-fitted log-odds": []}
             for seed in SEEDS:

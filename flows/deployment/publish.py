@@ -162,7 +162,8 @@ def publish_discovery(found: "Discovered") -> None:
     """Publish what was asked and the notes about the list. The table has its first rows."""
     text = [f"The answer sets of {found.rows:,} kinds of queries `{found.asked}`."]
     if found.has_facts:
-        text = [f"{found.rows:,} missing facts `{found.asked}`, {found.expected:,.1f} expected to be true."]
+        expected = "" if found.expected is None else f", {found.expected:,.1f} expected to be true"
+        text = [f"{found.rows:,} missing facts `{found.asked}`{expected}."]
     text += [f"* {note}" for note in found.notes]
     text += [f"* frequent flyer: {flyer['entity']}, {flyer['answers']} answers" for flyer in found.flyers]
     text += [f"The list: `{found.output}`"] if found.output else []

@@ -55,6 +55,7 @@ from kgcore.config.jobs import (
     GateConfig,
     PairsConfig,
     PredictConfig,
+    SurveyConfig,
     TuneConfig,
     WatchConfig,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "ReportConfig",
     "ScoreConfig",
     "ScoresConfig",
+    "SurveyConfig",
     "TrainConfig",
     "TrainGiven",
     "TuneConfig",

@@ -1,6 +1,7 @@
 """The settings of the jobs outside a pipeline: questions to a model, promote, watch, tune and ensemble."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import (
@@ -18,6 +19,11 @@ from kgcore.config.choices import (
 )
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
+
+COMPLETENESS = (
+    "share of the true facts that the graph knows, an interval LOW:HIGH, or a file with a line for each predicate "
+    "(predicate, tab, share): it says how many candidates are true; if empty, it is not stated"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +126,7 @@ class PairsConfig(Config):
     top: int = setting(0, "number of pairs with the highest probabilities to keep; 0 = all pairs", ge=0)
     per: str = setting("all", "count `top` over all pairs, or for each subject or object", choices=PER)
     above: float = setting(0.0, "keep pairs with a probability above this; 0 = all pairs", ge=0, lt=1)
+    completeness: str = setting("", COMPLETENESS)
     known_facts: str = setting("leave_out", "what to do with pairs that are known facts", choices=("leave_out", "mark"))
 
 
@@ -186,8 +193,25 @@ class ExplainConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SurveyConfig(Config):
+    """The draw of candidates from a population, to which probabilities are calibrated."""
+
+    stage: ClassVar[str] = "survey"
+
+    survey_top: int = setting(300_000, "candidates with the highest scores whose evidence is weighed", ge=1)
+    survey_rest: int = setting(60_000, "candidates that stand for all others", ge=1)
+    survey_seed: int = setting(0, "seed of the draw, of the combiners and of the bootstrap", ge=0)
+
+    def for_list(self, top: int) -> Self:
+        """Return the settings for a list of `top` candidates: the survey has five times as many."""
+        return replace(self, survey_top=max(self.survey_top, 5 * top))
+
+
+@dataclass(frozen=True, kw_only=True)
 class DiscoverConfig(Config):
     """The choice of missing facts."""
+
+    completeness: str = setting("", COMPLETENESS)
 
     top: int = setting(100, "largest number of missing facts; not used with `fdr` or `coverage`", ge=1)
     above: float = setting(0.0, "list only facts with a probability above this value", ge=0, lt=1)

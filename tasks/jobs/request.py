@@ -40,7 +40,7 @@ class Who(TypedDict):
     dataset: str
     model: str
     calibrator: str
-    base_rate: float
+    base_rate: float | None
     base_rate_text: str
     output: str
 
@@ -90,7 +90,7 @@ class Answered:
     dataset     name of the data set of the model
     model       URI of the calibrator or the ensemble
     calibrator  its label, such as `synthetic.isotonic`
-    base_rate   share of true triples that the probabilities assume
+    base_rate   share of true triples that the probabilities assume; None: there are no probabilities
     base_rate_text
                 the base rate and where it comes from: `0.494, estimated`
     output      the file with the answer; '' if none was written
@@ -100,7 +100,7 @@ class Answered:
     dataset: str
     model: str
     calibrator: str
-    base_rate: float
+    base_rate: float | None
     base_rate_text: str
     output: str
     run: str
@@ -111,10 +111,10 @@ class AnsweredTable(Answered):
     """The summary of a table of triples with their answers.
 
     rows      number of triples
-    expected  expected number of true ones among them: the sum of their probabilities
+    expected  expected number of true ones among them: the sum of their probabilities; None: it is not known
     examples  the first triples, one dictionary per row: column -> value
     """
 
     rows: int
-    expected: float
+    expected: float | None
     examples: Sequence[Mapping[str, object]]

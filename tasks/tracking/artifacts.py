@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kgcore.mixture.samples import MixtureData
     from kgcore.models.trained import TrainedModel
     from kgcore.monitoring.exam import Exam
+    from kgcore.population.survey import Survey
     from kgcore.score_table import ScoreTable
 
 S = TypeVar("S", Ablation, Summary, PipelineSummary, EnsembleSummary, Race)
@@ -176,6 +177,7 @@ DISAGREEMENT: "Artifact[tuple[Triples, dict[str, Floats]]]" = Artifact(
     "ensemble", "disagreement.parquet", _later("read_disagreement"), _write_disagreement
 )
 
+SURVEY: "Artifact[Survey]" = Artifact("survey", "survey", _later("read_survey"), _later("write_survey"))
 EXAM: "Artifact[Exam]" = Artifact("exam", "exam.parquet", _read_exam, _write_exam)
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
 PIPELINE_SUMMARY: Artifact[PipelineSummary] = _typed_json("pipeline", "summary.json", PipelineSummary)

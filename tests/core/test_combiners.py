@@ -18,7 +18,7 @@ from kgcore.combiners.shapley import Shapley
 from kgcore.combiners.stack import Stack
 from kgcore.combiners.trees import Split, Trees
 from kgcore.errors import FitError
-from kgcore.registries import COMBINERS
+from kgcore.registries import COMBINERS, MADE_OF_FITTED
 from tests.docs.scripts import script
 
 NAMES = ("score", "degree", "overlap", "constant")
@@ -37,7 +37,7 @@ def sample_of(seed: int, n: int = 600) -> EvidenceSample:
     return EvidenceSample(NAMES, values, labels, np.ones(n), predicates)
 
 
-NAMES_OF_ALL = [name for name in COMBINERS.names() if name != "stack"]  # a stack is made of fitted combiners
+NAMES_OF_ALL = list(COMBINERS.without(MADE_OF_FITTED).names())
 
 
 def quick(name: str) -> Combiner:

@@ -16,7 +16,7 @@ def show_discovery(console: Console, found: Discovered) -> None:
     parts = [f"the answer sets of {found.rows:,} kinds of queries {found.asked}", listed]
     if found.has_facts:
         parts[0] = f"{found.rows:,} missing {'fact' if found.rows == 1 else 'facts'} {found.asked}"
-        parts.append(f"{found.expected:,.1f} expected to be true at this base rate")
+        parts.append(_expected(found))
     console.print(escape(", ".join(filter(None, parts))), soft_wrap=True)
     for note in found.notes:
         console.print(escape(note), soft_wrap=True)
@@ -28,6 +28,13 @@ def show_discovery(console: Console, found: Discovered) -> None:
         console.print(f"the list: {found.output}", soft_wrap=True)
 
 
+def _expected(found: Discovered) -> str:
+    if found.expected is None or found.interval is None:
+        return ""
+    low, high = found.interval
+    return f"{found.expected:,.1f} expected to be true (95 % interval: {low:,.0f} to {high:,.0f})"
+
+
 def _facts(found: Discovered) -> Table:
     has_p_values = "p_value" in found.examples[0]
     table = Table(box=box.SIMPLE_HEAD)
@@ -36,7 +43,7 @@ def _facts(found: Discovered) -> Table:
     for row in found.examples:
         triple = escape(f"{row['subject']} {row['predicate']} {row['object']}")
         interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
-        probability = str(row["reason"]) if row["probability"] is None else f"{row['probability']:.4f}"
+        probability = "" if row["probability"] is None else f"{row['probability']:.4f}"
         cells = [str(row["rank"]), triple, probability, interval]
         table.add_row(*cells, *([f"{row['p_value']:.4f}"] if has_p_values else []))
     return table

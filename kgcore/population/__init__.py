@@ -1,0 +1,14 @@
+"""Populations: the candidates that a question asks about, and calibration to them.
+
+A probability is the share of true triples among candidates like this one. So a question about missing facts needs a
+calibrator that is fitted to the missing facts, not to corruptions.
+
+* population.py    the candidates of a question: all pairs of some subjects and objects, known facts left out
+* draw.py          draws candidates with weights, so that the top of a list is there in full
+* unknown_facts.py how many candidates are true: from the completeness of the graph, or from a stated base rate
+* survey.py        weighs the evidence about the drawn candidates, with the facts of validation as positives
+* curve.py         the map from log-odds of evidence to probabilities, without labels
+* calibrate.py     a calibrated model of the population, and its lists
+
+docs/explanation/population.md explains the method.
+"""

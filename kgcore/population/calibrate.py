@@ -1,0 +1,180 @@
+"""A calibrator of a population, and the number of true facts in a list."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import beta
+
+from kgcore.arrays import Floats, Ints, Probabilities
+from kgcore.calibration.band import CONFIDENCE, Band
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.per_relation import PerRelation
+from kgcore.calibration.support import Support
+from kgcore.config import STATED
+from kgcore.population.curve import Binning, Curve, fit_curve, knots_of
+from kgcore.population.survey import Survey
+from kgcore.population.unknown_facts import UnknownFacts
+
+POPULATION = "population"  # the kind of negatives of a calibrator that is fitted to a population
+REPLICATES = 50
+POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
+LOWEST = -30.0  # log-odds of a probability, below which the points of a map are rare
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of true facts in a list: its expected value, and a 95 % interval.
+
+    The interval counts the finite number of validation facts, the sample of candidates, the interval of the
+    completeness, and chance: each fact of the list is true or false.
+    """
+
+    expected: float
+    low: float
+    high: float
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """Return the expected number, the lower and the upper end."""
+        return self.expected, self.low, self.high
+
+
+@dataclass(frozen=True)
+class PopulationFit:
+    """A survey that is calibrated to a number of true candidates.
+
+    bound       the calibrator of the survey's log-odds
+    predicates  (p,) the predicates of the population, ascending
+    replicates  maps of bootstrap replicates
+    supported   highest log-odds of a validation fact: nothing is known about higher ones
+    highest     largest probability
+    """
+
+    bound: BoundCalibrator
+    predicates: Ints
+    replicates: Sequence[Curve]
+    supported: float
+    highest: float
+
+    def probabilities(self, log_odds: Floats, predicates: Ints) -> Probabilities:
+        """Return the probabilities (n,) of triples with log-odds (n,) and predicates (n,)."""
+        return self.bound.predict(log_odds, self.bound.model, predicates)
+
+    def count(self, log_odds: Floats, predicates: Ints, rng: np.random.Generator) -> Count:
+        """Return the number of true facts in a list of triples with log-odds (n,) and predicates (n,)."""
+        drawn = []
+        z, positions = np.minimum(log_odds, self.supported), np.searchsorted(self.predicates, predicates)
+        for curve in self.replicates:
+            q = expit(curve.log_odds(z, positions)).clip(max=self.highest)
+            drawn.append(q.sum() + rng.standard_normal(40) * np.sqrt((q * (1 - q)).sum()))
+        tail = (1 - CONFIDENCE) / 2
+        low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail]).clip(0, len(log_odds)).tolist()
+        expected = float(self.probabilities(log_odds, predicates).sum())
+        return Count(expected, min(low, expected), max(high, expected))
+
+
+def fit_population(
+    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator
+) -> PopulationFit:
+    """Calibrate a survey, by kgcore/population/curve.py.
+
+    true     number of true candidates of each block
+    sizes    (p,) number of candidates of each block, in the order of the predicates
+    dataset  fingerprint of the graph
+
+    In every bootstrap replicate the validation facts and the candidates that stand for others are drawn again, and the
+    number of true candidates is drawn from its interval: see `UnknownFacts.drawn`.
+
+    Raises FitError if a fit does not converge.
+    """
+    predicates = np.unique(survey.facts[:, 1])
+    of_candidates, of_facts = (np.searchsorted(predicates, own[:, 1]) for own in (survey.drawn.triples, survey.facts))
+    weights, facts = survey.drawn.weights, np.ones(len(survey.facts))
+    binning = Binning.of((survey.log_odds, survey.of_facts), (of_candidates, of_facts), weights)
+    knots = knots_of(survey.of_facts)
+    curve = fit_curve(binning.cells(weights, facts), true.values, knots)
+    replicates = []
+    for _ in range(REPLICATES):
+        again = np.where(survey.drawn.in_top, weights, weights * rng.poisson(1.0, len(weights)))
+        drawn = rng.multinomial(len(facts), facts / len(facts)).astype(np.float64)
+        number = true.drawn(np.bincount(of_facts, drawn, len(predicates)).astype(np.float64), rng)
+        replicates.append(fit_curve(binning.cells(again, drawn), number, knots, start=curve))
+    rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
+    ends = [float(np.clip(end.sum() / sizes.sum(), 1e-12, 1 - 1e-12)) for end in (true.low, true.high)]
+    supported, highest = float(survey.of_facts.max()), (len(facts) + 1) / (len(facts) + 2)
+    bound = BoundCalibrator(
+        name="per_relation",
+        negatives=POPULATION,
+        base_rate=rate,
+        model=survey.combined.fingerprint(),
+        dataset=dataset,
+        calibrator=_calibrator(survey, curve, predicates, supported, highest),
+        base_rate_is=STATED,
+        support=_support(survey, curve, replicates, predicates, supported),
+        limits=(ends[0], ends[1]) if ends[0] < ends[1] else None,
+        combined=survey.combined,
+    )
+    return PopulationFit(bound, predicates, replicates, supported, highest)
+
+
+def _calibrator(survey: Survey, curve: Curve, predicates: Ints, supported: float, highest: float) -> PerRelation:
+    """Return the map as a calibrator with points. Beyond the highest validation fact, it is constant.
+
+    m facts cannot show a share of mistakes far below 1 / m, so no probability is above (m + 1) / (m + 2), as by
+    Laplace's rule of succession.
+    """
+    common = float(curve.constants.mean())
+    pooled = Curve(curve.knots, curve.slopes, np.array([common]))
+    z = _grid(survey, supported, POINTS)
+    log_odds = pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))
+    levels = np.linspace(max(LOWEST, float(log_odds.min())), float(log_odds.max()), POINTS)
+    z = np.unique(np.r_[z, np.interp(levels, log_odds, z)])  # probabilities between two points are nearly linear
+    q = expit(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))).clip(max=highest)
+    offsets = (curve.constants - common).tolist()
+    relations = {p: (0.0, offset) for p, offset in zip(predicates.tolist(), offsets, strict=True)}
+    return PerRelation().set_fitted(scores=z, probabilities=q, relations=relations)
+
+
+def _grid(survey: Survey, supported: float, points: int) -> Floats:
+    """Return ascending log-odds: half of them at equal distances, the others at quantiles of the validation facts."""
+    low = min(float(survey.log_odds.min()), float(survey.of_facts.min()))
+    quantiles = np.quantile(survey.of_facts, np.linspace(0, 1, points // 2))
+    return np.unique(np.r_[np.linspace(low, supported, points // 2), quantiles])
+
+
+def _support(survey: Survey, curve: Curve, replicates: Sequence[Curve], predicates: Ints, supported: float) -> Support:
+    """Return the limits of the probabilities: percentiles over the replicates, for each predicate."""
+    z, tail = _grid(survey, supported, POINTS_OF_PREDICATE), (1 - CONFIDENCE) / 2
+    bands = {}
+    for place, predicate in enumerate(predicates.tolist()):
+        positions = np.full(len(z), place)
+        values = np.stack([own.log_odds(z, positions) for own in (curve, *replicates)])
+        bands[predicate] = Band(z, *expit(np.quantile(values, [tail, 1 - tail], axis=0)))
+    size = int(predicates.max()) + 1
+    facts, candidates = (np.bincount(own[:, 1], minlength=size) for own in (survey.facts, survey.drawn.triples))
+    rows = {p: (int(facts[p]), int(candidates[p])) for p in predicates.tolist()}
+    return Support(bands[int(predicates[0])], bands, rows)
+
+
+def lost_share(survey: Survey, fit: PopulationFit, last: float) -> tuple[int, int, float]:
+    """Return how many validation facts a list should hold and cannot, because their scores are too low for the top.
+
+    last  probability of the last triple of the list
+
+    Return the number of validation facts with at least this probability, the number of them outside the top, and the
+    upper 95 % limit of their share (Clopper & Pearson 1934): the share of the true facts that the list has lost.
+    """
+    likely = fit.probabilities(survey.of_facts, survey.facts[:, 1]) >= last
+    total, outside = int(likely.sum()), int((likely & ~survey.facts_in_top).sum())
+    limit = float(beta.ppf(CONFIDENCE, outside + 1, total - outside)) if outside < total else 1.0
+    return total, outside, limit
+
+
+def in_order(survey: Survey, fit: PopulationFit) -> Ints:
+    """Return the rows of the top's candidates in the order of a list: by probability, then log-odds, then number."""
+    rows = np.flatnonzero(survey.drawn.in_top)
+    triples, z = survey.drawn.triples[rows], survey.log_odds[rows]
+    q = fit.probabilities(z, triples[:, 1])
+    return rows[np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -z, -q))]

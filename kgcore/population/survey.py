@@ -1,0 +1,158 @@
+"""The survey of a population: drawn candidates and validation facts, with log-odds of their evidence.
+
+Validation facts are true triples that training lacks, as the true candidates are. A combiner learns to tell them from
+drawn candidates, most of which are false. Its log-odds estimate log f+ / f_u up to a constant: f+ is the density of the
+true candidates, f_u that of all candidates. No label, no corruption and no base rate is needed for them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.combined import Combined
+from kgcore.combiners.folded import Folded
+from kgcore.config.evidence import FOLD
+from kgcore.errors import InputError
+from kgcore.evidence.base import Source
+from kgcore.evidence.fold import FOLDS, fold_of
+from kgcore.evidence.table import Evidence, Features
+from kgcore.population.draw import Drawn, DrawSize, draw
+from kgcore.population.population import Population
+from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+
+COMBINER = "boosted_trees"
+FEWEST_FACTS = 20  # validation facts that a survey needs
+CANDIDATES_A_FACT = 10  # candidates of a sample, for each validation fact
+SAMPLE = (20_000, 60_000)  # fewest and most candidates of a sample
+SHARE_OF_TOP = 0.5  # least share of the top in the weight of a sample's candidates
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Drawn candidates and validation facts, with log-odds by combiners that have not seen them.
+
+    drawn        the candidates (n)
+    log_odds     (n,) of the candidates
+    facts        (m, 3) validation facts of the population
+    of_facts     (m,) log-odds of the facts
+    facts_in_top (m,) whether a fact has a score as high as the candidates of the top, which are all drawn
+    combined     the combiners, which give every triple its log-odds
+    """
+
+    drawn: Drawn
+    log_odds: Floats
+    facts: Triples
+    of_facts: Floats
+    facts_in_top: Bools
+    combined: Combined
+
+
+def survey(
+    population: Population,
+    source: Source,
+    groups: Sequence[str],
+    others: Sequence[str],
+    size: DrawSize,
+    rng: np.random.Generator,
+    on_part: OnPart = lambda done: None,
+    each_part: EachPart = one_by_one,
+) -> Survey:
+    """Draw candidates, and weigh the evidence about them.
+
+    groups     registered names of the groups of evidence
+    others     fingerprints of the further models of the source
+    on_part    function that is called with the share of the work that is done, from 0 to 1
+    each_part  searches the parts of the candidates
+
+    Raises InputError if the population has fewer than FEWEST_FACTS validation facts.
+    """
+    facts = population.positives
+    if len(facts) < FEWEST_FACTS:
+        raise InputError(
+            f"validation has {len(facts):,} facts of the kind that is asked for: probabilities need at least "
+            f"{FEWEST_FACTS}"
+        )
+    drawn = draw(population, source.trained, size, rng, lambda done: on_part(0.3 * done), each_part)
+    features = Features.of(source, groups)
+    evidence, of_facts = features.evidence(drawn.triples), features.evidence(facts)
+    on_part(0.5)
+    folded = _cross_fit(evidence, of_facts, drawn, facts, rng, lambda done: on_part(0.5 + 0.4 * done))
+    in_top = ~folded.is_low(of_facts.values, facts[:, 1])
+    names = (*evidence.names, FOLD)
+    combined = Combined(COMBINER, (*groups, FOLD), names, source.trained.fingerprint(), folded, "folded", tuple(others))
+    scores = [
+        combined.scores(_with_fold(part, triples), triples[:, 1])
+        for part, triples in ((evidence, drawn.triples), (of_facts, facts))
+    ]
+    on_part(1.0)
+    return Survey(drawn, scores[0], facts, scores[1], in_top, combined)
+
+
+def _with_fold(evidence: Evidence, triples: Triples) -> Evidence:
+    folds = fold_of(triples)[:, None].astype(np.float32)
+    return Evidence((*evidence.names, FOLD), np.concatenate([evidence.values, folds], axis=1))
+
+
+def _cross_fit(
+    evidence: Evidence,
+    of_facts: Evidence,
+    drawn: Drawn,
+    facts: Triples,
+    rng: np.random.Generator,
+    on_part: OnPart,
+) -> Folded:
+    """Fit one combiner for each fold, to the facts and candidates of the other folds.
+
+    The top has at least SHARE_OF_TOP of the candidates' weight: a list is chosen there, and by their numbers alone the
+    combiners would learn to tell facts from candidates that nobody doubts. `Folded` corrects the log-odds for it.
+    """
+    folds, folds_of_facts = fold_of(drawn.triples), fold_of(facts)
+    top, rest = (float(drawn.weights[own].sum()) for own in (drawn.in_top, ~drawn.in_top))
+    share = max(SHARE_OF_TOP, top / (top + rest))
+    step = math.log(rest * share / (top * (1 - share))) if rest else 0.0
+    members: list[BoostedTrees] = []
+    for fold in range(FOLDS):
+        kept, weights = _sample(drawn, np.flatnonzero(folds != fold), share, len(facts), rng)
+        true = np.flatnonzero(folds_of_facts != fold)
+        n = len(true)
+        sample = EvidenceSample(
+            evidence.names,
+            np.concatenate([of_facts.values[true], evidence.values[kept]]),
+            np.r_[np.ones(n), np.zeros(len(kept))],
+            _mean_one(np.r_[np.full(n, 1 / n), weights]),
+            np.r_[facts[true, 1], drawn.triples[kept, 1]],
+        )
+        member = members[0].tuned() if members else BoostedTrees()
+        members.append(member.fit(sample, rng))
+        on_part((fold + 1) / FOLDS)
+    limits = {predicate: score for predicate, score in drawn.lowest.items() if np.isfinite(score)}
+    return Folded(COMBINER, tuple(members), limits, step, evidence.names.index("score"))
+
+
+def _sample(drawn: Drawn, rows: Ints, share: float, facts: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Choose some of the drawn candidates at random, half of them from the top. Return them and their weights.
+
+    share  sum of the weights of the top, in (0, 1]; that of all weights is 1
+    """
+    most = int(np.clip(CANDIDATES_A_FACT * facts, *SAMPLE))
+    top, rest = rows[drawn.in_top[rows]], rows[~drawn.in_top[rows]]
+    of_top = most if not len(rest) else most // 2
+    chosen = [
+        part if len(part) <= count else rng.choice(part, count, replace=False)
+        for part, count in ((top, of_top), (rest, most - of_top))
+    ]
+    weights = [
+        drawn.weights[part] * (total / max(drawn.weights[part].sum(), 1e-300))
+        for part, total in zip(chosen, (share, 1 - share), strict=True)
+    ]
+    return np.concatenate(chosen), np.concatenate(weights)
+
+
+def _mean_one(weights: Floats) -> Floats:
+    scaled: Floats = weights / weights.mean()
+    return scaled

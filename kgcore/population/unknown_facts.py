@@ -1,0 +1,176 @@
+"""How many candidates of a population are true: from the completeness of the graph, or from a stated base rate."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kgcore.arrays import Floats
+from kgcore.calibration.shift import check_base_rate
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.population.population import Population
+
+ENDS = 3  # the value of a share, its lower and its upper end
+LEAST = 0.5  # true candidates of a block: one without any would have no map
+
+
+@dataclass(frozen=True)
+class UnknownFacts:
+    """The expected number of true candidates of each block of a population, with an interval.
+
+    values        (b,) above 0
+    low, high     (b,) the ends of the interval
+    stated        what the user has stated, such as `completeness 0.8` or `base rate 0.001`
+    by_predicate  whether each block has a number of its own. If not, their sum is divided by the validation facts
+    """
+
+    values: Floats
+    low: Floats
+    high: Floats
+    stated: str
+    by_predicate: bool
+
+    @property
+    def total(self) -> float:
+        """The expected number of true candidates."""
+        return float(self.values.sum())
+
+    def drawn(self, facts: Floats, rng: np.random.Generator) -> Floats:
+        """Return numbers (b,) for a bootstrap replicate: from the interval, and by the drawn validation facts (b,)."""
+        values = self.low + rng.random() * (self.high - self.low)
+        divided: Floats = values if self.by_predicate else values.sum() * facts / facts.sum()
+        return divided
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """The share of the true facts that the graph knows.
+
+    shares        (R, ENDS) of each predicate: value, lower end, upper end, in (0, 1); NaN: not stated
+    stated        the text that the user gave
+    by_predicate  whether each predicate has a share of its own
+    """
+
+    shares: Floats
+    stated: str
+    by_predicate: bool
+
+    def of(self, population: Population) -> UnknownFacts:
+        """Return the number of true candidates of each block: K (1 - c) / c for K known facts of completeness c.
+
+        If one completeness is stated for all predicates, the sum over the blocks has this value, and is divided among
+        them as `by_validation` says.
+
+        Raises InputError if a block has no completeness, or if no block has a known fact.
+        """
+        names, predicates = population.graph.predicates, [block.predicate for block in population.blocks]
+        shares = self.shares[predicates]
+        if missing := [names[p] for p, share in zip(predicates, shares, strict=True) if np.isnan(share).any()]:
+            raise InputError(f"{self.stated} has no completeness of {', '.join(missing[:5])}: add a line for each")
+        if not population.known.any():
+            raise InputError(
+                "these pairs have no known fact, so completeness says nothing about them: state --base-rate"
+            )
+        counts = [population.known * (1 - share) / share for share in (shares[:, 0], shares[:, 2], shares[:, 1])]
+        if not self.by_predicate:
+            counts = [by_validation(population, float(count.sum())) for count in counts]
+        value, low, high = (np.clip(count, LEAST, population.sizes) for count in counts)
+        return UnknownFacts(value, low, high, f"completeness {self.stated}", self.by_predicate)
+
+
+def by_validation(population: Population, total: float) -> Floats:
+    """Divide a number of true candidates among the blocks: (b,), in proportion to their validation facts.
+
+    The validation facts are a sample of the facts that training lacks, as the unknown facts are. The known facts of
+    some predicates are not: a benchmark may leave inverse facts out of validation, but not out of training.
+    """
+    counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
+    of_block = counts[[block.predicate for block in population.blocks]].astype(np.float64)
+    divided: Floats = total * of_block / max(float(of_block.sum()), 1.0)
+    return divided
+
+
+def stated_facts(population: Population, completeness: str, base_rate: float | None) -> UnknownFacts | None:
+    """Return the number of true candidates that the user states; None: the user has stated nothing.
+
+    completeness  as `read_completeness` takes it; '': not stated
+    base_rate     share of true ones among the candidates, in (0, 1); None: not stated
+
+    Raises InputError if both are stated, and as `read_completeness`, `Completeness.of` and `of_base_rate` do.
+    """
+    if completeness and base_rate is not None:
+        raise InputError(
+            f"completeness is {completeness} and base_rate is {base_rate:g}: each of them says how many candidates are "
+            "true, so state one of them"
+        )
+    if completeness:
+        return read_completeness(completeness, population.graph).of(population)
+    return None if base_rate is None else of_base_rate(population, base_rate)
+
+
+def of_base_rate(population: Population, base_rate: float) -> UnknownFacts:
+    """Return the number of true candidates of each block if a share `base_rate` in (0, 1) of all candidates is true.
+
+    The number is divided among the blocks as `by_validation` says. Raises InputError for a base rate out of range.
+    """
+    check_base_rate("base_rate", base_rate)
+    count = by_validation(population, base_rate * float(population.sizes.sum()))
+    count = np.clip(count, LEAST, population.sizes)
+    return UnknownFacts(count, count, count, f"base rate {base_rate:g}", by_predicate=False)
+
+
+def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:
+    """Read the completeness of a graph: a share, an interval LOW:HIGH, or a file with a line for each predicate.
+
+    text  `0.8`, `0.7:0.9`, or the path of a text file whose lines have a predicate, a tab, and a share or an interval
+
+    The value of an interval is its middle. Raises InputError for a share outside (0, 1), for a file that cannot be
+    read, and for a line that is wrong; the message has the file and the line.
+    """
+    if (share := _share(text)) is not None:
+        return Completeness(np.tile(share, (len(graph.predicates), 1)), text, by_predicate=False)
+    path = Path(text)
+    if not path.is_file():
+        raise InputError(
+            f"completeness is {text!r}: it must be a share above 0 and below 1, an interval LOW:HIGH, or a file with a "
+            "line for each predicate"
+        )
+    shares = np.full((len(graph.predicates), ENDS), np.nan)
+    places = {name: place for place, name in enumerate(graph.predicates)}
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        name, tab, value = line.rpartition("\t")
+        share = _share(value.strip())
+        if not tab or share is None:
+            raise InputError(
+                f"{path}, line {number}: it must be a predicate, a tab, and a share above 0 and below 1 or LOW:HIGH"
+            )
+        if name not in places:
+            raise InputError(f"{path}, line {number}: the graph {graph.name} has no predicate {name!r}")
+        shares[places[name]] = share
+    return Completeness(shares, path.name, by_predicate=True)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: save the file as UTF-8 text") from error
+
+
+def _share(text: str) -> tuple[float, float, float] | None:
+    """Return value, lower and upper end of a share; None if the text is no share.
+
+    Raises InputError for numbers out of range.
+    """
+    try:
+        ends = [float(part) for part in text.split(":")]
+    except ValueError:
+        return None
+    if len(ends) > 2 or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
+        raise InputError(f"completeness is {text!r}: it must be above 0 and below 1, or LOW:HIGH, such as 0.7:0.9")
+    return sum(ends) / len(ends), ends[0], ends[-1]

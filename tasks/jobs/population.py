@@ -1,0 +1,174 @@
+"""Calibrates a model to the missing facts that a question asks about. The survey of them is a stage, and is re-used."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgcore.config import EvidenceConfig, SurveyConfig
+from kgcore.config.evidence import OTHER_SCORES
+from kgcore.errors import InputError
+from kgcore.registries import COMBINERS, EVIDENCE
+from tasks.jobs.calibrated_model import FoundModel
+from tasks.stages.reference import Context, StageRef
+from tasks.stages.running import StageRun, run_stage
+from tasks.tracking.artifacts import EMBEDDINGS, SURVEY
+from tasks.tracking.keys import digest
+from tasks.tracking.registry import sources_of
+from tasks.tracking.store import open_store
+from tasks.workspace.cluster import each_part
+from tasks.workspace.progress import progress_bar
+from tasks.workspace.resources import find_device, gpu_slot
+
+if TYPE_CHECKING:
+    from kgcore.calibrated import CalibratedModel
+    from kgcore.models.trained import TrainedModel
+    from kgcore.population.calibrate import PopulationFit
+    from kgcore.population.population import Population
+    from kgcore.population.survey import Survey
+    from kgcore.population.unknown_facts import UnknownFacts
+
+_CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the user states about the candidates of a question.
+
+    completeness  share of the true facts that the graph knows, as text: see `read_completeness`; '': not stated
+    base_rate     share of true ones among the candidates, in (0, 1); None: not stated
+    """
+
+    completeness: str = ""
+    base_rate: float | None = None
+
+    def check(self, above: float) -> None:
+        """Raise InputError if a limit of probabilities is given, but nothing is stated from which there are some."""
+        if above and not self.completeness and self.base_rate is None:
+            raise InputError(f"above is {above:g}, but there are no probabilities: state --completeness or --base-rate")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A model that is calibrated to a population.
+
+    population  the candidates
+    survey      the evidence about them
+    fit         its calibrator. If nothing was stated, it serves the order of a list alone: its base rate is arbitrary
+    model       the calibrated model
+    true        number of true candidates that the user states; None: nothing was stated
+    """
+
+    population: "Population"
+    survey: "Survey"
+    fit: "PopulationFit"
+    model: "CalibratedModel"
+    true: "UnknownFacts | None"
+
+    @property
+    def about(self) -> str:
+        """Return what the probabilities are about, or why there are none, in a sentence."""
+        candidates, facts = int(self.population.sizes.sum()), len(self.survey.facts)
+        if self.true is None:
+            return (
+                f"no probabilities: nothing says how many of the {candidates:,} candidates are true. State which share "
+                "of the true facts the graph knows (--completeness 0.8), or which share of the candidates is true "
+                "(--base-rate). The order, --fdr and --coverage need neither"
+            )
+        return (
+            f"the probabilities are about {candidates:,} candidates, {self.true.total:,.0f} of them true by the stated "
+            f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
+        )
+
+    @property
+    def base_rate_text(self) -> str:
+        """Return the base rate and who says so."""
+        return "not stated" if self.true is None else self.fit.bound.base_rate_text
+
+
+def calibrate_to(
+    found: FoundModel,
+    population: "Population",
+    stated: Stated,
+    config: SurveyConfig,
+    device: str,
+    runner: str,
+    parent: str,
+) -> Calibration:
+    """Calibrate a stored model to a population, with the evidence of all its embedding models.
+
+    found   the stored model, whose embedding models are used
+    parent  id of the MLflow run of the question, under which a new survey is nested
+
+    Raises InputError if the population has too few validation facts or what is stated is wrong, FitError if a fit does
+    not converge.
+    """
+    from kgcore.calibrated import CalibratedModel
+    from kgcore.combiners.scorer import CombinedModel
+    from kgcore.population.calibrate import fit_population
+    from kgcore.population.unknown_facts import of_base_rate, stated_facts
+
+    true = stated_facts(population, stated.completeness, stated.base_rate)
+    store, graph, models = open_store(), population.graph, _models(found, device)
+    ref = _survey_run(found, population, models, config, runner, Context(parent=parent, device=device))
+    survey, sizes = store.load(ref.run_id, SURVEY), population.sizes
+    nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
+    rng = np.random.default_rng(config.survey_seed)
+    fit = fit_population(survey, true or of_base_rate(population, nominal), sizes, graph.fingerprint(), rng)
+    scorer = CombinedModel(survey.combined, models[0], graph, models[1:])
+    return Calibration(population, survey, fit, CalibratedModel(scorer, fit.bound, graph), true)
+
+
+def _survey_run(
+    found: FoundModel,
+    population: "Population",
+    models: "Sequence[TrainedModel]",
+    config: SurveyConfig,
+    runner: str,
+    context: Context,
+) -> StageRef:
+    """Run the survey, or find a finished run of it."""
+    store = open_store()
+    sources = sources_of(store, found.model_id)
+    trains = [StageRef("train", store.model(model_id).run_id or "") for model_id in sources.models]
+    groups = (*EvidenceConfig().evidence, *([OTHER_SCORES] if len(trains) > 1 else []))
+    blocks = [(b.predicate, digest([b.subjects.tolist(), b.objects.tolist()])) for b in population.blocks]
+    code = (*_CODE, *map(EVIDENCE.module, groups))
+    body = partial(_body, population=population, models=models, groups=groups, config=config, runner=runner)
+    upstream = [StageRef("prepare", sources.graph), trains[0]]
+    return run_stage("survey", config, upstream, code, body, context, digest([blocks, list(groups)]), trains[1:])
+
+
+def _body(
+    run: StageRun,
+    population: "Population",
+    models: "Sequence[TrainedModel]",
+    groups: Sequence[str],
+    config: SurveyConfig,
+    runner: str,
+) -> None:
+    """Draw candidates of the population, and weigh the evidence about them."""
+    from kgcore.evidence.base import Source
+    from kgcore.population.draw import DrawSize
+    from kgcore.population.survey import survey
+
+    source, rng = Source(population.graph, models[0], tuple(models[1:])), np.random.default_rng(config.survey_seed)
+    size, fingerprints = DrawSize(config.survey_top, config.survey_rest), [other.fingerprint() for other in models[1:]]
+    with gpu_slot(find_device(run.context.device)), progress_bar("survey", 100) as move:
+
+        def on_part(done: float) -> None:
+            move(int(100 * done))
+
+        made = survey(population, source, groups, fingerprints, size, rng, on_part, partial(each_part, runner))
+    run.save(SURVEY, made)
+    counts = {"candidates": population.sizes.sum(), "drawn": len(made.drawn), "facts": len(made.facts)}
+    run.log_metrics({name: float(count) for name, count in counts.items()})
+
+
+def _models(found: FoundModel, device: str) -> "tuple[TrainedModel, ...]":
+    """Return the embedding models of a stored model."""
+    store, place = open_store(), find_device(device)
+    ids = sources_of(store, found.model_id).models
+    return tuple(store.load_model(model_id, EMBEDDINGS).to(place) for model_id in ids)
