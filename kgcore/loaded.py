@@ -4,19 +4,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.config import DiscoverConfig, PredictConfig
+from kgcore.combiners.scorer import CombinedModel
+from kgcore.config import DiscoverConfig, EvidenceConfig, PredictConfig, SurveyConfig
+from kgcore.config.evidence import OTHER_SCORES
 from kgcore.datasets.formats.base import COLUMNS
+from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError
-from kgcore.prediction.answers import ANSWERS, Answers, check_free
+from kgcore.prediction.answers import ANSWERS, Answers, check_free, without_probabilities
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.storage import missing_parts, read_calibrated
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
+    from kgcore.population.population import Population
+    from kgcore.population.survey import Survey
 
 _BOOLEANS = ("decision", "known")
 
@@ -103,26 +112,78 @@ class LoadedModel:
         *,
         top: int = DiscoverConfig.top,
         above: float = DiscoverConfig.above,
+        completeness: str | float = "",
         base_rate: float | None = None,
     ) -> pd.DataFrame:
         """List the `top` most probable missing facts with a probability above a limit, as `kgcal discover` does.
 
         subject, predicate, object  the known parts of the facts; '': any. All empty: the whole graph
         above                       in [0, 1)
-        base_rate                   as in `predict`
+        completeness                share of the true facts that the graph knows, in (0, 1), or text as in
+                                    `read_completeness`
+        base_rate                   share of true ones among the missing facts, in (0, 1)
+
+        The probabilities are calibrated to the missing facts, which takes seconds to minutes at the first call. Without
+        a completeness and a base rate, the list has an order and no probabilities: these are NaN.
 
         The columns are subject, predicate, object and ANSWERS. Raises InputError for a name that is not in the graph,
-        and for an argument out of range.
+        for an argument out of range, and if validation has too few facts of the kind that is asked for.
         """
-        from kgcore.prediction.discovery import Discovery  # loads torch
+        from kgcore.population.calibration import Calibration  # loads torch
+        from kgcore.population.population import Population
+        from kgcore.population.unknown_facts import stated_facts
+        from kgcore.prediction.discovery import Discovery
         from kgcore.prediction.domains import Domains
 
-        config = DiscoverConfig(top=top, above=above)
-        answers = self._answers.under(base_rate, PredictConfig.threshold, config.at_least)
-        discovery = Discovery(answers.model, Domains(answers.model.graph), config.at_least)
-        found = discovery.most_probable(discovery.question(subject, predicate, object), config.top, config.above)
-        frame: pd.DataFrame = answers.table(answers.named(found.triples)).to_pandas()
+        config = DiscoverConfig(top=top, above=above, completeness=str(completeness))
+        graph = self.calibrated.graph
+        discovery = Discovery(self.calibrated, Domains(graph), config.at_least)
+        question = discovery.question(subject, predicate, object)
+        population = Population.asked(discovery.domains, question.predicate, config.at_least)
+        if population is None:
+            raise InputError("validation has too few facts of the kind that is asked for: there are no probabilities")
+        true = stated_facts(population, config.completeness, base_rate)
+        if above and true is None:
+            raise InputError(f"above is {above:g}, but there are no probabilities: state completeness or base_rate")
+        survey, models = self._survey(population, SurveyConfig().for_list(top)), self._models
+        calibration = Calibration.of(population, survey, models, true, np.random.default_rng(SurveyConfig.survey_seed))
+        triples, _ = calibration.most_probable(question, config.top, config.above, config.at_least)
+        answers = Answers(calibration.model, PredictConfig.threshold, config.at_least)
+        table = answers.table(answers.named(triples))
+        frame: pd.DataFrame = (table if true is not None else without_probabilities(table)).to_pandas()
         return frame
+
+    def _survey(self, population: "Population", config: SurveyConfig) -> "Survey":
+        """Return the survey of a population. It is kept for later calls."""
+        from kgcore.evidence.base import Source
+        from kgcore.population.draw import DrawSize
+        from kgcore.population.survey import survey
+
+        key = (tuple(block.predicate for block in population.blocks), config.survey_top)
+        if key not in self._surveys:
+            first, *others = self._models
+            source, size = (
+                Source(population.graph, first, tuple(others)),
+                DrawSize(config.survey_top, config.survey_rest),
+            )
+            groups = (*EvidenceConfig().evidence, *([OTHER_SCORES] if others else []))
+            rng = np.random.default_rng(config.survey_seed)
+            self._surveys[key] = survey(population, source, groups, [own.fingerprint() for own in others], size, rng)
+        return self._surveys[key]
+
+    @cached_property
+    def _surveys(self) -> "dict[object, Survey]":
+        return {}
+
+    @property
+    def _models(self) -> "tuple[TrainedModel, ...]":
+        """The embedding models, first the one whose score is the main evidence."""
+        trained = self.calibrated.trained
+        if isinstance(trained, CombinedModel):
+            return (trained.trained, *trained.others)
+        if isinstance(trained, PooledModel):
+            return trained.members
+        return (cast("TrainedModel", trained),)
 
     def explain(
         self, subject: str, predicate: str, object: str, *, base_rate: float | None = None

@@ -117,7 +117,12 @@ def publish_prediction(made: "Prediction") -> None:
     text = [
         f"{made.rows:,} candidates of {made.dataset}: {made.answered:,} answered, {made.accepted:,} with a probability "
         f"above {made.threshold:g}, {made.known:,} known facts.",
-        f"Expected number of true triples: {made.expected:,.1f}, for the base rate {made.base_rate_text}.",
+        *(
+            []
+            if made.expected is None
+            else [f"Expected number of true triples: {made.expected:,.1f}, for the base rate {made.base_rate_text}."]
+        ),
+        *([made.about] if made.about else []),
         *([f"From names: {made.unseen:,} answers about entities that training has not seen."] if made.unseen else []),
         *(f"* no answer: {reason} ({number:,})" for reason, number in made.reasons.items()),
         *([made.lacks] if made.lacks else []),

@@ -8,7 +8,9 @@ calibrator that is fitted to the missing facts, not to corruptions.
 * unknown_facts.py how many candidates are true: from the completeness of the graph, or from a stated base rate
 * survey.py        weighs the evidence about the drawn candidates, with the facts of validation as positives
 * curve.py         the map from log-odds of evidence to probabilities, without labels
-* calibrate.py     a calibrated model of the population, and its lists
+* calibrate.py     a calibrator of the population, and the number of true facts in a list
+* calibration.py   a calibrated model of the population, and its lists
+* survey_file.py   stores a survey
 
 docs/explanation/population.md explains the method.
 """

@@ -12,6 +12,9 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.pairs import PairSearch
 
+FEWEST_FACTS = 20  # validation facts of a population to which probabilities can be calibrated
+FEWEST_OF_PREDICATE = 200  # validation facts from which a predicate needs no others beside it
+
 
 @dataclass(frozen=True)
 class Block:
@@ -23,6 +26,11 @@ class Block:
     predicate: int
     subjects: Ints
     objects: Ints
+
+    def joined(self, other: "Block") -> "Block":
+        """Return all pairs of the subjects of both blocks and the objects of both. They have the same predicate."""
+        subjects, objects = np.union1d(self.subjects, other.subjects), np.union1d(self.objects, other.objects)
+        return Block(self.predicate, subjects, objects)
 
     def holds(self, triples: Triples) -> Bools:
         """Return which triples (k, 3) are pairs of the block."""
@@ -59,6 +67,37 @@ class Population:
         blocks = [Block(p, domains.of(p, SUBJECT), domains.of(p, OBJECT)) for p in sorted(predicates)]
         return cls(domains, tuple(blocks))
 
+    @classmethod
+    def asked(
+        cls, domains: Domains, predicate: int | None, at_least: int, block: Block | None = None
+    ) -> "Population | None":
+        """Return the missing facts to which a question is calibrated; None: validation has too few of them.
+
+        predicate  the predicate that is asked about; None: all
+        at_least   fewest validation facts of a predicate
+        block      the pairs of the predicate that are asked about; None: those of the entities that fit it
+
+        They are the asked pairs if validation has FEWEST_OF_PREDICATE facts among them. If it has as many of the
+        predicate, they are the pairs of the entities that are asked about or fit the predicate. Otherwise, the missing
+        facts of all other predicates with `at_least` facts are added.
+        """
+        counts = np.bincount(domains.graph.valid.positives[:, 1], minlength=len(domains.graph.predicates))
+        enough = np.flatnonzero(counts >= max(1, at_least)).tolist()
+        if predicate is None:
+            population = cls.of_predicates(domains, enough)
+        elif predicate not in enough:
+            return None
+        else:
+            own = cls.of_predicates(domains, [predicate]) if block is None else cls(domains, (block,))
+            if block is not None and len(own.positives) < FEWEST_OF_PREDICATE:
+                [fitting] = cls.of_predicates(domains, [predicate]).blocks
+                own = cls(domains, (fitting.joined(block),))
+            others = cls.of_predicates(domains, [p for p in enough if p != predicate]).blocks
+            few = counts[predicate] < FEWEST_OF_PREDICATE
+            blocks = sorted((*own.blocks, *(others if few else ())), key=lambda one: one.predicate)
+            population = cls(domains, tuple(blocks))
+        return population if len(population.positives) >= FEWEST_FACTS else None
+
     @property
     def graph(self) -> KnowledgeGraph:
         """The graph."""
@@ -90,13 +129,6 @@ class Population:
         facts = np.unique(self.graph.valid.positives, axis=0)
         facts = facts[~self.graph.index(self.graph.train.positives).contains(facts)]
         return np.concatenate([np.zeros((0, 3), dtype=np.int64), *(facts[b.holds(facts)] for b in self.blocks)])
-
-    def with_positives(self, fewest: int) -> tuple["Population", list[int]]:
-        """Return the blocks with at least `fewest` validation facts, and the predicates of the others."""
-        counts = np.bincount(self.positives[:, 1], minlength=len(self.graph.predicates))
-        kept = tuple(block for block in self.blocks if counts[block.predicate] >= fewest)
-        dropped = [block.predicate for block in self.blocks if counts[block.predicate] < fewest]
-        return Population(self.domains, kept), dropped
 
 
 def off_type(graph: KnowledgeGraph, triples: Triples) -> Bools:

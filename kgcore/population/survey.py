@@ -22,11 +22,10 @@ from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Evidence, Features
 from kgcore.population.draw import Drawn, DrawSize, draw
-from kgcore.population.population import Population
+from kgcore.population.population import FEWEST_FACTS, Population
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 
 COMBINER = "boosted_trees"
-FEWEST_FACTS = 20  # validation facts that a survey needs
 CANDIDATES_A_FACT = 10  # candidates of a sample, for each validation fact
 SAMPLE = (20_000, 60_000)  # fewest and most candidates of a sample
 SHARE_OF_TOP = 0.5  # least share of the top in the weight of a sample's candidates

@@ -16,6 +16,7 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 
 TOO_LITTLE = "too little calibration data for the predicate"
+NOT_STATED = "the base rate of the candidates is not stated"
 SUBJECT, PREDICATE, OBJECT = 1, 2, 4  # bits of the code of an unknown name
 SIDES = {SUBJECT: "subject", OBJECT: "object", SUBJECT + OBJECT: "subject and object"}
 _UNKNOWN = ("subject", "predicate", "object")
@@ -146,6 +147,16 @@ class Answers:
     @cached_property
     def _fingerprint(self) -> str:
         return self.model.trained.fingerprint()
+
+
+def without_probabilities(table: pa.Table) -> pa.Table:
+    """Return a table of answers without probabilities and decisions: the base rate of the candidates is not known."""
+    for name in ("probability", "low", "high", "decision"):
+        if name in table.column_names:
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, pa.nulls(len(table), table[name].type))
+    reasons = pc.fill_null(table["reason"], NOT_STATED)
+    return table.set_column(table.column_names.index("reason"), "reason", reasons)
 
 
 def numbered_unseen(

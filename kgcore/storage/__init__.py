@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from kgcore.storage.predictions import read_predictions, write_predictions
     from kgcore.storage.ranks import read_ranks, write_ranks
     from kgcore.storage.scores import read_scores, write_scores
-    from kgcore.storage.survey import read_survey, write_survey
     from kgcore.storage.trials import read_trials, write_trials
     from kgcore.storage.triples import read_triples, write_triples
     from kgcore.storage.unseen import (
@@ -78,7 +77,6 @@ _FUNCTIONS = {
     "predictions": ("read_predictions", "write_predictions"),
     "ranks": ("read_ranks", "write_ranks"),
     "scores": ("read_scores", "write_scores"),
-    "survey": ("read_survey", "write_survey"),
     "trials": ("read_trials", "write_trials"),
     "triples": ("read_triples", "write_triples"),
     "unseen": (
@@ -130,7 +128,6 @@ __all__ = [
     "read_score_calibrator",
     "read_score_rows",
     "read_scores",
-    "read_survey",
     "read_trials",
     "read_triples",
     "read_unseen",
@@ -154,7 +151,6 @@ __all__ = [
     "write_score_calibrator",
     "write_score_rows",
     "write_scores",
-    "write_survey",
     "write_trials",
     "write_triples",
     "write_unseen",

@@ -5,17 +5,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kgcore.config import DiscoverConfig, SurveyConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
 from kgcore.prediction.sink import sink
-from tasks.jobs.calibrated_model import FoundModel
 from tasks.jobs.lists import Listed, list_of
-from tasks.jobs.population import Calibration, Stated, calibrate_to
+from tasks.jobs.population import Stated, asked_of, calibrate_to
 from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
@@ -25,7 +22,6 @@ if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery lo
     from kgcore.prediction.discovery import Question
 
 MOST_FLYERS = 20  # frequent flyers that it keeps
-FEWEST_OF_PREDICATE = 200  # validation facts of a predicate, from which a question about it has its own population
 
 
 @dataclass(frozen=True)
@@ -78,6 +74,7 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
     Raises InputError if there is no such model or name, if the file cannot be written, if what is stated is out of
     range, or if the settings do not fit the question.
     """
+    from kgcore.population.population import Population
     from kgcore.prediction.discovery import Discovery
 
     request.check_table()
@@ -90,19 +87,17 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
         store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, "runner": runner})
-        calibration = _calibration(found, discovery.domains, question, stated, config, request.device, runner, run_id)
+        population = Population.asked(discovery.domains, question.predicate, config.at_least)
+        survey = SurveyConfig().for_list(config.top)
+        calibration = calibrate_to(found, population, stated, survey, request.device, runner, run_id)
+        by = asked_of(by, calibration)
         listed = list_of(discovery, calibration, question, config, runner)
         if request.output:
             with sink(Path(request.output)) as write:
                 write(listed.table)
         flyers = _flyers(graph, question, listed)
         summary = Discovered(
-            **by.answered
-            | {
-                "base_rate": calibration.fit.bound.base_rate if calibration and calibration.true else None,
-                "base_rate_text": calibration.base_rate_text if calibration else "not stated",
-                "calibrator": calibration.model.label if calibration else by.model.label,
-            },
+            **by.answered,
             asked=str(wanted),
             rows=len(listed.table),
             expected=listed.count.expected if listed.count else None,
@@ -121,34 +116,6 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
         store.log_metrics(run_id, metrics, model_id=found.model_id)
         store.log_json(run_id, asdict(summary), "discovery.json")
     return summary
-
-
-def _calibration(
-    found: FoundModel,
-    domains: Domains,
-    question: "Question",
-    stated: Stated,
-    config: DiscoverConfig,
-    device: str,
-    runner: str,
-    run_id: str,
-) -> Calibration | None:
-    """Calibrate the model to the missing facts; None if validation has too few of them.
-
-    The population is that of the predicate which is asked about, if validation has enough facts of it; otherwise it is
-    that of all predicates.
-    """
-    from kgcore.population.population import Population
-    from kgcore.population.survey import FEWEST_FACTS
-
-    counts = np.bincount(domains.graph.valid.positives[:, 1], minlength=len(domains.graph.predicates))
-    predicates = np.flatnonzero(counts >= max(1, config.at_least)).tolist()
-    if question.predicate is not None and counts[question.predicate] >= FEWEST_OF_PREDICATE:
-        predicates = [question.predicate]
-    population = Population.of_predicates(domains, predicates)
-    if len(population.positives) < FEWEST_FACTS or (question.predicate not in (None, *predicates)):
-        return None
-    return calibrate_to(found, population, stated, SurveyConfig().for_list(config.top), device, runner, run_id)
 
 
 def _flyers(graph: KnowledgeGraph, question: "Question", listed: Listed) -> list[dict[str, object]]:

@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.config import DiscoverConfig
 from kgcore.corruptions.base import OBJECT
-from kgcore.prediction.answers import Answers, table_of
+from kgcore.prediction.answers import Answers, table_of, without_probabilities
 from kgcore.prediction.parts import EachPart, OnPart
-from tasks.jobs.population import Calibration
+from tasks.jobs.population import TOO_FEW
 from tasks.workspace.cluster import each_part
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
     from kgcore.population.calibrate import Count
+    from kgcore.population.calibration import Calibration
     from kgcore.prediction.discovery import Discovery, Question
 
-NOT_STATED = "the base rate of the candidates is not stated"
 BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
 
 
@@ -45,7 +44,7 @@ class Listed:
 
 
 def list_of(
-    discovery: "Discovery", calibration: Calibration | None, question: "Question", config: DiscoverConfig, runner: str
+    discovery: "Discovery", calibration: "Calibration | None", question: "Question", config: DiscoverConfig, runner: str
 ) -> Listed:
     """Make the list that the settings ask for.
 
@@ -66,45 +65,24 @@ def list_of(
             return _with_few_false(discovery, calibration, question, config, on_part, each)
         if calibration is None:
             found = discovery.most_probable(question, config.top, 0.0, on_part, each)
-            return _finished(discovery, None, found.triples, config, {}, [])
-        return _most_probable(discovery, calibration, question, config, on_part, each)
+            return _finished(discovery, None, found.triples, {}, [], config)
+        return _finished(discovery, calibration, *_most_probable(calibration, question, config, on_part, each), config)
 
 
 def _most_probable(
-    discovery: "Discovery",
-    calibration: Calibration,
-    question: "Question",
-    config: DiscoverConfig,
-    on_part: OnPart,
-    each: EachPart,
-) -> Listed:
-    """List the most probable facts: those of whole predicates from the survey, the answers to a query by a search."""
-    from kgcore.population.calibrate import in_order, lost_share
-    from kgcore.prediction.discovery import Discovery
-
-    survey, fit, figures, notes = calibration.survey, calibration.fit, {}, []
-    if question.subject is not None or question.object is not None:
-        by = Discovery(calibration.model, discovery.domains, config.at_least)
-        triples = by.most_probable(question, config.top, config.above, on_part, each).triples
-        return _finished(discovery, calibration, triples, config, {}, [])
-    rows = in_order(survey, fit)
-    triples = survey.drawn.triples[rows]
-    if question.predicate is not None:
-        rows = rows[triples[:, 1] == question.predicate]
-    rows = rows[: config.top]
-    triples, z = survey.drawn.triples[rows], survey.log_odds[rows]
-    q = fit.probabilities(z, triples[:, 1])
-    if config.above:
-        triples, q = triples[q > config.above], q[q > config.above]
-    if len(q) and not survey.drawn.in_top.all():
-        likely, outside, limit = lost_share(survey, fit, float(q[-1]))
-        figures = {"likely_facts": float(likely), "lost_facts": float(outside), "lost_limit": limit}
-        notes = [
-            f"the list was chosen among the {int(survey.drawn.in_top.sum()):,} candidates with the highest scores: "
-            f"{outside:,} of {likely:,} validation facts that are as probable as its last row are outside them, so that "
-            f"at most {limit:.2%} of the true facts are lost (95 %)"
-        ]
-    return _finished(discovery, calibration, triples, config, figures, notes)
+    calibration: "Calibration", question: "Question", config: DiscoverConfig, on_part: OnPart, each: EachPart
+) -> tuple[Triples, dict[str, float], list[str]]:
+    """Return the most probable facts, figures and notes."""
+    asked = question, config.top, config.above, config.at_least
+    triples, (likely, outside, limit) = calibration.most_probable(*asked, on_part, each)
+    if not likely:
+        return triples, {}, []
+    note = (
+        f"the list was chosen among the {int(calibration.survey.drawn.in_top.sum()):,} candidates with the highest "
+        f"scores: {outside:,} of the {likely:,} validation facts that are as probable as its last row are outside, so "
+        f"that at most {limit:.2%} of the true facts are lost (95 %)"
+    )
+    return triples, {"likely_facts": float(likely), "lost_facts": float(outside), "lost_limit": limit}, [note]
 
 
 def _sets(discovery: "Discovery", question: "Question", coverage: float, on_part: OnPart, each: EachPart) -> Listed:
@@ -143,7 +121,7 @@ def _tested(queries: int, covered: float, size: float) -> str:
 
 def _answer_set(
     discovery: "Discovery",
-    calibration: Calibration | None,
+    calibration: "Calibration | None",
     question: "Question",
     config: DiscoverConfig,
     on_part: OnPart,
@@ -159,12 +137,12 @@ def _answer_set(
         test = {"queries": measured.queries, "coverage": measured.covered, "size": measured.size}
         figures |= {f"test_{name}": float(value) for name, value in test.items()}
         notes.append(_tested(measured.queries, measured.covered, measured.size))
-    return _finished(discovery, calibration, found.triples, config, figures, notes)
+    return _finished(discovery, calibration, found.triples, figures, notes, config)
 
 
 def _with_few_false(
     discovery: "Discovery",
-    calibration: Calibration | None,
+    calibration: "Calibration | None",
     question: "Question",
     config: DiscoverConfig,
     on_part: OnPart,
@@ -183,16 +161,16 @@ def _with_few_false(
             "signal"
         )
     figures = {"fdr": config.fdr, "queries": float(tested), "skipped": float(candidates.skipped)}
-    return _finished(discovery, calibration, found.triples, config, figures, notes, found.p_values)
+    return _finished(discovery, calibration, found.triples, figures, notes, config, found.p_values)
 
 
 def _finished(
     discovery: "Discovery",
-    calibration: Calibration | None,
+    calibration: "Calibration | None",
     triples: Triples,
-    config: DiscoverConfig,
     figures: Mapping[str, float],
     notes: Sequence[str],
+    config: DiscoverConfig,
     p_values: Floats | None = None,
 ) -> Listed:
     """Return the list with the columns of the answer of `kgcal predict`, its rank, and the flags of its triples.
@@ -205,11 +183,9 @@ def _finished(
     if p_values is not None:
         table = table.add_column(table.column_names.index("reason"), "p_value", pa.array(p_values))
     table = table.append_column("flag", pa.array(_flags(discovery, calibration, table, triples), pa.string()))
-    about = "" if calibration is None else calibration.about
-    if calibration is None:
-        about = "no probabilities: validation has too few facts of the kind that is asked for"
+    about = TOO_FEW if calibration is None else calibration.about
     if calibration is None or calibration.true is None:
-        return Listed(_ranked(_without_probabilities(table)), triples, figures, [about, *notes])
+        return Listed(_ranked(without_probabilities(table)), triples, figures, [about, *notes])
     log_odds, answered = table["score"].to_numpy(), ~np.isnan(table["probability"].to_numpy())
     rng = np.random.default_rng(0)
     count = calibration.fit.count(log_odds[answered], triples[answered, 1], rng)
@@ -220,16 +196,8 @@ def _ranked(table: pa.Table) -> pa.Table:
     return table.add_column(0, "rank", pa.array(np.arange(1, len(table) + 1)))
 
 
-def _without_probabilities(table: pa.Table) -> pa.Table:
-    """Return a table of answers without probabilities, and with the reason."""
-    for name in ("probability", "low", "high"):
-        table = table.set_column(table.column_names.index(name), name, pa.nulls(len(table), pa.float64()))
-    reasons = pc.fill_null(table["reason"], NOT_STATED)
-    return table.set_column(table.column_names.index("reason"), "reason", reasons)
-
-
 def _flags(
-    discovery: "Discovery", calibration: Calibration | None, table: pa.Table, triples: Triples
+    discovery: "Discovery", calibration: "Calibration | None", table: pa.Table, triples: Triples
 ) -> list[str | None]:
     """Return what makes each triple doubtful (n,); None: nothing does.
 

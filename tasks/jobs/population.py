@@ -1,7 +1,7 @@
 """Calibrates a model to the missing facts that a question asks about. The survey of them is a stage, and is re-used."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from kgcore.config.evidence import OTHER_SCORES
 from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import FoundModel
+from tasks.jobs.request import Answering
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, SURVEY
@@ -23,13 +24,11 @@ from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.calibrated import CalibratedModel
     from kgcore.models.trained import TrainedModel
-    from kgcore.population.calibrate import PopulationFit
+    from kgcore.population.calibration import Calibration
     from kgcore.population.population import Population
-    from kgcore.population.survey import Survey
-    from kgcore.population.unknown_facts import UnknownFacts
 
+TOO_FEW = "no probabilities: validation has too few facts of the kind that is asked for"
 _CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 
 
@@ -50,75 +49,33 @@ class Stated:
             raise InputError(f"above is {above:g}, but there are no probabilities: state --completeness or --base-rate")
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """A model that is calibrated to a population.
-
-    population  the candidates
-    survey      the evidence about them
-    fit         its calibrator. If nothing was stated, it serves the order of a list alone: its base rate is arbitrary
-    model       the calibrated model
-    true        number of true candidates that the user states; None: nothing was stated
-    """
-
-    population: "Population"
-    survey: "Survey"
-    fit: "PopulationFit"
-    model: "CalibratedModel"
-    true: "UnknownFacts | None"
-
-    @property
-    def about(self) -> str:
-        """Return what the probabilities are about, or why there are none, in a sentence."""
-        candidates, facts = int(self.population.sizes.sum()), len(self.survey.facts)
-        if self.true is None:
-            return (
-                f"no probabilities: nothing says how many of the {candidates:,} candidates are true. State which share "
-                "of the true facts the graph knows (--completeness 0.8), or which share of the candidates is true "
-                "(--base-rate). The order, --fdr and --coverage need neither"
-            )
-        return (
-            f"the probabilities are about {candidates:,} candidates, {self.true.total:,.0f} of them true by the stated "
-            f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
-        )
-
-    @property
-    def base_rate_text(self) -> str:
-        """Return the base rate and who says so."""
-        return "not stated" if self.true is None else self.fit.bound.base_rate_text
-
-
 def calibrate_to(
     found: FoundModel,
-    population: "Population",
+    population: "Population | None",
     stated: Stated,
     config: SurveyConfig,
     device: str,
     runner: str,
-    parent: str,
-) -> Calibration:
+    parent: str | None = None,
+) -> "Calibration | None":
     """Calibrate a stored model to a population, with the evidence of all its embedding models.
 
-    found   the stored model, whose embedding models are used
-    parent  id of the MLflow run of the question, under which a new survey is nested
+    found       the stored model, whose embedding models are used
+    population  see `Population.asked`; None: there is none, and so no calibration
+    parent      id of the MLflow run of the question, under which a new survey is nested; None: it is not nested
 
-    Raises InputError if the population has too few validation facts or what is stated is wrong, FitError if a fit does
-    not converge.
+    Raises InputError if what is stated is wrong, FitError if a fit does not converge.
     """
-    from kgcore.calibrated import CalibratedModel
-    from kgcore.combiners.scorer import CombinedModel
-    from kgcore.population.calibrate import fit_population
-    from kgcore.population.unknown_facts import of_base_rate, stated_facts
+    if population is None:
+        return None
+    from kgcore.population.calibration import Calibration
+    from kgcore.population.unknown_facts import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate)
-    store, graph, models = open_store(), population.graph, _models(found, device)
+    models = _models(found, device)
     ref = _survey_run(found, population, models, config, runner, Context(parent=parent, device=device))
-    survey, sizes = store.load(ref.run_id, SURVEY), population.sizes
-    nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
-    rng = np.random.default_rng(config.survey_seed)
-    fit = fit_population(survey, true or of_base_rate(population, nominal), sizes, graph.fingerprint(), rng)
-    scorer = CombinedModel(survey.combined, models[0], graph, models[1:])
-    return Calibration(population, survey, fit, CalibratedModel(scorer, fit.bound, graph), true)
+    survey = open_store().load(ref.run_id, SURVEY)
+    return Calibration.of(population, survey, models, true, np.random.default_rng(config.survey_seed))
 
 
 def _survey_run(
@@ -165,6 +122,13 @@ def _body(
     run.save(SURVEY, made)
     counts = {"candidates": population.sizes.sum(), "drawn": len(made.drawn), "facts": len(made.facts)}
     run.log_metrics({name: float(count) for name, count in counts.items()})
+
+
+def asked_of(by: Answering, calibration: "Calibration | None") -> Answering:
+    """Return who answers: the calibrated model, or the stored one without probabilities if there is no calibration."""
+    if calibration is None:
+        return replace(by, stated=False)
+    return replace(by, model=calibration.model, stated=calibration.true is not None)
 
 
 def _models(found: FoundModel, device: str) -> "tuple[TrainedModel, ...]":

@@ -6,21 +6,28 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Ints
-from kgcore.config import PairsConfig, PredictConfig
+from kgcore.config import PairsConfig, PredictConfig, SurveyConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.answers import Answers
+from kgcore.population.population import Block, Population
+from kgcore.prediction.answers import Answers, without_probabilities
+from kgcore.prediction.domains import Domains
 from kgcore.prediction.names import read_names
-from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
-from tasks.jobs.prediction import Prediction, predictor, run_prediction
+from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
+from tasks.jobs.population import TOO_FEW, Stated, asked_of, calibrate_to
+from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction
 from tasks.jobs.request import Request
 from tasks.workspace.cluster import THREADS, each_part
 from tasks.workspace.progress import progress_bar
+
+if TYPE_CHECKING:
+    from kgcore.population.calibration import Calibration
 
 PART = 2**25  # pairs per part of a search
 ROWS = 2**18  # answers per table
@@ -47,33 +54,67 @@ def predict_pairs(
 
     runner  `threads`, `dask` or `dask://HOST:PORT`: where the pairs are scored. The answers are the same to the bit
 
-    Raises InputError if `fdr` is set, if a file cannot be read or has no known name, if the predicate is unknown or
-    has too little calibration data, and as `predictor` and `run_prediction` do.
+    The probabilities are calibrated to the unknown pairs, and to the number of true ones among them that the user
+    states. If nothing is stated, the pairs have an order, and no probabilities.
+
+    Raises InputError if `fdr` is set, if a file cannot be read or has no known name, if the predicate is unknown, if
+    what is stated is out of range, and as `predictor` and `run_prediction` do.
     """
     if decisions.fdr:
         raise InputError("fdr selects among the candidates of a file: leave out --fdr, or list the pairs in a file")
-    by = predictor(request, decisions)
-    answers, graph = by.answers, by.answers.model.graph
+    stated = Stated(config.completeness, request.base_rate)
+    stated.check(config.above)
+    by = predictor(replace(request, base_rate=None), decisions)
+    graph, domains = by.answers.model.graph, Domains(by.answers.model.graph)
     search = PairSearch(
         subjects=_entities(graph, pairs.subjects, "subjects"),
         objects=_entities(graph, pairs.objects, "objects"),
-        predicate=_predicate(answers, pairs.predicate),
+        predicate=_predicate(graph, pairs.predicate),
         top=config.top,
         per=config.per,
         leave_out=graph.all_known if config.known_facts == "leave_out" else None,
     )
     search = replace(search, reflexive=_is_reflexive(graph, search.predicate))
+    block = Block(search.predicate, np.unique(search.subjects), np.unique(search.objects))
+    population = Population.asked(domains, search.predicate, decisions.at_least, block)
+    survey = SurveyConfig().for_list(config.top)
+    calibration = calibrate_to(by.by.found, population, stated, survey, request.device, runner)
+    by = _calibrated(by, calibration)
     if config.above:
-        search = replace(search, lowest=answers.model.calibrator.lowest_score(config.above, search.predicate))
+        search = replace(search, lowest=by.answers.model.calibrator.lowest_score(config.above, search.predicate))
     asked: dict[str, object] = {
         "subjects": Path(pairs.subjects).name or "all",
         "predicate": pairs.predicate,
         "objects": Path(pairs.objects).name or "all",
         "pairs": len(search.subjects) * len(search.objects),
     }
-    selects = config.top or config.above
-    tables = _selected(answers, search, runner) if selects else _all(answers, search)
+    if config.top and config.per == ALL and search.leave_out is not None and _is_surveyed(calibration, block):
+        tables = _surveyed(by.answers, calibration, config)
+    elif config.top or config.above:
+        tables = _selected(by.answers, search, runner)
+    else:
+        tables = _all(by.answers, search)
+    if not by.counts:
+        tables = map(without_probabilities, tables)
     return run_prediction(by, asdict(config) | asked, tables)
+
+
+def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:
+    """Return the predictor whose model is calibrated to the pairs; the same one without probabilities, if none is."""
+    answering, about = asked_of(by.by, calibration), TOO_FEW if calibration is None else calibration.about
+    return Predictor(answering, by.config, answering.stated, about)
+
+
+def _is_surveyed(calibration: "Calibration | None", block: Block) -> "TypeGuard[Calibration]":
+    """Return whether the pairs are the whole population, so that the survey has the best of them."""
+    return calibration is not None and any(own is block for own in calibration.population.blocks)
+
+
+def _surveyed(answers: Answers, calibration: "Calibration", config: PairsConfig) -> Iterator[pa.Table]:
+    """Answer the most probable pairs, from the survey of the population."""
+    triples = calibration.best(config.top, config.above)
+    for start in range(0, max(1, len(triples)), ROWS):
+        yield answers.table(answers.named(triples[start : start + ROWS]))
 
 
 def _selected(answers: Answers, search: PairSearch, runner: str) -> Iterator[pa.Table]:
@@ -126,16 +167,9 @@ def _entities(graph: KnowledgeGraph, file: str, what: str) -> Ints:
     return np.array(known, dtype=np.int64)
 
 
-def _predicate(answers: Answers, name: str) -> int:
-    """Return the number of a predicate. Raises InputError if it is unknown or has too little calibration data."""
-    graph, support = answers.model.graph, answers.model.calibrator.support
+def _predicate(graph: KnowledgeGraph, name: str) -> int:
+    """Return the number of a predicate. Raises InputError if it is unknown."""
     if name not in graph.predicates:
         near = difflib.get_close_matches(name, graph.predicates, 3, 0.5) or graph.predicates[:5]
         raise InputError(f"there is no predicate {name!r}: it could be {', '.join(near)}")
-    number = list(graph.predicates).index(name)
-    if support is not None and support.fewest(np.array([number]))[0] < answers.at_least:
-        raise InputError(
-            f"the predicate {name} has too little calibration data, fewer than {answers.at_least} true or false "
-            "triples: give --at-least 0 to answer nevertheless"
-        )
-    return number
+    return list(graph.predicates).index(name)

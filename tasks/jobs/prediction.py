@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
 from kgcore.config import PredictConfig
 from kgcore.prediction.answers import UNKNOWN_ENTITIES, Answers
 from kgcore.prediction.few_false import P_VALUE, SELECTED
@@ -34,6 +35,7 @@ class Prediction(AnsweredTable):
     fdr        level of the selection; 0: none
     reasons    why candidates have no answer -> their number
     lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are no such candidates
+    about      what the probabilities of several candidates are about, or why there are none, as a sentence
     """
 
     threshold: float
@@ -46,6 +48,7 @@ class Prediction(AnsweredTable):
     fdr: float
     reasons: Mapping[str, int]
     lacks: str
+    about: str
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,14 @@ class Predictor:
 
     by       the model, and the output file
     config   the decisions
+    counts   whether the probabilities are about the candidates that are asked for, so that their sum is a count
+    about    what they are about, as a sentence
     """
 
     by: Answering
     config: PredictConfig
+    counts: bool = True
+    about: str = ""
 
     @cached_property
     def answers(self) -> Answers:
@@ -71,7 +78,18 @@ def predictor(request: Request, config: PredictConfig) -> Predictor:
     Raises InputError as `answering` does, or if the ending of the output file is unknown.
     """
     request.check_table()
-    return Predictor(answering(request), config)
+    by = answering(request)
+    bound = by.model.calibrator
+    if request.base_rate is not None or bound.negatives == CANDIDATES:
+        return Predictor(by, config)
+    kinds = {GROUND_TRUTH: "the labelled triples of validation", SYNTHETIC: "validation facts and their corruptions"}
+    like = kinds.get(bound.negatives, "triples at the base rate")
+    about = (
+        f"the probabilities are about triples like {like}, at the base rate {bound.base_rate_text}. For these "
+        "candidates, state which share of them is true (--base-rate), or calibrate to them (kgcal recalibrate "
+        "--candidates FILE)"
+    )
+    return Predictor(by, config, counts=False, about=about)
 
 
 def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: Iterator[pa.Table]) -> Prediction:
@@ -147,9 +165,10 @@ class _Tally:
             selected=self.counts["selected"],
             tested=self.counts["tested"],
             fdr=predictor.config.fdr,
-            expected=self.expected,
+            expected=self.expected if predictor.counts else None,
             reasons=dict(self.reasons),
             lacks=predictor.by.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
+            about=predictor.about if self.counts["rows"] > 1 else "",
             examples=self.examples,
             run=run,
         )
@@ -165,5 +184,5 @@ def _metrics(summary: Prediction) -> dict[str, float]:
         "expected",
         *(("selected", "tested") if summary.fdr else ()),
     )
-    counts = {name: float(getattr(summary, name)) for name in names}
+    counts = {name: float(getattr(summary, name)) for name in names if getattr(summary, name) is not None}
     return counts | {f"no_answer.{reason.replace(' ', '_')}": float(n) for reason, n in summary.reasons.items()}

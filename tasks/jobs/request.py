@@ -52,11 +52,13 @@ class Answering:
     found   the model, as it is stored
     model   the model on the device and at the base rate of the request
     output  file for the answer; '': no file
+    stated  whether the base rate of the question is known; if not, there are no probabilities
     """
 
     found: FoundModel
     model: CalibratedModel
     output: str
+    stated: bool = True
 
     @property
     def params(self) -> dict[str, object]:
@@ -69,9 +71,9 @@ class Answering:
         return {
             "dataset": self.found.dataset,
             "model": self.found.uri,
-            "calibrator": self.found.label,
-            "base_rate": self.model.calibrator.base_rate,
-            "base_rate_text": self.model.calibrator.base_rate_text,
+            "calibrator": self.model.label,
+            "base_rate": self.model.calibrator.base_rate if self.stated else None,
+            "base_rate_text": self.model.calibrator.base_rate_text if self.stated else "not stated",
             "output": self.output,
         }
 

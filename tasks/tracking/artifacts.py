@@ -93,6 +93,18 @@ def _write_exam(path: Path, exam: "Exam") -> None:
     write_exam(path, exam)
 
 
+def _read_survey(folder: Path) -> "Survey":
+    from kgcore.population.survey_file import read_survey
+
+    return read_survey(folder)
+
+
+def _write_survey(folder: Path, survey: "Survey") -> None:
+    from kgcore.population.survey_file import write_survey
+
+    write_survey(folder, survey)
+
+
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
@@ -177,7 +189,7 @@ DISAGREEMENT: "Artifact[tuple[Triples, dict[str, Floats]]]" = Artifact(
     "ensemble", "disagreement.parquet", _later("read_disagreement"), _write_disagreement
 )
 
-SURVEY: "Artifact[Survey]" = Artifact("survey", "survey", _later("read_survey"), _later("write_survey"))
+SURVEY: "Artifact[Survey]" = Artifact("survey", "survey", _read_survey, _write_survey)
 EXAM: "Artifact[Exam]" = Artifact("exam", "exam.parquet", _read_exam, _write_exam)
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
 PIPELINE_SUMMARY: Artifact[PipelineSummary] = _typed_json("pipeline", "summary.json", PipelineSummary)

@@ -21,8 +21,10 @@ def show_prediction(console: Console, made: Prediction) -> None:
     else:
         console.print(
             f"{made.rows:,} triples: {made.answered:,} answered, {made.accepted:,} with a probability above "
-            f"{made.threshold:g}, {made.known:,} known facts, {made.expected:,.1f} expected to be true"
+            f"{made.threshold:g}, {made.known:,} known facts{_expected(made)}"
         )
+    if made.about:
+        console.print(made.about, soft_wrap=True)
     if made.unseen and made.rows > 1:
         console.print(
             f"from names: {made.unseen:,} of the answers are about entities that training has not seen", soft_wrap=True
@@ -33,7 +35,7 @@ def show_prediction(console: Console, made: Prediction) -> None:
             f"{100 * made.fdr:g} % of the selected ones are false, in expectation",
             soft_wrap=True,
         )
-    if made.rows > 1:
+    if made.rows > 1 and made.base_rate is not None:
         for reason, number in made.reasons.items():
             console.print(f"no answer: {reason} ({number:,} triples)")
     if made.lacks:
@@ -41,6 +43,10 @@ def show_prediction(console: Console, made: Prediction) -> None:
     console.print(f"model: {made.model} ({made.calibrator}), base rate {made.base_rate_text}", soft_wrap=True)
     if made.output:
         console.print(f"answers: {made.output}", soft_wrap=True)
+
+
+def _expected(made: Prediction) -> str:
+    return "" if made.expected is None else f", {made.expected:,.1f} expected to be true"
 
 
 def _answer(row: Mapping[str, Any], threshold: float) -> str:
@@ -57,6 +63,12 @@ def _answer(row: Mapping[str, Any], threshold: float) -> str:
 
 def _answers(made: Prediction) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
+    if made.base_rate is None:  # an order without probabilities
+        for name in ("rank", "triple", "known"):
+            table.add_column(name, overflow="fold", justify="right" if name == "rank" else "left")
+        for rank, row in enumerate(made.examples, start=1):
+            table.add_row(str(rank), f"{row['subject']} {row['predicate']} {row['object']}", "yes" if row["known"] else "no")
+        return table
     for name in ("triple", "probability", "95 % interval", f"above {made.threshold:g}", "known"):
         table.add_column(name, overflow="fold", justify="right" if name in ("probability", "95 % interval") else "left")
     for row in made.examples:
