@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.registries import METRICS
 from kgcore.report.markdown import markdown
 from kgcore.report.results import Results
@@ -60,7 +60,11 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
-    notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
+    notes += [
+        *thin_notes(audits),
+        *score_notes(run.config(TrainConfig).cohort_weight),
+        *data_notes(counts, run.config(PrepareConfig).split),
+    ]
     notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"])
     everything = _all_rows(run, predictions)
     notes += [one.note(label) for label, one in everything.items()]
