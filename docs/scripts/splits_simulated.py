@@ -67,7 +67,7 @@ class World:
     def truth(self) -> np.ndarray:
         """The probability (drugs, 2 diseases) that a drug treats a disease."""
         drug, disease, _ = self._kinds
-        effects = self._rng.normal(0, 0.7, self.drugs)[:, None] + self._rng.normal(0, 0.7, 2 * self.diseases)
+        effects = self._rng.normal(0, 0.4, self.drugs)[:, None] + self._rng.normal(0, 0.4, 2 * self.diseases)
         return np.asarray(1 / (1 + np.exp(2.4 - 3.4 * (drug[:, None] == disease) - effects)))
 
     @cached_property
@@ -185,9 +185,8 @@ def calibration_error(q: np.ndarray, truth: np.ndarray, bins: int = 10) -> float
     return float(np.sqrt(np.mean([(q[part].mean() - truth[part].mean()) ** 2 for part in parts])))
 
 
-def outcomes(seed: int, rule: str) -> dict[str, Outcome]:
+def outcomes(world: World, rule: str) -> dict[str, Outcome]:
     """Return calibrator -> its outcome in one world with one split."""
-    world = World(seed)
     with TemporaryDirectory() as folder:
         data = drawn(world, rule, Path(folder))
     graph = data.graph
@@ -248,7 +247,7 @@ def main(worlds: int) -> None:
     )
     print("|---" * 7 + "|")
     for rule in ("cold:object:treats", "time:year"):
-        every = [outcomes(seed, rule) for seed in range(worlds)]
+        every = [outcomes(World(seed), rule) for seed in range(worlds)]
         for name in NAMES:
             rows = [one[name] for one in every]
             cells = [f"{np.mean([r.at_random for r in rows]):.3f}", f"{np.mean([r.error for r in rows]):.3f}"]

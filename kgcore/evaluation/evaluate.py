@@ -83,8 +83,9 @@ def evaluate(
     metrics = every_metric()
     varied = {name: metric for name, metric in metrics.items() if metric.interval}
     judged = {label: (q, predictions.truth, predictions.weights) for label, q in predictions.probabilities.items()}
-    coarse = {label: Sample(SortedRows(*rows, FINEST), config.bins, tau) for label, rows in judged.items()}
     clusters = _clusters(predictions, source, cold)
+    together = None if cold is None else clusters  # a positive and its corruptions hardly vary together
+    coarse = {label: Sample(SortedRows(*rows, FINEST), config.bins, tau, together) for label, rows in judged.items()}
     rng, n = np.random.default_rng(config.bootstrap_seed), len(predictions.labels)
     replicates: dict[str, list[dict[str, float]]] = {label: [] for label in judged}
     if clusters is None and n > MOST_RESAMPLED and predictions.confidences is None:
@@ -96,7 +97,7 @@ def evaluate(
         for label, draw in drawn.items():
             replicates[label].append({name: draw.once(metric.figure) for name, metric in varied.items()})
         on_replicate(done)
-    samples = {label: Sample(SortedRows(*rows), config.bins, tau) for label, rows in judged.items()}
+    samples = {label: Sample(SortedRows(*rows), config.bins, tau, together) for label, rows in judged.items()}
     return {
         label: _measure(sample, metrics, replicates[label], config.bootstrap_level) for label, sample in samples.items()
     }

@@ -6,13 +6,11 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from kgcore.config import EvaluateConfig
 from kgcore.evaluation.by_knowledge import WITH_PREDICATE, KnowledgeGroup, reliability_by_knowledge
-from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.equal_mass import debiased_rmsce
 from tests.core.drawn import graph_of
-from tests.core.judged import FAST, predictions
+from tests.core.judged import predictions
 
 # entity 0 has 4 facts, 1 has 3, 2 and 3 have 2, 4 has 1; entity 5 has none
 TRAIN = [(0, 0, 1), (0, 0, 2), (1, 0, 3), (0, 1, 4), (1, 1, 0), (2, 1, 3)]
@@ -61,31 +59,3 @@ def test_every_triple_is_in_a_group_of_each_kind(rng: np.random.Generator) -> No
     rows = np.array([(s, p) in known[0] and (p, o) in known[1] for s, p, o in triples.tolist()])
     both = next(group for group in groups if group.name == WITH_PREDICATE[2])
     assert both.calibrators["a"]["debiased_rmsce"] == pytest.approx(debiased_rmsce(q[rows], y[rows]))
-
-
-def test_cold_entities_are_resampled_whole(rng: np.random.Generator) -> None:
-    """20 entities, whose rows are all true or all false: the Brier score varies as that of 20 rows."""
-    entity = np.repeat(np.arange(20), 50)
-    y = (np.arange(20) % 2)[entity].astype(float)
-    rows = replace(
-        predictions({"a": np.full(1000, 0.3)}, y),
-        triples=np.stack([rng.integers(0, 9, 1000), 0 * entity, entity], axis=1),
-    )
-    config = EvaluateConfig(bootstrap_replicates=400)
-    alone, whole = (evaluate(rows, config, cold=cold)["a"] for cold in (None, 2))
-    assert alone.metrics == whole.metrics
-    width = {name: np.diff(one.intervals["brier"])[0] for name, one in (("alone", alone), ("whole", whole))}
-    assert width["whole"] / width["alone"] == pytest.approx(np.sqrt(50), rel=0.15)
-
-
-def test_corruptions_are_resampled_with_the_cold_entity_of_their_positive(rng: np.random.Generator) -> None:
-    y = np.r_[np.ones(40), np.zeros(80)]
-    source = np.repeat(np.arange(40), 2)
-    entity = rng.integers(0, 6, 40)
-    triples = np.zeros((120, 3), dtype=np.int64)
-    triples[:, 2] = np.r_[entity, entity[source]]
-    rows = replace(predictions({"a": rng.random(120)}, y), triples=triples)
-    by_source = evaluate(rows, FAST, source=source, cold=2)
-    moved = replace(rows, triples=np.where(np.arange(120)[:, None] < 40, triples, 99))  # only the positives matter
-    assert evaluate(moved, FAST, source=source, cold=2)["a"].intervals == by_source["a"].intervals
-    assert evaluate(rows, FAST, cold=2)["a"].intervals == by_source["a"].intervals
