@@ -14,7 +14,7 @@ def test_a_calibrator_is_right_if_valid_is_like_what_is_asked(rule: str, times: 
     for outcome in found.values():
         assert outcome.error < 0.04
         assert outcome.at_random > times * outcome.error
-        assert outcome.debiased_at_random > outcome.high  # and test shows it
+        assert outcome.debiased_at_random > outcome.debiased  # and test shows it
 
 
 def test_a_world_is_the_same_for_the_same_seed_and_its_labels_follow_the_truth() -> None:
