@@ -9,7 +9,7 @@ from kgcore.arrays import Bools, Ints
 from kgcore.config.split import COLD, GROUP, TIME, SplitRule
 from kgcore.datasets.draw_cold import draw_cold
 from kgcore.datasets.draw_values import Values, draw_groups, draw_times
-from kgcore.datasets.places import LEFT_OUT, PLACES, TRAIN, Shares
+from kgcore.datasets.places import LEFT_OUT, PLACES, TEST, TRAIN, VALID, Shares
 from kgcore.datasets.twins import Families, repeats_of, units_of
 from kgcore.errors import InputError
 
@@ -118,23 +118,23 @@ def _random(rows: Ints, units: Ints, true: Bools, shares: Shares, rng: np.random
     firsts, sizes = _units_in_order(units, free)
     start = np.cumsum(sizes) - sizes
     held: Ints = np.zeros(len(units), dtype=np.int64)
-    held[firsts[start < valid]] = 1
-    held[firsts[(start >= valid) & (start < valid + test)]] = 2
+    held[firsts[start < valid]] = VALID
+    held[firsts[(start >= valid) & (start < valid + test)]] = TEST
     places[free] = held[units[free]]
-    if not (places[free] == 2).any():
+    if not (places[free] == TEST).any():
         raise InputError("all triples that can leave train say the same: add triples, or give the splits as files")
     false = np.flatnonzero(~true)
     mixed = false[rng.permutation(len(false))]
     cut = round(len(false) * shares.of_valid)
-    places[mixed[:cut]], places[mixed[cut:]] = 1, 2
+    places[mixed[:cut]], places[mixed[cut:]] = VALID, TEST
     return places
 
 
 def _units_in_order(units: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the units of some rows in the order in which they first occur, and how many of the rows each has."""
-    found, first, sizes = np.unique(units[rows], return_index=True, return_counts=True)
+    distinct, first, sizes = np.unique(units[rows], return_index=True, return_counts=True)
     order = np.argsort(first)
-    return found[order], sizes[order]
+    return distinct[order], sizes[order]
 
 
 def _first_of_a_name(rows: Ints) -> Bools:
@@ -150,7 +150,7 @@ def _check_sizes(rows: Ints, places: Ints, rule: SplitRule) -> None:
     """Raise InputError if valid or test has fewer than FEWEST true triples whose names train knows."""
     train = rows[places == TRAIN]
     known = np.isin(rows[:, [0, 2]], train[:, [0, 2]]).all(axis=1) & np.isin(rows[:, 1], train[:, 1])
-    for place in (1, 2):
+    for place in (VALID, TEST):
         held = (places == place) & (rows[:, 3] == 1)
         usable = int((held & known).sum())
         if usable < FEWEST:
