@@ -3,6 +3,7 @@
 base.py      the base class of all settings, and the checks of their values
 choices.py   the allowed names of settings that no registry lists
 prepare.py   the settings of the graph
+split.py     the parts of the setting `split`
 calibrate.py the settings of calibration: the base rate, and the candidates
 evidence.py  the settings of the evidence that calibrators see beside the score
 stages.py    the settings of the other stages

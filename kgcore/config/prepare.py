@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import AUTO, COLUMNS_SPELLING
+from kgcore.config.split import RANDOM, SPLIT_SPELLING, SplitRule
 from kgcore.errors import InputError
 
 NO_CONFIDENCE = "none"
@@ -15,7 +16,7 @@ class PrepareConfig(Config):
     """The settings of the graph.
 
     Only the generated family graph uses `size` and `graph_seed`. Only a user's own tables use `columns` and
-    `confidence`. Only a graph without validation and test splits uses the shares and `split_seed`.
+    `confidence`. Only a graph without validation and test splits uses `split`, the shares and `split_seed`.
     """
 
     stage: ClassVar[str] = "prepare"
@@ -32,13 +33,19 @@ class PrepareConfig(Config):
         NO_CONFIDENCE,
         "column with the confidence of each triple, a number from 0 to 1: its name or its position from 1",
     )
+    split: str = setting(
+        RANDOM,
+        "how valid and test are drawn, if the data set has no splits; they should be as new as the triples that you "
+        "will ask about",
+        spelling=SPLIT_SPELLING,
+    )
     valid_share: float = setting(
         0.1, "share of the triples that go to valid, if the data set has no splits", gt=0, lt=0.5
     )
     test_share: float = setting(
         0.1, "share of the triples that go to test, if the data set has no splits", gt=0, lt=0.5
     )
-    split_seed: int = setting(0, "seed of the random split, if the data set has no splits", ge=0)
+    split_seed: int = setting(0, "seed of the split, if the data set has no splits", ge=0)
     size: int = setting(2_000, "number of people in the generated family graph", ge=200)
     graph_seed: int = setting(0, "seed of the generated family graph", ge=0)
 
@@ -51,6 +58,11 @@ class PrepareConfig(Config):
     def given_columns(self) -> tuple[str, ...]:
         """The entries of `columns`; empty if the columns are to be found."""
         return () if self.columns == AUTO else tuple(entry.strip() for entry in self.columns.split(","))
+
+    @property
+    def split_rule(self) -> SplitRule:
+        """The setting `split` in its parts."""
+        return SplitRule.of(self.split)
 
     @property
     def given_confidence(self) -> str:

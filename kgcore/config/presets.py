@@ -61,6 +61,9 @@ def resolve(preset: str | None, given: PipelineGiven, races: bool = True) -> Res
     With `auto`, the settings of training are those of `default` until the race has chosen others, and `choose` is a
     RaceConfig.
 
+    With a split by cold entities, calibration corrupts only the other side, unless the user says which. So all
+    corruptions have a cold entity, as the positives have: otherwise the entity alone would tell them apart.
+
     All presets have learning rates for Adam. With another optimiser, a learning rate that is not given is that of the
     optimiser: see `recipes.LEARNING_RATES`.
 
@@ -75,6 +78,8 @@ def resolve(preset: str | None, given: PipelineGiven, races: bool = True) -> Res
     rate = recipes.LEARNING_RATES.get(given.over(PipelineConfigs()).train.optimiser)
     if rate is not None:
         given = replace(given, train=given.train.over(TrainGiven(learning_rate=rate)))
+    if warm := given.over(PipelineConfigs()).prepare.split_rule.other_side:  # so that corruptions keep the cold entity
+        given = replace(given, corrupt=given.corrupt.over(CorruptGiven(calibration_sides=warm)))
     usual = given.over(PipelineConfigs())
     if preset is None:
         preset = AUTO if races and usual.prepare.dataset not in recipes.DATASETS else "default"

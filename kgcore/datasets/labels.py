@@ -94,7 +94,7 @@ def _with_validation(graph: KnowledgeGraph, new: Split, instead: bool) -> Knowle
     kept = ~graph.index(new.triples).contains(graph.valid.triples)
     facts, base_rate = graph.other_facts, None
     if instead:
-        facts, valid = graph.valid.triples[kept & (graph.valid.labels == 1)], new
+        facts, valid = np.r_[facts, graph.valid.triples[kept & (graph.valid.labels == 1)]], new
     else:
         confidences = None if graph.valid.confidences is None else np.r_[graph.valid.confidences[kept], new.labels]
         labels = np.r_[graph.valid.labels[kept], new.labels]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Floats, Ints
+from kgcore.config.split import GROUP, TIME
 from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Block
 from kgcore.datasets.formats.columns import MEANING
 
@@ -29,6 +30,11 @@ class Numbering:
         numbers = np.fromiter((known.setdefault(name, len(known)) for name in names), np.int32, len(names))
         found: Small = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
         return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names, by number."""
+        return list(self._numbers)
 
     def sort(self) -> tuple[list[str], Small]:
         """Return the names in the order of their code points, and the place of each number in this order."""
@@ -52,6 +58,8 @@ class Rows:
     _parts: list[Small] = field(default_factory=list)
     _starts: list[tuple[int, int, str]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
+    _times_or_groups: Numbering = field(default_factory=Numbering)
+    _values: list[Small] = field(default_factory=list)
     _length: int = 0
 
     def add(self, block: Block, entities: Numbering, predicates: Numbering, unit: str) -> None:
@@ -66,6 +74,8 @@ class Rows:
         self._parts.append(np.stack([*numbers, label], axis=1))
         if CONFIDENCE in names.column_names:
             self._confidences.append(pd.to_numeric(names[CONFIDENCE].to_pandas()).to_numpy(np.float64))
+        for column in {TIME, GROUP}.intersection(names.column_names):
+            self._values.append(self._times_or_groups.encode(names[column]))
         self._length += len(names)
         self.literals += block.literals
         self.labelled = bool(self.labelled) or LABEL in names.column_names
@@ -82,6 +92,11 @@ class Rows:
     def confidences(self) -> Floats | None:
         """The confidences (n,) of the rows, in [0, 1]; None: the files have none."""
         return np.concatenate(self._confidences) if self._confidences else None
+
+    @property
+    def values(self) -> tuple[Ints, list[str]]:
+        """The distinct times or groups of the rows as text, and for each row (n,) which of them it has."""
+        return np.concatenate(self._values).astype(np.int64), self._times_or_groups.names
 
     def numbers(self, entities: Small, predicates: Small) -> Ints:
         """Return the rows (n, 4): subject, predicate, object, label (1 / 0). The blocks are then empty.

@@ -1,7 +1,7 @@
 """Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +9,14 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.counts import check_counts
+from kgcore.datasets.counts import LARGEST_OVERLAP, check_counts, count_overlaps
 from kgcore.datasets.draw import Draw, draw_splits
+from kgcore.datasets.draw_values import Values
 from kgcore.datasets.read import Read, read_files
 from kgcore.datasets.unknown_names import MOST_EXAMPLES, examples_of_unknown_names
 from kgcore.datasets.unseen import Unseen, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
-
-# At most this share of a held-out split's positives may be in another split too, and at most this share of a split's
-# negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
-LARGEST_OVERLAP = 0.2
 
 
 @dataclass(frozen=True)
@@ -29,16 +26,18 @@ class Prepared:
     counts   name of a count -> number. The counts are the rows, the duplicates and the triples with unseen entities or
              predicates of every split, the positives that two splits share, the negatives that are true in a split, and
              the rows of valid and test that are left out because another split has them. `drawn_from_rows` and
-             `drawn_from_duplicates` are there only if the splits are drawn, `triples_with_literals` only if some are
-             left out
+             `drawn_from_duplicates` are there only if the splits are drawn, `drawn_twins` and `drawn_left_out` only if
+             there are twins, or facts that no split may have, and `triples_with_literals` only if some are left out
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
     unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
+    drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty
     """
 
     graph: KnowledgeGraph
     counts: dict[str, int]
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unseen: Unseen | None = None
+    drawn: str = ""
 
 
 def prepare(
@@ -61,10 +60,13 @@ def prepare(
     the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
     fifth of the negatives in a file are positives of its split too.
     """
-    read = read_files(spec, folder, columns, confidence)
+    read = read_files(spec, folder, columns, confidence, draw.rule)
     counts: dict[str, int] = {}
-    sizes = len(read.entities), len(read.predicates)
-    rows = _drawn(read, sizes, draw, counts) if spec.drawn else _with_negatives(spec, folder, read, sizes)
+    sizes, detail = (len(read.entities), len(read.predicates)), ""
+    if spec.drawn:
+        rows, detail = _drawn(read, sizes, draw, counts)
+    else:
+        rows = _with_negatives(spec, folder, read, sizes)
     if literals := sum(places.literals for places in read.places.values()):
         counts["triples_with_literals"] = literals
     counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS}
@@ -74,7 +76,7 @@ def prepare(
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
         if read.confidences is not None:
             counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct_rows[name])
-    _count_overlaps(distinct_rows, *sizes, counts)
+    count_overlaps(distinct_rows, *sizes, counts)
 
     entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
@@ -87,21 +89,36 @@ def prepare(
         splits[name] = _split(part, entity_ids, predicate_ids, read.confidences)
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
     unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
-    graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"])
-    some = not spec.drawn and all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
-    return Prepared(graph, counts, unknown, unseen_rows(read, graph) if some else None)
+    in_no_split = _facts_in_no_split(rows, entity_ids, predicate_ids)
+    graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"], in_no_split)
+    some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
+    unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
+    return Prepared(graph, counts, unknown, unseen, detail)
 
 
-def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int]) -> dict[str, Ints]:
-    """Return split -> rows of a data set with only training triples. The function adds to `counts` and empties `read`.
+def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
+    """Return split -> rows of a data set with only training triples, and a sentence about them.
 
-    A large graph is in memory once, not twice.
+    The function adds to `counts` and empties `read`. A large graph is in memory once, not twice.
     """
     whole = read.rows.pop("train")
     distinct = _distinct(whole, sizes)
     counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
+    values = Values.of(whole, *read.places["train"].values) if draw.rule.column else None
     del whole
-    return draw_splits(distinct, draw)
+    drawn = draw_splits(distinct, draw, read.predicates, values)
+    if drawn.twins:
+        counts["drawn_twins"] = drawn.twins
+    if left_out := len(drawn.rows["left_out"]):
+        counts["drawn_left_out"] = left_out
+    return drawn.rows, drawn.detail
+
+
+def _facts_in_no_split(rows: Mapping[str, Ints], entity_ids: Ints, predicate_ids: Ints) -> Ints:
+    """Return the true triples (n, 3) that are left out of all splits, with positions in the vocabularies of train."""
+    left_out = rows.get("left_out", rows["train"][:0])
+    facts = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
+    return _split(facts, entity_ids, predicate_ids, None).triples
 
 
 def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
@@ -167,29 +184,6 @@ def _unknown(
             frames = [read.frame(role, part[:MOST_EXAMPLES]) for role, part in parts if len(part)]
             found[name] = examples_of_unknown_names(pd.concat(frames), *names)
     return found
-
-
-def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
-    """Count the positives that two splits share, and the negatives that are true, among distinct rows.
-
-    The function adds the results to `counts`. A negative is true if a split has it as a positive.
-
-    Raises InputError if more than the share `LARGEST_OVERLAP` of a held-out split's positives are in another split too.
-    """
-    true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
-    false = {name: part[part[:, 3] == 0, :3] for name, part in distinct.items()}
-    index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
-    for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
-        shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
-        smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
-        if shared > LARGEST_OVERLAP * len(true[smaller]):
-            raise InputError(
-                f"{shared:,} of {len(true[smaller]):,} positives of {smaller} are also in "
-                f"{other if smaller == name else name}: a held-out split must not contain the triples of another split"
-            )
-    for name in ("valid", "test"):
-        for other in SPLITS:
-            counts[f"{name}_negatives_true_in_{other}"] = int(index[other].contains(false[name]).sum())
 
 
 def _restrict(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Floats, Ints
+from kgcore.config.split import GROUP, TIME, SplitRule
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.formats.base import COLUMNS, LABEL, Block, Source
 from kgcore.datasets.formats.files import format_name, format_of, read_blocks
@@ -46,10 +47,17 @@ class Read:
         return pd.DataFrame(columns, index=[places.place(int(row)) for row in rows], dtype="str")
 
 
-def read_files(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), confidence: str = "") -> Read:
+def read_files(
+    spec: DatasetSpec,
+    folder: Path,
+    columns: tuple[str, ...] = (),
+    confidence: str = "",
+    rule: SplitRule = SplitRule(),
+) -> Read:
     """Read all files of the data set in `folder`.
 
     columns, confidence  the settings `columns` and `confidence`: see `Source`
+    rule                 how the splits are drawn: the column of times or groups is read, too
 
     Raises InputError that lists the faults of all files, if there are any.
     """
@@ -62,7 +70,9 @@ def read_files(spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), c
         if split in VOCABULARIES:
             continue
         held_out = split in SPLITS[1:] and f"{split}_negatives" not in spec.files
-        source = Source(folder / file.path, columns, _labelled(spec, held_out), held_out, confidence=confidence)
+        path, labelled = folder / file.path, _labelled(spec, held_out)
+        times, groups = (rule.column if rule.kind == kind else "" for kind in (TIME, GROUP))
+        source = Source(path, columns, labelled, held_out, False, confidence, times, groups)
         rows = found.setdefault(split, Rows())
         try:
             faults += _add(rows, read(source), source, entities, predicates, spec.layout)

@@ -8,6 +8,8 @@ import pandas as pd
 import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
 
+from kgcore.config.split import GROUP, TIME
+from kgcore.datasets import times
 from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL
 from kgcore.datasets.formats.columns import MEANING
 
@@ -21,8 +23,6 @@ TRIPLES = pa.DataFrameSchema(
     {name: pa.Column(str, [pa.Check.str_length(min_value=1), pa.Check.str_matches(f"{BREAKS}$")]) for name in COLUMNS},
     strict=True,
 )
-# Triples with a label: 1 or true for true; -1, 0 or false for false
-LABELLED = TRIPLES.add_columns({"label": pa.Column(str, pa.Check.isin(SPELLINGS))})
 
 
 def _in_unit_interval(values: pd.Series) -> Any:
@@ -30,17 +30,33 @@ def _in_unit_interval(values: pd.Series) -> Any:
     return pd.to_numeric(values, errors="coerce").between(0, 1)
 
 
-CONFIDENT = TRIPLES.add_columns({CONFIDENCE: pa.Column(str, pa.Check(_in_unit_interval, name=CONFIDENCE))})
+def _is_time(values: pd.Series) -> Any:
+    """Return whether each value is a number or a date."""
+    return times.is_time(values.tolist()).set_axis(values.index)
+
+
+# What the further columns must have. A label is 1 or true for true; -1, 0 or false for false
+FURTHER = {
+    LABEL: pa.Column(str, pa.Check.isin(SPELLINGS)),
+    CONFIDENCE: pa.Column(str, pa.Check(_in_unit_interval, name=CONFIDENCE)),
+    TIME: pa.Column(str, pa.Check(_is_time, name=TIME)),
+    GROUP: pa.Column(str, pa.Check.str_length(min_value=1)),
+}
+MUST_BE = {
+    LABEL: "1 or -1, 1 or 0, or true or false",
+    CONFIDENCE: "a number from 0 to 1",
+    TIME: times.MUST_BE,
+}
 
 
 def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     """Return the faults of a table, each as 'PATH, line N: ...'.
 
-    frame  columns subject, predicate, object and, if there are any, label or confidence. The index is the number of the
-           line
+    frame  columns subject, predicate, object and, if there are any, label, confidence, time or group. The index is the
+           number of the line
     unit   what the index counts: line, row or triple
     """
-    schema = LABELLED if LABEL in frame else CONFIDENT if CONFIDENCE in frame else TRIPLES
+    schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
         schema.validate(frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
@@ -51,11 +67,9 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
 def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:
     """Return a fault that pandera found as a sentence for the user."""
     where = f"{path}, {unit} {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
-    if case["column"] == "label":
-        return f"{where}: label is {case['failure_case']!r}: it must be 1 or -1, 1 or 0, or true or false"
-    if case["column"] == "confidence":
+    if (must_be := MUST_BE.get(case["column"])) is not None:
         found = f"is {case['failure_case']!r}" if str(case["failure_case"]).strip() else "is missing"
-        return f"{where}: confidence {found}: it must be a number from 0 to 1"
+        return f"{where}: {case['column']} {found}: it must be {must_be}"
     if "str_length" in str(case["check"]):
         return f"{where}: {case['column']} is empty"
     if "str_matches" in str(case["check"]):

@@ -56,6 +56,7 @@ def evaluate(
     tau: float = ClassifyConfig.tau,
     source: Ints | None = None,
     on_replicate: Callable[[int], None] = lambda done: None,
+    cold: int | None = None,
 ) -> dict[str, Measured]:
     """Compute every registered metric on the test split, with an interval, for each calibrator (paper, section 5).
 
@@ -65,6 +66,8 @@ def evaluate(
     source        (m,) if the m negatives are corruptions: for each of them, the index, among the positives, of the
                   positive that it was made from. None: each row is resampled on its own
     on_replicate  function that is called after each resampling, with the number of resamplings done so far
+    cold          column of the cold entities in triples, 0 or 2, if test was drawn by them: all rows of an entity, and
+                  the corruptions of its positives, are resampled together. None: test was not drawn by entities
 
     Only metrics with `Metric.interval` get an interval. Each interval is a normal interval. Its standard error is the
     standard deviation over `bootstrap_replicates` resamplings of the rows. All calibrators use the same resamplings. A
@@ -80,11 +83,12 @@ def evaluate(
     metrics = every_metric()
     varied = {name: metric for name, metric in metrics.items() if metric.interval}
     judged = {label: (q, predictions.truth, predictions.weights) for label, q in predictions.probabilities.items()}
-    coarse = {label: Sample(SortedRows(*rows, FINEST), config.bins, tau) for label, rows in judged.items()}
-    clusters = None if source is None else _clusters(predictions, source)
+    clusters = _clusters(predictions, source, cold)
+    together = None if cold is None else clusters  # a positive and its corruptions hardly vary together
+    coarse = {label: Sample(SortedRows(*rows, FINEST), config.bins, tau, together) for label, rows in judged.items()}
     rng, n = np.random.default_rng(config.bootstrap_seed), len(predictions.labels)
     replicates: dict[str, list[dict[str, float]]] = {label: [] for label in judged}
-    if source is None and n > MOST_RESAMPLED and predictions.confidences is None:
+    if clusters is None and n > MOST_RESAMPLED and predictions.confidences is None:
         draws = _draws_of_groups(coarse, rng, config)
     else:
         times = resampled(n, rng, config.bootstrap_replicates, clusters)
@@ -93,7 +97,7 @@ def evaluate(
         for label, draw in drawn.items():
             replicates[label].append({name: draw.once(metric.figure) for name, metric in varied.items()})
         on_replicate(done)
-    samples = {label: Sample(SortedRows(*rows), config.bins, tau) for label, rows in judged.items()}
+    samples = {label: Sample(SortedRows(*rows), config.bins, tau, together) for label, rows in judged.items()}
     return {
         label: _measure(sample, metrics, replicates[label], config.bootstrap_level) for label, sample in samples.items()
     }
@@ -139,8 +143,22 @@ def _measure(
     return Measured(defined, sample.once(diagram), intervals)
 
 
-def _clusters(predictions: Predictions, source: Ints) -> Ints:
-    """Return the cluster number of each row (n,), so that a positive and its corruptions are in one cluster."""
+def _clusters(predictions: Predictions, source: Ints | None, cold: int | None) -> Ints | None:
+    """Return the cluster number of each row (n,); None: each row is a cluster of its own.
+
+    A positive and its corruptions are in one cluster, and so are all rows about one cold entity.
+    """
+    entities = None if cold is None else predictions.triples[:, cold]
+    if source is not None:
+        sources = _clusters_of_positives(predictions, source)
+        if entities is None:
+            return sources
+        entities = entities[predictions.labels == 1][sources]
+    return None if entities is None else np.unique(entities, return_inverse=True)[1]
+
+
+def _clusters_of_positives(predictions: Predictions, source: Ints) -> Ints:
+    """Return the position of the positive that each row (n,) is, or was made from."""
     positive = predictions.labels == 1
     if len(source) != (~positive).sum() or (len(source) and source.max() >= positive.sum()):
         raise MismatchError(

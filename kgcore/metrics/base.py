@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
-from kgcore.arrays import Floats
+from kgcore.arrays import Floats, Ints
 from kgcore.metrics.tally import SortedRows
 
 T = TypeVar("T")
@@ -36,11 +36,13 @@ class Sample(_Shared):
     rows  the probabilities, labels and weights (n,) of the triples; rows.q (g,) holds the distinct probabilities
     bins  number of bins of the binned calibration errors
     tau   decision threshold: a triple is called true where q > tau
+    clusters  (n,) the number of each triple's cluster, from 0, if the triples of a cluster vary together; None: each
+              triple varies alone
     """
 
-    def __init__(self, rows: SortedRows, bins: int, tau: float) -> None:
+    def __init__(self, rows: SortedRows, bins: int, tau: float, clusters: Ints | None = None) -> None:
         super().__init__()
-        self.rows, self.bins, self.tau = rows, bins, tau
+        self.rows, self.bins, self.tau, self.clusters = rows, bins, tau, clusters
 
     def draw(self, counts: Floats | None = None) -> "Draw":
         """Return the resampling in which row i occurs counts[i] times; counts (n,). None: every row occurs once."""

@@ -76,8 +76,36 @@ def ece_equal_mass_of(draw: Draw) -> float:
 
 
 def debiased_rmsce_of_draw(draw: Draw) -> float:
-    """Compute `debiased_rmsce` on a draw, with the bins of the sample before resampling."""
-    return debiased_rmsce_of(draw.tally, draw.sample.once(_starts))
+    """Compute `debiased_rmsce` on a draw, with the bins of the sample before resampling.
+
+    If the triples of a cluster vary together, the variance v_b of a bin is that of sums over clusters.
+    """
+    square = debiased_square(draw.tally, draw.sample.once(_starts)) - draw.sample.once(_clustered)
+    return float(np.sqrt(max(0.0, square)))
+
+
+def _clustered(sample: Sample) -> float:
+    """Return sum_b (w_b / w) (V_b - v_b): by how much clusters raise the variance of r_b; 0 without clusters.
+
+    V_b = sum_c (sum_{i in b and c} w_i (r_i - r_b))^2 / w_b^2 * m / (m - 1), with the effective number m of clusters in
+    the bin. A bin with m = 1 has no information, so its V_b is r_b^2. v_b is that of `debiased_rmsce`.
+    """
+    if sample.clusters is None:
+        return 0.0
+    rows, starts, t = sample.rows, sample.once(_starts), sample.rows.tally()
+    bins = np.searchsorted(starts, rows.place, side="right") - 1
+    weight = np.bincount(bins, rows.weights)
+    residual = rows.labels - rows.q[rows.place]
+    mean = np.bincount(bins, rows.weights * residual) / weight
+    cells, cell = np.unique(bins * (int(sample.clusters.max()) + 1) + sample.clusters, return_inverse=True)
+    bin_of_cell = cells // (int(sample.clusters.max()) + 1)
+    sums = np.bincount(cell, rows.weights * (residual - mean[bins]))
+    count = weight**2 / np.bincount(bin_of_cell, np.bincount(cell, rows.weights) ** 2)
+    several = count > 1 + 1e-9
+    spread = np.bincount(bin_of_cell, sums**2) / weight**2
+    variance = np.where(several, spread * count / np.where(several, count - 1, 1), mean**2)
+    plain = float(weight @ mean**2 / weight.sum())
+    return float(weight @ variance / weight.sum()) - (plain - debiased_square(t, starts))
 
 
 def _starts(sample: Sample) -> Ints:

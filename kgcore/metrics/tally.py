@@ -72,6 +72,7 @@ class SortedRows:
 
     A label is 0, 1, or a confidence in between. `soft` says whether there is such a confidence.
 
+    place  (n,) position of each triple's probability in `q`
     most  the largest number of distinct probabilities to keep. If there are more, neighbouring probabilities are merged
           into at most `most` groups with about equal numbers of rows, and each group gets its weighted mean. This is
           much faster, and it hardly changes how a metric varies. None: keep all.
@@ -89,7 +90,7 @@ class SortedRows:
             group = (np.cumsum(count) - 1) * most // len(q)
             place = np.unique(group, return_inverse=True)[1][place]
             distinct = np.bincount(place, w * q) / np.bincount(place, w)
-        self.q, self._place = distinct, place
+        self.q, self.place = distinct, place
         self.soft = bool(((y > 0) & (y < 1)).any())
         shares = (np.flatnonzero(y > 0), y), (np.flatnonzero(y < 1), 1 - y)
         self._sides = [(rows, place[rows], w[rows] * part[rows], w[rows] ** 2 * part[rows]) for rows, part in shares]
@@ -112,7 +113,7 @@ class SortedRows:
         times = np.ones(len(w)) if counts is None else counts
 
         def summed(values: Floats) -> Floats:
-            return np.bincount(self._place, times * values, len(self.q)).astype(np.float64)
+            return np.bincount(self.place, times * values, len(self.q)).astype(np.float64)
 
         return Errors(summed(w * apart**2), summed(w * apart), summed(w**2 * apart**2))
 

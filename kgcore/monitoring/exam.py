@@ -20,6 +20,7 @@ import pandas as pd
 from kgcore.arrays import Bools, Ints, Labels, Weights
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.config import CorruptConfig
+from kgcore.config.split import SplitRule
 from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares
@@ -187,9 +188,9 @@ class Exam:
         """Return the next version, in which new field labels begin a new era."""
         return replace(self, version=self.version + 1, era=self.era + 1)
 
-    def with_test_of(self, graph: KnowledgeGraph) -> "Exam":
+    def with_test_of(self, graph: KnowledgeGraph, rule: SplitRule = SplitRule()) -> "Exam":
         """Return the next version, with the test split of a graph instead of the earlier one. Field labels stay."""
-        made = first_exam(graph, self.dataset)
+        made = first_exam(graph, self.dataset, rule)
         field_part = self.questions[self.questions["era"] != TEST]
         first = int(made.questions["cluster"].max()) + 1
         field_part = field_part.assign(cluster=first + np.arange(len(field_part)))
@@ -197,13 +198,16 @@ class Exam:
         return replace(made, version=self.version + 1, era=self.era, questions=table)
 
 
-def first_exam(graph: KnowledgeGraph, dataset: str) -> Exam:
+def first_exam(graph: KnowledgeGraph, dataset: str, rule: SplitRule = SplitRule()) -> Exam:
     """Make version 1 of the exam from a graph.
 
     If the test split has confidences, or labelled negatives, its triples are the questions. If not, the questions are
     its positives, at most MOST_POSITIVES, and ETA corruptions of each: by the default strategy and sides of
     `CorruptConfig`, with the seed SEED, without the facts of any split. So neither the settings nor the model of a
     candidate matters.
+
+    rule  how the splits were drawn. If it is by cold entities, corruptions keep them, and questions about one entity
+          are one cluster
     """
     soft = graph.test.confidences is not None
     synthetic = not soft and not len(graph.test.negatives)
@@ -216,13 +220,16 @@ def first_exam(graph: KnowledgeGraph, dataset: str) -> Exam:
         clusters, labels = np.r_[true, false], np.r_[np.ones(len(true)), np.zeros(len(false))]
         triples, weights = triples[clusters], {WEIGHT: np.r_[truth[true], 1 - truth[false]]}
     if synthetic:
-        rng, rule = np.random.default_rng(SEED), CorruptConfig()
+        rng, usual = np.random.default_rng(SEED), CorruptConfig()
         positives = rng.permutation(graph.test.positives)[:MOST_POSITIVES]
-        strategy, shares = Mixture(graph, rule.calibration_strategy), subject_shares(graph, rule.calibration_sides)
+        strategy = Mixture(graph, usual.calibration_strategy)
+        shares = subject_shares(graph, rule.other_side or usual.calibration_sides)
         made = corrupt(positives, ETA, strategy, rng, shares, graph.all_known)
         triples = np.concatenate([positives, made.triples])
         labels = np.r_[np.ones(len(positives)), np.zeros(len(made.triples))]
         clusters = np.r_[np.arange(len(positives)), made.source].astype(np.int64)
+    if rule.side:
+        clusters = np.unique(triples[:, 0 if rule.side == "subject" else 2], return_inverse=True)[1].astype(np.int64)
     columns = {"label": labels.astype(np.int64), "cluster": clusters, "era": np.full(len(labels), TEST)}
     questions = graph.names_of(triples).assign(**columns, **weights)
     return Exam(dataset, 1, graph.test_fingerprint()[:16], synthetic, 1, questions)

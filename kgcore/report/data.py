@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+from kgcore.config.split import RANDOM
 from kgcore.registries import DATASETS
 
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
 OWN = (
     "columns",
     "confidence",
+    "split",
     "valid_share",
     "test_share",
     "split_seed",
@@ -41,28 +43,42 @@ def count_title(name: str) -> str:
     return name.replace("_", " ")
 
 
-def data_notes(counts: Mapping[str, int]) -> list[str]:
+def data_notes(counts: Mapping[str, int], split: str = RANDOM) -> list[str]:
     """Return sentences about how the splits were made, and about the rows of valid and test that another split has too.
 
     counts  counts of the data set; those of earlier versions do not say how many rows were left out
+    split   the setting `split`
     """
-    return drawn_notes(counts) + _overlap_notes(counts) + label_notes(counts)
+    return drawn_notes(counts, split) + _overlap_notes(counts) + label_notes(counts)
 
 
-def drawn_notes(counts: Mapping[str, int]) -> list[str]:
-    """Return sentences about the triples left out while RDF was read, and about splits that were drawn; or none."""
+def drawn_notes(counts: Mapping[str, int], split: str = RANDOM, detail: str = "") -> list[str]:
+    """Return sentences about the triples left out while RDF was read, and about splits that were drawn; or none.
+
+    split   the setting `split`
+    detail  what valid and test have in common, if it is known
+    """
     notes = []
     if literals := counts.get("triples_with_literals", 0):
         notes.append(f"Left out: {literals:,} RDF triples whose object is a literal, not an entity.")
-    if rows := counts.get("drawn_from_rows", 0):
-        repeated = counts.get("drawn_from_duplicates", 0)
-        without = f" without its {repeated:,} duplicate{'' if repeated == 1 else 's'}" if repeated else ""
-        sizes = ", ".join(f"{counts[f'{split}_rows']:,} {split}" for split in ("train", "valid", "test"))
-        notes.append(
-            f"The data set has no splits, so its {rows:,} rows{without} were split at random: {sizes}. Every entity "
-            "and predicate is in train."
-        )
+    if counts.get("drawn_from_rows", 0):
+        notes.append(split_sentence(counts, split, detail))
     return notes
+
+
+def split_sentence(counts: Mapping[str, int], split: str, detail: str = "") -> str:
+    """Return how the rows of a data set without splits were split."""
+    rows, repeated = counts["drawn_from_rows"], counts.get("drawn_from_duplicates", 0)
+    without = f" without its {repeated:,} duplicate{'' if repeated == 1 else 's'}" if repeated else ""
+    sizes = ", ".join(f"{counts[f'{name}_rows']:,} {name}" for name in ("train", "valid", "test"))
+    how = "at random" if split == RANDOM else f"by `{split}`"
+    parts = [f"The data set has no splits, so its {rows:,} rows{without} were split {how}: {sizes}."]
+    parts += ["Every entity and predicate is in train."] if split == RANDOM else [detail] if detail else []
+    if twins := counts.get("drawn_twins", 0):
+        parts.append(f"{twins:,} facts that follow from others are in the same split as these.")
+    if left_out := counts.get("drawn_left_out", 0):
+        parts.append(f"{left_out:,} rows that would mix the splits are in none.")
+    return " ".join(parts)
 
 
 def label_notes(counts: Mapping[str, int]) -> list[str]:

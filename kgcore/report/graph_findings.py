@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kgcore.config.split import RANDOM
+from kgcore.datasets.twins import MOST_FACTS
 from kgcore.graph import KnowledgeGraph
-from kgcore.report.graph_shape import MOST_FACTS, Shape
+from kgcore.report.data import split_sentence
+from kgcore.report.graph_shape import Shape
 
 FEW = 0.05  # a smaller share of test positives that follow from train is no warning
 SPARSE = 2  # a median number of facts per entity up to this is a warning
@@ -25,12 +28,28 @@ class Finding:
     warns: bool = False
 
 
-def findings(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> list[Finding]:
+def findings(
+    graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int], split: str = RANDOM, drawn: str = ""
+) -> list[Finding]:
     """Return the findings about a graph.
 
     counts  the counts of its files: see `Prepared`
+    split   the setting `split`
+    drawn   what valid and test have in common, if they were drawn by a rule
     """
-    return [*_splits(graph, counts), *_shape(graph, shape), *_leaks(graph, shape, counts)]
+    how = _drawn(counts, split, drawn) if "drawn_from_rows" in counts else []
+    return [*_splits(graph, counts), *how, *_shape(graph, shape), *_leaks(graph, shape, counts)]
+
+
+def _drawn(counts: Mapping[str, int], split: str, drawn: str) -> list[Finding]:
+    if split == RANDOM:
+        meaning = (
+            "The figures hold for facts like those that the graph has. If you will ask about newer facts, about "
+            "entities without facts of the predicate, or about another source, give --split."
+        )
+    else:
+        meaning = "Calibrators are fitted to valid, which is drawn as test is: the figures hold for facts of this kind."
+    return [Finding("Split", split_sentence(counts, split, drawn), meaning)]
 
 
 def _splits(graph: KnowledgeGraph, counts: Mapping[str, int]) -> list[Finding]:
@@ -101,11 +120,23 @@ def _leaks(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> li
             "Test triples may follow from train by an inverse predicate.",
         )
     else:
+        drawn = "drawn_from_rows" in counts
+        meaning = (
+            "All of them stay in one split with their twins, so that no test triple follows from a training fact."
+            if drawn
+            else "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts."
+        )
+        leaks = (
+            ""
+            if drawn
+            else f"; {shape.leaking:,} of {test:,} true test triples follow from a training fact by an inverse, a "
+            "duplicate or a symmetric predicate"
+        )
         twins = Finding(
             "Inverse and duplicate predicates",
-            f"{len(shape.twins):,} pairs; {shape.leaking:,} of {test:,} true test triples follow from a training fact "
-            "by an inverse, a duplicate or a symmetric predicate",
-            "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts.",
+            f"{len(shape.twins):,} pairs and {shape.symmetric:,} symmetric predicates: {shape.twin_facts:,} of "
+            f"{shape.facts:,} facts follow from another one{leaks}",
+            meaning,
             shape.leaking > FEW * test,
         )
     return [

@@ -5,10 +5,11 @@ from importlib import resources
 
 import jinja2
 
+from kgcore.datasets.twins import SHARE
 from kgcore.graph import KnowledgeGraph
 from kgcore.report.graph_confidences import Confidences
 from kgcore.report.graph_findings import Finding
-from kgcore.report.graph_shape import SHARE, Shape
+from kgcore.report.graph_shape import Shape
 
 MOST_ROWS = 200  # predicates and pairs of predicates that the page shows
 

@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from kgcore.arrays import Ints, Triples, sorted_distinct
+from kgcore.arrays import Triples, sorted_distinct
+from kgcore.datasets.twins import Families, Repeat, repeats_of, units_of
 from kgcore.graph import KnowledgeGraph
 
-SHARE = 0.8  # two predicates are inverse or duplicate if the one has this share of the other's facts
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
-MOST_FACTS = 5_000_000  # predicates of larger graphs are not compared with each other
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Twin:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of the train split.
+    """The shape of the train split, and the twins among all facts.
 
     degrees      median, 90 % quantile and maximum of the number of facts of an entity
     single       share of the entities with one fact
@@ -58,7 +57,10 @@ class Shape:
     largest      share of the entities in the largest component
     predicates   largest first
     twins        None if the graph is too large to compare its predicates
-    leaking      number of test positives whose twin or mirror image is in train
+    symmetric    number of predicates most of whose facts hold both ways, among all facts
+    facts        number of facts of all splits
+    twin_facts   number of them that have a twin: the same two entities, by an inverse, duplicate or symmetric predicate
+    leaking      number of test positives with a twin in train
     """
 
     degrees: tuple[int, int, int]
@@ -67,21 +69,28 @@ class Shape:
     largest: float
     predicates: tuple[Predicate, ...]
     twins: tuple[Twin, ...] | None
+    symmetric: int
+    facts: int
+    twin_facts: int
     leaking: int
 
 
 def shape_of(graph: KnowledgeGraph) -> Shape:
-    """Measure the train split of a graph, and which test positives follow from it by an inverse or duplicate."""
+    """Measure the train split of a graph, and count facts that follow from others by an inverse or duplicate.
+
+    Which predicates repeat each other is seen in the facts of all splits, so that it does not depend on the split.
+    """
     train, entities = graph.train.positives, len(graph.entities)
     degrees = np.bincount(train[:, [0, 2]].reshape(-1), minlength=entities)
     median, ninety, most = (int(value) for value in np.quantile(degrees, (0.5, 0.9, 1.0), method="lower"))
     edges = coo_matrix((np.ones(len(train), dtype=bool), (train[:, 0], train[:, 2])), shape=(entities, entities))
     count, part = connected_components(edges, directed=False)
-    pairs = _twins(train, graph) if len(train) <= MOST_FACTS else None
+    facts = graph.all_known.triples
+    repeats = repeats_of(facts, entities, len(graph.predicates))
     twins = [
-        Twin(graph.predicates[p], graph.predicates[q], inverse, share)
-        for p, q, inverse, share in pairs or ()
-        if not (inverse and p == q)
+        Twin(graph.predicates[one.predicate], graph.predicates[one.other], one.inverse, one.share)
+        for one in repeats or ()
+        if one.predicate != one.other
     ]
     return Shape(
         degrees=(median, ninety, most),
@@ -89,8 +98,11 @@ def shape_of(graph: KnowledgeGraph) -> Shape:
         components=int(count),
         largest=float(np.bincount(part).max() / entities),
         predicates=_predicates(train, graph),
-        twins=None if pairs is None else tuple(sorted(twins, key=lambda twin: -twin.share)),
-        leaking=_leaking(graph, pairs or []),
+        twins=None if repeats is None else tuple(sorted(twins, key=lambda twin: -twin.share)),
+        symmetric=sum(one.predicate == one.other for one in repeats or ()),
+        facts=len(facts),
+        twin_facts=_twin_facts(facts, repeats or [], len(graph.predicates)),
+        leaking=_leaking(graph, repeats or []),
     )
 
 
@@ -118,37 +130,18 @@ def _predicates(train: Triples, graph: KnowledgeGraph) -> tuple[Predicate, ...]:
     return tuple(found)
 
 
-def _twins(train: Triples, graph: KnowledgeGraph) -> list[tuple[int, int, bool, float]]:
-    """Return predicate, other predicate, whether inverse, and share, of all pairs whose share is at least SHARE.
-
-    A predicate that is its own inverse is symmetric.
-    """
-    entities, size = len(graph.entities), len(graph.predicates)
-    forward, backward = train[:, 0] * entities + train[:, 2], train[:, 2] * entities + train[:, 0]
-    keys = sorted_distinct(np.concatenate([forward, backward]))
-    own = _incidence(train[:, 1], np.searchsorted(keys, forward), size, len(keys))
-    other = _incidence(train[:, 1], np.searchsorted(keys, backward), size, len(keys))
-    facts = np.maximum(np.bincount(train[:, 1], minlength=size), 1)
-    found = []
-    for inverse, matrix in ((False, own @ own.T), (True, own @ other.T)):
-        common = matrix.tocoo()
-        shares = common.data / facts[common.row]
-        chosen = (shares >= SHARE) & (inverse | (common.row != common.col))
-        places = zip(common.row[chosen], common.col[chosen], shares[chosen], strict=True)
-        found += [(int(p), int(q), inverse, float(share)) for p, q, share in places]
-    return found
+def _twin_facts(facts: Triples, repeats: list[Repeat], predicates: int) -> int:
+    """Return how many of the facts have a twin among them."""
+    units = units_of(facts, Families.of(repeats, predicates)) if repeats else np.arange(len(facts))
+    return int((np.bincount(units)[units] > 1).sum())
 
 
-def _incidence(predicates: Ints, pairs: Ints, size: int, width: int) -> csr_matrix:
-    return csr_matrix((np.ones(len(pairs), dtype=np.int64), (predicates, pairs)), shape=(size, width))
-
-
-def _leaking(graph: KnowledgeGraph, pairs: list[tuple[int, int, bool, float]]) -> int:
+def _leaking(graph: KnowledgeGraph, repeats: list[Repeat]) -> int:
     """Return how many test positives have a twin in train: the same two entities, with an inverse or duplicate."""
     test, index = graph.test.positives, graph.index(graph.train.positives)
     leaks = np.zeros(len(test), dtype=bool)
-    for p, q, inverse, _ in pairs:
-        rows = np.flatnonzero(test[:, 1] == p)
-        s, o = (test[rows, end] for end in ((2, 0) if inverse else (0, 2)))
-        leaks[rows] |= index.contains(np.stack([s, np.full_like(s, q), o], axis=1))
+    for one in repeats:
+        rows = np.flatnonzero(test[:, 1] == one.predicate)
+        s, o = (test[rows, end] for end in ((2, 0) if one.inverse else (0, 2)))
+        leaks[rows] |= index.contains(np.stack([s, np.full_like(s, one.other), o], axis=1))
     return int(leaks.sum())

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from kgcore.calibration.matched import Matched
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
+from kgcore.evaluation.by_knowledge import METRICS_OF_GROUPS
 from kgcore.metrics.catalogue import every_metric
 from kgcore.report.candidates import candidates_figure
 from kgcore.report.columns import first_table, further_tables, without_interval
@@ -61,6 +62,8 @@ def page(
         summary=summary,
         what="test triples",
         audits=audits,
+        knowledge=summary.knowledge,
+        metrics_of_groups=METRICS_OF_GROUPS,
         relations=[relation for relation in summary.relations if relation.reliability],
         figures={name: svg(figure) for name, figure in figures.items()},
         candidates=candidates,

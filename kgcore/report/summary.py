@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kgcore.config.calibrate import base_rate_text
+from kgcore.evaluation.by_knowledge import KnowledgeGroup
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -63,6 +64,7 @@ class Summary:
     accuracy_per_relation  rule (learned, median) -> accuracy of per-relation thresholds
     ranks                  metric of the filtered ranks (mr, mrr, hits_at_N) -> value
     relations              results for each relation
+    knowledge              results by what training knows about the triples; none in summaries of earlier versions
     notes                  sentences that a report must show with the results
     base_rate              base rate of the synthetic calibrators; None in summaries of earlier versions and ensembles
     base_rate_is           where it comes from: assumed, stated or estimated; '' if it is None
@@ -73,6 +75,7 @@ class Summary:
     accuracy_per_relation: dict[str, float]
     ranks: dict[str, float]
     relations: tuple[RelationSummary, ...] = ()
+    knowledge: tuple[KnowledgeGroup, ...] = ()
     notes: tuple[str, ...] = ()
     base_rate: float | None = None
     base_rate_is: str = ""
@@ -88,7 +91,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.
 
-        The keys base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high.
+        The keys knowledge, base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high.
         """
         rate = {"base_rate": self.base_rate, "base_rate_is": self.base_rate_is} if self.base_rate is not None else {}
         ends = dict(zip(("base_rate_low", "base_rate_high"), self.base_rate_limits or (), strict=False))
@@ -97,6 +100,7 @@ class Summary:
             "ranks": self.ranks,
             "relations": [relation.to_json() for relation in self.relations],
             "notes": list(self.notes),
+            **({"knowledge": [asdict(group) for group in self.knowledge]} if self.knowledge else {}),
             **rate,
             **ends,
         }
@@ -109,6 +113,7 @@ class Summary:
             accuracy_per_relation=data["accuracy_per_relation"],
             ranks=data["ranks"],
             relations=tuple(RelationSummary.from_json(relation) for relation in data.get("relations", [])),
+            knowledge=tuple(KnowledgeGroup(**group) for group in data.get("knowledge", [])),
             notes=tuple(data.get("notes", [])),
             base_rate=data.get("base_rate"),
             base_rate_is=data.get("base_rate_is", ""),

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
+from kgcore.config import PrepareConfig
 from tasks.stages.prepare import original_data
+from tasks.stages.running import config_of
 from tasks.tracking.artifacts import EXAM, GRAPH
 from tasks.tracking.handles import save
 from tasks.tracking.record import RunTags
@@ -38,7 +40,8 @@ def exam_of(store: Store, dataset: str, prepared: str) -> "Exam":
         graph = store.load(data, GRAPH)
         if found is not None and found.test == graph.test_fingerprint()[:16]:  # runs of earlier versions
             return found
-        return _log(store, first_exam(graph, dataset) if found is None else found.with_test_of(graph))
+        rule = config_of(PrepareConfig, store.get(data)).split_rule
+        return _log(store, first_exam(graph, dataset, rule) if found is None else found.with_test_of(graph, rule))
 
 
 def add_field_labels(prepared: str, labels: Path, share: float) -> None:
@@ -60,7 +63,8 @@ def add_field_labels(prepared: str, labels: Path, share: float) -> None:
     dataset = store.known(data).dataset.name
     with FileLock(store.home / "locks" / f"exam-{dataset}.lock"):
         found, graph = _newest(store, dataset), store.load(data, GRAPH)
-        exam = _log(store, first_exam(graph, dataset)) if found is None else found
+        rule = config_of(PrepareConfig, store.get(data)).split_rule
+        exam = _log(store, first_exam(graph, dataset, rule)) if found is None else found
         changed = exam.with_labels(labelled, share, graph)
         if changed is not exam:
             _log(store, changed)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, TrainConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.registries import METRICS
 from kgcore.report.markdown import markdown
 from kgcore.report.results import Results
@@ -19,6 +19,7 @@ from tasks.tracking.artifacts import (
     CORRUPTIONS,
     COUNTS,
     GRAPH,
+    GRAPH_WITHOUT_TEST,
     MATCHED,
     MEASURED,
     PREDICATES,
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
     from kgcore.evaluation.evaluate import Measured
     from kgcore.evaluation.predictions import Predictions
 
+COLUMN_OF = {"subject": 0, "object": 2}  # the column of a side in triples
 _CODE = (
     "kgcore.evaluation.evaluate",
     "kgcore.evaluation.all_rows",
+    "kgcore.evaluation.by_knowledge",
     "kgcore.report.summary",
     "kgcore.report.data",
     "kgcore.report.markdown",
@@ -49,18 +52,23 @@ _CODE = (
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.answering import answering_notes
     from kgcore.calibration.thin import thin_notes
+    from kgcore.evaluation.by_knowledge import reliability_by_knowledge
     from kgcore.evaluation.by_relation import reliability_by_relation
     from kgcore.report.data import data_notes, hidden_fact_notes, score_notes
 
-    predictions = run.load(PREDICTIONS)
-    measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
+    predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
+    measured = measure(run, predictions, config, tau)
     run.save(MEASURED, measured)
     names, counts = run.load(PREDICATES), run.load(COUNTS)
     calibrate = run.config(CalibrateConfig)
     notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
-    notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
+    notes += [
+        *thin_notes(audits),
+        *score_notes(run.config(TrainConfig).cohort_weight),
+        *data_notes(counts, run.config(PrepareConfig).split),
+    ]
     notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"])
     everything = _all_rows(run, predictions)
     notes += [one.note(label) for label, one in everything.items()]
@@ -69,6 +77,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
+        knowledge=tuple(reliability_by_knowledge(predictions, run.load(GRAPH_WITHOUT_TEST), config.bins, tau)),
         notes=tuple(notes),
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
@@ -119,16 +128,17 @@ def measure(run: StageRun, predictions: "Predictions", config: EvaluateConfig, t
 
     tau  decision threshold, in [0, 1]
 
-    If the test negatives are corruptions, the bootstrap draws each positive together with its corruptions.
+    If the test negatives are corruptions, the bootstrap draws each positive together with its corruptions. If test was
+    drawn by cold entities, it draws all rows of an entity together.
     """
     from kgcore.evaluation.evaluate import evaluate, kept_sources
 
-    source = None
+    source, cold = None, COLUMN_OF.get(run.config(PrepareConfig).split_rule.side)
     if predictions.synthetic_negatives:
         made, positives = run.load(CORRUPTIONS)["test"], run.load(GRAPH).test.positives
         source = kept_sources(made.source, positives[:, 1], made.triples[:, 1])
     with progress_bar("evaluate", config.bootstrap_replicates) as bar:
-        return evaluate(predictions, config, tau, source, on_replicate=bar)
+        return evaluate(predictions, config, tau, source, bar, cold)
 
 
 def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]") -> None:

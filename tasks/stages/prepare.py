@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import AuditConfig, PrepareConfig
+from kgcore.config.split import RANDOM
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.errors import InputError
 from kgcore.graph import SPLITS
@@ -38,17 +39,18 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
-    draw = Draw(config.valid_share, config.test_share, config.split_seed)
+    draw = Draw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
     prepared = prepare(spec, folder, config.given_columns, draw, config.given_confidence)
-    _log_read(prepared)
+    for note in drawn_notes(prepared.counts, config.split, prepared.drawn):
+        log.info("prepare   %s", note)
     _log_dropped(prepared)
     _log_prepared(run, prepared, spec.url or spec.title)
     if prepared.unseen:
         run.save(UNSEEN, prepared.unseen)
-    _log_report(run, prepared)
+    _log_report(run, prepared, config.split)
 
 
-def _log_report(run: StageRun, prepared: "Prepared") -> None:
+def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     """Save the data report, and log what needs attention."""
     from kgcore.report.graph_confidences import confidence_findings, confidences_of
     from kgcore.report.graph_findings import findings
@@ -58,7 +60,7 @@ def _log_report(run: StageRun, prepared: "Prepared") -> None:
     graph = prepared.graph
     shape = shape_of(graph)
     confidences = confidences_of(graph)
-    found = [*findings(graph, shape, prepared.counts), *confidence_findings(confidences)]
+    found = [*findings(graph, shape, prepared.counts, split, prepared.drawn), *confidence_findings(confidences)]
     run.save(DATA_REPORT, graph_page(graph, shape, found, confidences))
     for one in found:
         if one.warns:
@@ -81,9 +83,14 @@ def _normalise(config: PrepareConfig) -> PrepareConfig:
             f"confidence is {config.confidence!r}, but the data set {spec.name} has no confidences: leave out "
             "--confidence, or give a folder or files of your own"
         )
+    if config.split_rule.kind != RANDOM and not spec.drawn:
+        raise InputError(
+            f"split is {config.split!r}, but the data set {spec.name} has splits: leave out --split, or give its "
+            "triples as one file"
+        )
     used = ["size", "graph_seed"] if spec.generate else []
     used += ["columns", "confidence"] if spec.folder else []
-    used += ["valid_share", "test_share", "split_seed"] if spec.drawn else []
+    used += ["split", "valid_share", "test_share", "split_seed"] if spec.drawn else []
     return replace(recorded, dataset=spec.name, **{name: getattr(config, name) for name in used})
 
 
@@ -178,12 +185,6 @@ def _log_labels(file: str, prepared: "Prepared") -> None:
     parts = [f"{counts['labels_rows']:,} labelled triples", unknown]
     parts += [f"{counts[f'labels_{name}']:,} {word}" for name, word in words.items()]
     log.info("%s: %s", file, ", ".join(parts))
-
-
-def _log_read(prepared: "Prepared") -> None:
-    """Log which triples were left out while the files were read, and how valid and test were drawn."""
-    for note in drawn_notes(prepared.counts):
-        log.info("prepare   %s", note)
 
 
 def _log_dropped(prepared: "Prepared") -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kgcore.config.split import SplitRule
 from kgcore.datasets.label_halves import for_exam
 from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
@@ -56,6 +57,16 @@ def test_a_labelled_test_split_is_the_exam(small_graph: KnowledgeGraph) -> None:
     chosen, rows = paper.rows(np.arange(len(paper)) % 2 == 0, None)
     assert (rows.weights == 1).all()
     assert len(rows) == chosen.sum() == (len(paper) + 1) // 2
+
+
+def test_the_exam_of_a_split_by_cold_entities_keeps_them(small_graph: KnowledgeGraph) -> None:
+    graph = without_negatives(small_graph)
+    paper = first_exam(graph, "small", SplitRule.of("cold:object")).paper(100)
+    triples, false = graph.number(paper.names)[0], paper.labels == 0
+    assert set(triples[false, 2].tolist()) <= set(graph.test.positives[:, 2].tolist())
+    assert len({(c, o) for c, o in zip(paper.clusters.tolist(), triples[:, 2].tolist(), strict=True)}) == len(
+        set(triples[:, 2].tolist())
+    )
 
 
 def test_corruptions_of_the_exam_are_new_and_belong_to_their_positive(small_graph: KnowledgeGraph) -> None:

@@ -188,13 +188,13 @@ def test_a_split_is_a_partition_and_train_keeps_every_name(
     distinct = np.unique(np.array(rows, dtype=np.int64), axis=0)
     distinct[::5, 3] = 0
     true = distinct[distinct[:, 3] == 1]
-    found = draw_splits(distinct, Draw(valid, test, seed))
+    found = draw_splits(distinct, Draw(valid, test, seed)).rows
     assert sorted(map(tuple, np.concatenate(list(found.values())).tolist())) == list(map(tuple, distinct.tolist()))
     assert all((found[name][:, 3] == 1).any() for name in ("train", "valid", "test"))
     assert (found["train"][:, 3] == 1).all()
     for columns in ([0, 2], [1]):
         np.testing.assert_array_equal(np.unique(found["train"][:, columns]), np.unique(true[:, columns]))
-    again = draw_splits(distinct, Draw(valid, test, seed))
+    again = draw_splits(distinct, Draw(valid, test, seed)).rows
     assert all(np.array_equal(again[name], found[name]) for name in found)
 
 

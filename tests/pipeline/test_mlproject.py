@@ -25,6 +25,7 @@ POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point i
 CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
 DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
 DEFAULTS["calibrators"] = config.CalibrateConfig.calibrators  # `calibrate-scores` has a setting of the same name
+DEFAULTS["split"] = config.PrepareConfig.split  # so does it here
 DEFAULTS["candidates"] = ""  # of match; `discover` has a setting of the same name
 OWN = {  # settings of jobs whose names other jobs have too
     "predict": config.PredictConfig,
@@ -109,7 +110,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     others = names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
     others |= names(config.ImportConfig) - names(config.TrainConfig)
     jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
-    of_stages = set(DEFAULTS) - jobs | names(config.ChooseConfig) | {"candidates"}
+    of_stages = set(DEFAULTS) - jobs | names(config.ChooseConfig) | {"candidates", "split"}
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"other_models", "ensemble", "force", "device"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
     assert stages == of_stages | {"force", "device", "choice", "other_models"} | UPSTREAM

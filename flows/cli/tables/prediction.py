@@ -67,7 +67,9 @@ def _answers(made: Prediction) -> Table:
         for name in ("rank", "triple", "known"):
             table.add_column(name, overflow="fold", justify="right" if name == "rank" else "left")
         for rank, row in enumerate(made.examples, start=1):
-            table.add_row(str(rank), f"{row['subject']} {row['predicate']} {row['object']}", "yes" if row["known"] else "no")
+            table.add_row(
+                str(rank), f"{row['subject']} {row['predicate']} {row['object']}", "yes" if row["known"] else "no"
+            )
         return table
     for name in ("triple", "probability", "95 % interval", f"above {made.threshold:g}", "known"):
         table.add_column(name, overflow="fold", justify="right" if name in ("probability", "95 % interval") else "left")

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Ints
+from kgcore.config.split import GROUP, TIME
 
 COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
@@ -26,6 +27,7 @@ class Source:
               its first value
     further   whether the table may have any number of other columns, and the blocks keep them
     confidence  name or position, from 1, of the column of confidences, which the table then must have; empty: none
+    times, groups  the same of the column of times, or of groups, by which the triples are split
     """
 
     path: Path
@@ -34,14 +36,31 @@ class Source:
     held_out: bool = False
     further: bool = False
     confidence: str = ""
+    times: str = ""
+    groups: str = ""
+
+    @property
+    def chosen(self) -> dict[str, tuple[str, str]]:
+        """The further columns that the user chooses: name in a block -> the option, and the column that it names."""
+        options = {
+            CONFIDENCE: ("--confidence ", self.confidence),
+            TIME: ("--split time:", self.times),
+            GROUP: ("--split group:", self.groups),
+        }
+        return {name: option for name, option in options.items() if option[1]}
+
+    @property
+    def first_option(self) -> str:
+        """The first option that names a column, for a format that has no columns to choose; empty: there is none."""
+        return "--columns" if self.columns else next((option.strip() for option, _ in self.chosen.values()), "")
 
 
 @dataclass(frozen=True)
 class Block:
     """Some rows of a file.
 
-    names     the rows as text: the columns subject, predicate, object, then label or confidence if there is one, then
-              further columns
+    names     the rows as text: the columns subject, predicate, object, then label, confidence, time or group if there
+              is one, then further columns
     done      the part of the file that has been read so far, from 0 to 1
     first     number of the first line or row of the block in the file, from 1
     skipped   numbers of the lines with faults, which are not in `names`

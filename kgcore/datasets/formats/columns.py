@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kgcore.config.split import GROUP, TIME
 from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Source
 from kgcore.errors import InputError
 
@@ -23,6 +24,11 @@ MEANING = {
     "0.0": 0,
     "false": 0,
 }  # label in lower case -> 1 / 0
+MUST_BE = {
+    CONFIDENCE: "a column of numbers from 0 to 1",
+    TIME: "a column of numbers or dates",
+    GROUP: "another column",
+}  # what a column that the user chooses must have
 NODES = {"id", "category"}  # columns of a KGX file of nodes
 
 
@@ -32,8 +38,8 @@ class Columns:
 
     header  whether the first row has the names of the columns
     width   number of columns of every row
-    names   name -> position from 0: subject, predicate, object, label or confidence if there is one, and further
-            columns
+    names   name -> position from 0: subject, predicate, object, label, confidence, time or group if there is one, and
+            further columns
     """
 
     header: bool
@@ -62,8 +68,8 @@ def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Col
         _refuse_missing(source, cells)
     else:
         found = Columns(False, *_by_position(source, cells))
-    if source.confidence:
-        found = _with_confidence(source, cells, found)
+    for name, (option, wanted) in source.chosen.items():
+        found = _with_chosen(source, cells, found, name, option, wanted)
     if source.labelled and LABEL not in found.names:
         raise InputError(f"{source.path} has no column {LABEL}: it must have {', '.join(COLUMNS)} and {LABEL}")
     return _with_further(source, cells, found) if source.further else found
@@ -133,6 +139,8 @@ def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, i
                 f"{source.path}, line 1: {len(cells)} columns: it must have at least 3, {', '.join(COLUMNS)}"
             )
         return len(cells), places
+    if source.times or source.groups:
+        return len(cells), places | _label_beside(source, cells)
     if source.labelled is None and len(cells) > len(COLUMNS) + 1:
         raise InputError(
             f"{source.path}, line 1: {len(cells)} columns without known names: it must have 3 or 4, a first line with "
@@ -150,6 +158,14 @@ def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, i
     return len(COLUMNS) + fourth, places | ({LABEL: len(COLUMNS)} if fourth else {})
 
 
+def _label_beside(source: Source, cells: Sequence[str]) -> dict[str, int]:
+    """Return the position of the label in a table without names that has a column of times or groups."""
+    fourth = len(COLUMNS)
+    chosen = {wanted for _, wanted in source.chosen.values()}
+    is_label = len(cells) > fourth and cells[fourth].lower() in MEANING and str(fourth + 1) not in chosen
+    return {LABEL: fourth} if is_label else {}
+
+
 def _is_share(text: str) -> bool:
     """Return whether a value is a number between 0 and 1, and no label."""
     try:
@@ -158,10 +174,14 @@ def _is_share(text: str) -> bool:
         return False
 
 
-def _with_confidence(source: Source, cells: Sequence[str], found: Columns) -> Columns:
-    """Add the column of confidences. Raises InputError if it does not exist, or if the table has labels too."""
-    wanted, given = source.confidence, f"--confidence {source.confidence}"
-    if LABEL in found.names:
+def _with_chosen(source: Source, cells: Sequence[str], found: Columns, name: str, option: str, wanted: str) -> Columns:
+    """Add a column that the user chooses. Raises InputError if it does not exist or is another column, too.
+
+    name            what the column has: confidence, time or group
+    option, wanted  the option without the column, and the column
+    """
+    given = f"{option}{wanted}"
+    if name == CONFIDENCE and LABEL in found.names:
         raise InputError(
             f"{source.path} has a column of labels, and {given} is given: a triple has a label or a confidence, so "
             "give --columns without the label, or leave out --confidence"
@@ -173,14 +193,13 @@ def _with_confidence(source: Source, cells: Sequence[str], found: Columns) -> Co
     else:
         names = f"one of {', '.join(cells)}, or " if found.header else ""
         raise InputError(
-            f"{source.path} has no column {wanted}: --confidence must be {names}a position from 1 to {len(cells)}"
+            f"{source.path} has no column {wanted}: {option.strip(': ')} must be {names}a position from 1 to "
+            f"{len(cells)}"
         )
     for part, other in found.names.items():
         if other == place:
-            raise InputError(
-                f"{source.path}: {given} is the column of the {part}: it must be a column of numbers from 0 to 1"
-            )
-    return Columns(found.header, found.width, found.names | {CONFIDENCE: place})
+            raise InputError(f"{source.path}: {given} is the column of the {part}: it must be {MUST_BE[name]}")
+    return Columns(found.header, found.width, found.names | {name: place})
 
 
 def _with_further(source: Source, cells: Sequence[str], found: Columns) -> Columns:

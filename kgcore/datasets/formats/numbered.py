@@ -39,8 +39,7 @@ def read_numbered(source: Source, entities: Vocabulary, predicates: Vocabulary) 
     Raises InputError if the file is missing, empty or not UTF-8, or if `columns` is set.
     """
     path = source.path
-    if source.columns or source.confidence:
-        option = "--columns" if source.columns else "--confidence"
+    if option := source.first_option:
         raise InputError(f"{path} has the columns subject, object, predicate by its layout: leave out {option}")
     rows, faults = _read_counted(path, ("subject", "object", "predicate"), None)
     skipped = set(range(2, rows[-1][0] + 1 if rows else 2)) - {line for line, _ in rows}

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from kgcore.config.split import GROUP, TIME
 from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, Source
 from kgcore.datasets.formats.columns import find_columns
 from kgcore.errors import InputError
@@ -29,11 +30,11 @@ def read_parquet(source: Source) -> Iterator[Block]:
 
 
 def _as_text(source: Source, table: pa.Table) -> pa.Table:
-    """Return the table with names, labels and confidences as strings. A missing one is empty.
+    """Return the table with names, labels, confidences, times and groups as strings. A missing one is empty.
 
     Further columns do not change.
     """
-    others = () if source.further else (LABEL, CONFIDENCE)
+    others = () if source.further else (LABEL, CONFIDENCE, TIME, GROUP)
     for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]
         try:

@@ -27,8 +27,7 @@ def read_rdf(source: Source, syntax: RdfFormat) -> Iterator[Block]:
 
     Raises InputError, with file and line, at the first mistake in the syntax, or if `columns` is set.
     """
-    if source.columns or source.confidence:
-        option = "--columns" if source.columns else "--confidence"
+    if option := source.first_option:
         raise InputError(f"{source.path} is RDF, and its triples have no columns: leave out {option}")
     size = max(source.path.stat().st_size, 1)
     with open_packed(source.path) as (stream, file):

@@ -68,8 +68,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 def read_triples(source: Source, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
     """Yield the blocks of a table of ids, with names for ids. A line with an unknown id is a fault."""
-    if source.columns or source.confidence:
-        option = "--columns" if source.columns else "--confidence"
+    if option := source.first_option:
         raise InputError(f"{source.path} has the columns head, relation, tail by its layout: leave out {option}")
     tables = {"subject": entities, "predicate": predicates, "object": entities}
     keys = {word: pa.array(list(vocabulary.names)) for word, vocabulary in tables.items()}

@@ -1,0 +1,131 @@
+"""Splits by cold entities: valid and test ask about entities of which train has no fact of the predicate."""
+
+import difflib
+from collections.abc import Sequence
+
+import numpy as np
+
+from kgcore.arrays import Bools, Ints
+from kgcore.config.split import SplitRule
+from kgcore.datasets.places import LEFT_OUT, TEST, TRAIN, VALID, Shares, fill
+from kgcore.datasets.twins import Families, Repeat
+from kgcore.errors import InputError
+
+MOST_NAMES = 5  # predicates that a message lists
+
+
+def draw_cold(
+    rows: Ints,
+    units: Ints,
+    repeats: Sequence[Repeat],
+    predicates: Sequence[str],
+    rule: SplitRule,
+    shares: Shares,
+    rng: np.random.Generator,
+) -> tuple[Ints, str]:
+    """Put all facts of a predicate about drawn entities into valid and test: place (n,) of each row, and a sentence.
+
+    rows        (n, 4) rows: subject, predicate, object, label
+    units       (n,) unit of each row
+    repeats     which predicates repeat each other
+    predicates  the names of the predicates
+    rule        the side of the cold entities, and the predicate; without one, entities are drawn for every predicate
+
+    Predicates that repeat each other both ways count as one predicate, an inverse turned round, and entities are cold
+    on both sides of a symmetric one. The other facts of a cold entity stay in train; an entity without others is not
+    drawn. An entity is cold in valid or in test, never in both, so a fact of one of each is left out. The shares are of
+    the rows of the predicate.
+
+    Raises InputError if the graph lacks the predicate, or if no entity fits into valid or test.
+    """
+    families = Families.of(list(repeats), int(rows[:, 1].max()) + 1, mutual=True)
+    entities = int(rows[:, [0, 2]].max()) + 1
+    for_test = rng.random(entities) >= shares.of_valid
+    asked = _number(predicates, rule.predicate) if rule.predicate else None
+    wanted = families.family[[asked]] if asked is not None else np.unique(families.family)
+    row, family, entity = _entries(rows, families, rule.side, asked)
+    places = np.zeros(len(row), dtype=np.int64)
+    by_family = np.argsort(family, kind="stable")
+    ends = np.searchsorted(family[by_family], [wanted, wanted + 1])
+    facts, true = _facts_by_entity(rows, entities), rows[:, 3] == 1
+    for start, end in ends.T.tolist():
+        entries = by_family[start:end]
+        of_rows = row[entries], true[row[entries]]
+        places[entries] = _draw(*of_rows, entity[entries], facts, for_test, shares, rng)
+        held = np.unique(row[entries[places[entries] != TRAIN]])
+        np.subtract.at(facts, rows[held[true[held]]][:, [0, 2]], 1)
+    in_valid, in_test = (_in_place(units, row[places == place]) for place in (VALID, TEST))
+    placed = np.select([in_valid & in_test, in_valid, in_test], [LEFT_OUT, VALID, TEST], TRAIN)
+    cold = {place: len(np.unique(entity[places == place])) for place in (VALID, TEST)}
+    of_predicate = f" of {rule.predicate}" if rule.predicate else ""
+    if not all(cold.values()):
+        missing = "valid" if not cold[VALID] else "test"
+        raise InputError(
+            f"no {rule.side}{of_predicate} fits into {missing}: each has too large a share of the facts, or no other "
+            f"fact that train could keep. Give a larger --{missing}-share, or another split"
+        )
+    sentence = f"{cold[VALID]:,} {rule.side}s{of_predicate} are only in valid, and {cold[TEST]:,} only in test"
+    return placed, f"{sentence}: train has none of {'these' if rule.predicate else 'their'} facts of the predicate."
+
+
+def _facts_by_entity(rows: Ints, entities: int) -> Ints:
+    """Return the number of true facts (E,) of each entity, on either side."""
+    true = rows[rows[:, 3] == 1]
+    loops = true[true[:, 0] == true[:, 2], 0]
+    return np.bincount(true[:, [0, 2]].reshape(-1), minlength=entities) - np.bincount(loops, minlength=entities)
+
+
+def _in_place(units: Ints, rows: Ints) -> Bools:
+    """Return whether the unit of each row (n,) has one of some rows (m,)."""
+    has = np.zeros(int(units.max()) + 1, dtype=bool)
+    has[units[rows]] = True
+    return has[units]
+
+
+def _number(predicates: Sequence[str], name: str) -> int:
+    """Return the position of a predicate. Raises InputError with near names if it is unknown."""
+    if name in predicates:
+        return list(predicates).index(name)
+    near = difflib.get_close_matches(name, predicates, MOST_NAMES, 0.5) or list(predicates[:MOST_NAMES])
+    raise InputError(f"the graph has no predicate {name!r} for --split cold: near ones are {', '.join(near)}")
+
+
+def _entries(rows: Ints, families: Families, side: str, asked: int | None) -> tuple[Ints, Ints, Ints]:
+    """Return row, family and entity of every entity that could be cold in a row. A symmetric family has two a row.
+
+    asked  the predicate whose side is meant; None: the side of each family's predicate that is not turned round
+    """
+    p = rows[:, 1]
+    is_object = np.full(len(rows), side == "object") ^ families.turned[p]
+    if asked is not None:
+        is_object ^= bool(families.turned[asked])
+    entity = np.where(is_object, rows[:, 2], rows[:, 0])
+    other = np.where(is_object, rows[:, 0], rows[:, 2])
+    both = np.flatnonzero(families.symmetric[p] & (entity != other))
+    row = np.r_[np.arange(len(rows)), both]
+    return row, families.family[p][row], np.r_[entity, other[both]]
+
+
+def _draw(
+    row: Ints, true: Bools, entity: Ints, facts: Ints, for_test: Bools, shares: Shares, rng: np.random.Generator
+) -> Ints:
+    """Return the place of each entry of one family.
+
+    row, true, entity  (m,) row of each entry, whether the row is true, and the entity that could be cold
+    facts              (E,) number of true facts of each entity, without those that train has lost already
+    for_test           (E,) whether an entity may be cold in test; the others may be cold in valid
+
+    Train keeps a fact of the family: if it would have none, all stay in train.
+    """
+    known, code = np.unique(entity, return_inverse=True)
+    distinct, of_row = np.unique(row, return_inverse=True)
+    sizes = np.bincount(code)
+    has_others = facts[known] > np.bincount(code, weights=true)
+    order = rng.permutation(len(known))
+    of_entity = np.full(len(known), TRAIN)
+    for place, share, half in ((TEST, shares.test, for_test[known]), (VALID, shares.valid, ~for_test[known])):
+        free = order[(half & has_others)[order]]
+        of_entity[free[fill(sizes[free], share * len(distinct))]] = place
+    places: Ints = of_entity[code]
+    held = np.bincount(of_row, weights=places != TRAIN) > 0
+    return places if (true & ~held[of_row]).any() else np.full_like(places, TRAIN)

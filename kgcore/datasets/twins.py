@@ -1,0 +1,97 @@
+"""Twins: facts that say the same, by an inverse, a duplicate or a symmetric predicate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+from kgcore.arrays import Bools, Ints, Triples, sorted_distinct
+
+SHARE = 0.8  # a predicate repeats another one if it has this share of the other's facts
+MOST_FACTS = 5_000_000  # predicates of larger graphs are not compared with each other
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A predicate most of whose facts another predicate has too. A predicate that repeats itself is symmetric.
+
+    inverse  whether the other predicate has them with subject and object exchanged
+    share    the share of the facts, in [SHARE, 1]
+    """
+
+    predicate: int
+    other: int
+    inverse: bool
+    share: float
+
+
+def repeats_of(facts: Triples, entities: int, predicates: int) -> list[Repeat] | None:
+    """Return which predicates repeat each other in facts (n, 3); None for more than MOST_FACTS facts.
+
+    entities, predicates  numbers of entities and predicates
+    """
+    if len(facts) > MOST_FACTS:
+        return None
+    forward, backward = facts[:, 0] * entities + facts[:, 2], facts[:, 2] * entities + facts[:, 0]
+    keys = sorted_distinct(np.concatenate([forward, backward]))
+    as_is = _incidence(facts[:, 1], np.searchsorted(keys, forward), predicates, len(keys))
+    turned = _incidence(facts[:, 1], np.searchsorted(keys, backward), predicates, len(keys))
+    sizes = np.maximum(np.bincount(facts[:, 1], minlength=predicates), 1)
+    repeats = []
+    for inverse, matrix in ((False, as_is @ as_is.T), (True, as_is @ turned.T)):
+        common = matrix.tocoo()
+        shares = common.data / sizes[common.row]
+        chosen = (shares >= SHARE) & (inverse | (common.row != common.col))
+        places = zip(common.row[chosen], common.col[chosen], shares[chosen], strict=True)
+        repeats += [Repeat(int(p), int(q), inverse, float(share)) for p, q, share in places]
+    return repeats
+
+
+def _incidence(predicates: Ints, pairs: Ints, size: int, width: int) -> csr_matrix:
+    return csr_matrix((np.ones(len(pairs), dtype=np.int64), (predicates, pairs)), shape=(size, width))
+
+
+@dataclass(frozen=True)
+class Families:
+    """Families of predicates that say the same of two entities, some with subject and object exchanged.
+
+    family     (R,) the family of each predicate
+    turned     (R,) whether the predicate has subject and object the other way round than its family
+    symmetric  (R,) whether the family holds both ways
+    """
+
+    family: Ints
+    turned: Bools
+    symmetric: Bools
+
+    @classmethod
+    def of(cls, repeats: list[Repeat], predicates: int, mutual: bool = False) -> "Families":
+        """Put predicates that repeat each other into one family, also over several steps.
+
+        mutual  whether two predicates must repeat each other both ways: a predicate with many further facts stays apart
+
+        Predicate p has the nodes p, as it is, and R + p, turned round. A family is a component of this graph.
+        """
+        pairs = {(one.predicate, one.other, one.inverse) for one in repeats}
+        kept = [one for one in pairs if not mutual or (one[1], one[0], one[2]) in pairs]
+        p, q, inverse = np.array(kept, dtype=np.int64).reshape(-1, 3).T
+        rows, columns = np.r_[p, p + predicates], np.r_[q + predicates * inverse, q + predicates * (1 - inverse)]
+        links = coo_matrix((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(2 * predicates, 2 * predicates))
+        nodes = connected_components(links, directed=False)[1].astype(np.int64)
+        as_is, turned = nodes[:predicates], nodes[predicates:]
+        return cls(np.minimum(as_is, turned), turned < as_is, as_is == turned)
+
+    def aligned(self, facts: Triples) -> Triples:
+        """Return facts (n, 3) as first entity, family, second entity. Twins become equal."""
+        p = facts[:, 1]
+        first, second = np.where(self.turned[p], facts[:, [2, 0]].T, facts[:, [0, 2]].T)
+        swapped = self.symmetric[p] & (first > second)
+        first, second = np.where(swapped, [second, first], [first, second])
+        return np.stack([first, self.family[p], second], axis=1)
+
+
+def units_of(facts: Triples, families: Families) -> Ints:
+    """Return the unit (n,) of each fact: twins have the same one."""
+    units: Ints = np.unique(families.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)
+    return units
