@@ -19,6 +19,7 @@ from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import ANSWERS, Answers
 from kgcore.storage import write_calibrated
 from tests.core.calibrated_models import trained_on, with_calibrator
+from tests.core.populations import graph_with_labels
 
 NAMES = ["subject", "predicate", "object"]
 
@@ -223,13 +224,30 @@ def test_a_loaded_model_ranks_discovers_and_explains(small_graph: KnowledgeGraph
         loaded.predict(ranked[NAMES], base_rate=0.1)[["score", "probability"]], ranked[["score", "probability"]]
     )
     assert loaded.answers(predicate="p0", object="e1", top=40)["known"].any()
-    missing = loaded.discover(predicate="p0", top=7)
-    assert len(missing) == 7
-    assert not missing["known"].any()
-    first = missing.iloc[0]
-    explanation = loaded.explain(first["subject"], "p0", first["object"])
+    first = ranked.iloc[0]
+    explanation = loaded.explain(first["subject"], "p0", first["object"], base_rate=0.1)
     assert (explanation.score, explanation.probability) == (first["score"], first["probability"])
     with pytest.raises(InputError, match="give one of them"):
         loaded.answers("e1", "p0", "e2")
     with pytest.raises(InputError, match="the subject 'x' is not in the graph"):
         loaded.discover("x")
+
+
+def test_a_loaded_model_lists_missing_facts(tmp_path: Path) -> None:
+    """Their probabilities need a statement of how many are true; their order does not depend on it."""
+    write_calibrated(tmp_path, calibrated(graph_with_labels()))
+    loaded = kgcore.load(tmp_path)
+    ranked = loaded.discover(predicate="p1", top=7)
+    assert len(ranked) == 7
+    assert not ranked["known"].any()
+    assert ranked["probability"].isna().all()
+    assert (ranked["reason"] == "the base rate of the candidates is not stated").all()
+    stated = loaded.discover(predicate="p1", top=7, completeness=0.9)
+    assert stated["probability"].is_monotonic_decreasing
+    assert stated["probability"].notna().all()
+    by_rate = loaded.discover(top=50, base_rate=1e-3)
+    assert by_rate["probability"].is_monotonic_decreasing
+    query = loaded.discover("e3", "p1", top=4, completeness="0.8:0.95")
+    assert (query["low"] <= query["probability"]).all()
+    with pytest.raises(InputError, match="there are no probabilities: state completeness or base_rate"):
+        loaded.discover(above=0.5)

@@ -1,0 +1,69 @@
+"""Small populations, and simulated surveys whose truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit
+
+from kgcore.arrays import Floats, Triples
+from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.combined import Combined
+from kgcore.combiners.folded import Folded
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.population.draw import Drawn
+from kgcore.population.survey import Survey
+
+
+def graph_with_types(seed: int, entities: int = 120, predicates: int = 3, facts: int = 2_500) -> KnowledgeGraph:
+    """A graph whose facts link entities of near places on a circle, with a random tenth in valid and in test."""
+    rng = np.random.default_rng(seed)
+    drawn = np.stack([rng.integers(entities, size=facts), rng.integers(predicates, size=facts)], axis=1)
+    near = np.rint(rng.normal(3, 2.5, facts)).astype(np.int64)
+    triples = np.unique(np.column_stack([drawn, (drawn[:, 0] + near) % entities]), axis=0)
+    triples = rng.permutation(triples[triples[:, 0] != triples[:, 2]])
+    tenth = len(triples) // 10
+    parts = triples[2 * tenth :], triples[:tenth], triples[tenth : 2 * tenth]
+    train, valid, test = (Split(part, np.ones(len(part))) for part in parts)
+    names = [f"e{i}" for i in range(entities)], [f"p{i}" for i in range(predicates)]
+    return KnowledgeGraph("circle", *names, train, valid, test)
+
+
+def graph_with_labels() -> KnowledgeGraph:
+    """A graph as above, whose validation split has labelled negatives, too."""
+    graph, rng = graph_with_types(5), np.random.default_rng(5)
+    true = graph.valid.positives
+    false = np.column_stack([true[:, :2], rng.integers(len(graph.entities), size=len(true))])
+    false = np.unique(false[~graph.all_known.contains(false)], axis=0)
+    labels = np.r_[np.ones(len(true)), np.zeros(len(false))]
+    return replace(graph, valid=Split(np.concatenate([true, false]), labels))
+
+
+def evidence_sample(rng: np.random.Generator, n: int) -> EvidenceSample:
+    """Return rows of two features, of which the first is a score, and of the predicates 0 and 2."""
+    values = rng.normal(size=(n, 2)).astype(np.float32)
+    predicates = rng.choice([0, 2], n)
+    labels = (rng.random(n) < expit(values.sum(axis=1) + predicates)).astype(np.float64)
+    return EvidenceSample(("score", "degree"), values, labels, np.ones(n), predicates)
+
+
+def simulated_survey(seed: int, true: int, facts: int, candidates: int = 30_000) -> tuple[Survey, Floats, Triples]:
+    """Return a survey of two predicates, the probability of each candidate, and whether it is true.
+
+    A candidate has the probability expit(a z + b): a is 1.5, so that log-odds have the wrong scale, and b gives the
+    number `true` of true candidates. The facts are further draws from the true candidates' distribution.
+    """
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 2, candidates)
+    low, high = -60.0, 20.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expit(1.5 * z + middle).sum() < true else (low, middle)
+    q = expit(1.5 * z + low)
+    predicates = rng.integers(2, size=candidates)
+    triples = np.stack([np.arange(candidates), predicates, np.zeros(candidates, dtype=np.int64)], axis=1)
+    drawn = Drawn(triples, np.ones(candidates), np.ones(candidates, dtype=bool), {0: -np.inf, 1: -np.inf})
+    rows = rng.choice(candidates, facts, p=q / q.sum())
+    combined = Combined("boosted_trees", ("fold",), ("fold",), "m", Folded("boosted_trees"), "folded")
+    of_facts = z[rows] + rng.normal(0, 1e-6, facts)
+    survey = Survey(drawn, z, triples[rows], of_facts, np.ones(facts, dtype=bool), combined)
+    return survey, q, rng.random(candidates) < q

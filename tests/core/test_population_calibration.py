@@ -1,0 +1,226 @@
+"""Calibration to a population without labels: simulated surveys whose truth is known, and small graphs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from kgcore.combiners.base import Combiner
+from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.folded import Folded
+from kgcore.config import EvidenceConfig
+from kgcore.errors import InputError
+from kgcore.evidence.base import Source
+from kgcore.evidence.fold import FOLDS, fold_of
+from kgcore.population.calibrate import fit_population
+from kgcore.population.calibration import Calibration
+from kgcore.population.curve import Binning, fit_curve, hinges, knots_of
+from kgcore.population.draw import DrawSize
+from kgcore.population.population import Population
+from kgcore.population.survey import Survey, survey
+from kgcore.population.survey_file import read_survey, write_survey
+from kgcore.population.unknown_facts import UnknownFacts, stated_facts
+from kgcore.prediction.discovery import Discovery, Question
+from kgcore.prediction.domains import Domains
+from tests.core.calibrated_models import trained_on
+from tests.core.populations import evidence_sample, graph_with_types, simulated_survey
+
+GROUPS = tuple(name for name in EvidenceConfig().evidence if not name.startswith("name_"))
+
+
+def stated(true: float) -> UnknownFacts:
+    half = np.full(2, true / 2)
+    return UnknownFacts(half, half, half, "a test", by_predicate=False)
+
+
+def test_hinges_make_a_piecewise_linear_function() -> None:
+    knots, slopes = np.array([-1.0, 0.0, 2.0]), np.array([0.5, 1.0, 0.0, 3.0])
+    z = np.array([-3.0, -1.0, -0.5, 0.0, 1.0, 2.0, 4.0])
+    np.testing.assert_allclose(hinges(z, knots) @ slopes, [-1.0, 0.0, 0.5, 1.0, 1.0, 1.0, 7.0])
+
+
+def test_the_probabilities_of_all_candidates_sum_to_the_number_of_true_ones() -> None:
+    made, _, _ = simulated_survey(1, true=400, facts=500)
+    sizes = np.bincount(made.drawn.triples[:, 1])
+    fit = fit_population(made, stated(400.0), sizes, "graph", np.random.default_rng(0))
+    q = fit.probabilities(made.log_odds, made.drawn.triples[:, 1])
+    assert q.sum() == pytest.approx(400, rel=5e-3)
+    order = np.argsort(made.log_odds)
+    for predicate in (0, 1):
+        own = order[made.drawn.triples[order, 1] == predicate]
+        assert (np.diff(q[own]) >= 0).all()
+
+
+def test_the_map_recovers_known_probabilities() -> None:
+    errors = []
+    for seed in range(6):
+        made, truth, _ = simulated_survey(seed, true=1_500, facts=3_000)
+        sizes = np.bincount(made.drawn.triples[:, 1])
+        fit = fit_population(made, stated(1_500.0), sizes, "graph", np.random.default_rng(0))
+        q = fit.probabilities(made.log_odds, made.drawn.triples[:, 1])
+        errors.append(np.sqrt(np.mean((q - truth)[truth > 0.05] ** 2)))
+    assert np.mean(errors) < 0.03
+
+
+def test_the_interval_of_a_list_holds_the_number_of_true_facts() -> None:
+    held = []
+    for seed in range(40):
+        made, _, true = simulated_survey(100 + seed, true=400, facts=400, candidates=8_000)
+        sizes = np.bincount(made.drawn.triples[:, 1])
+        fit = fit_population(made, stated(400.0), sizes, "graph", np.random.default_rng(0))
+        order = np.argsort(-made.log_odds)
+        for n in (50, 200, 800):
+            rows = order[:n]
+            count = fit.count(made.log_odds[rows], made.drawn.triples[rows, 1], np.random.default_rng(1))
+            held.append(count.low <= true[rows].sum() <= count.high)
+    assert np.mean(held) >= 0.9
+
+
+def test_the_interval_of_a_probability_holds_the_truth() -> None:
+    held = []
+    for seed in range(20):
+        made, truth, _ = simulated_survey(200 + seed, true=400, facts=400, candidates=8_000)
+        sizes = np.bincount(made.drawn.triples[:, 1])
+        fit = fit_population(made, stated(400.0), sizes, "graph", np.random.default_rng(0))
+        predicates = made.drawn.triples[:, 1]
+        q = fit.probabilities(made.log_odds, predicates)
+        low, high = fit.bound.interval(made.log_odds, q, predicates)
+        likely = truth > 0.05
+        held.append(((low <= truth) & (truth <= high))[likely].mean())
+    assert np.mean(held) >= 0.93
+
+
+def test_no_probability_is_beyond_what_the_facts_support() -> None:
+    made, _, _ = simulated_survey(3, true=400, facts=50)
+    sizes = np.bincount(made.drawn.triples[:, 1])
+    fit = fit_population(made, stated(400.0), sizes, "graph", np.random.default_rng(0))
+    beyond = np.array([fit.supported, fit.supported + 1, fit.supported + 50])
+    q = fit.probabilities(beyond, np.zeros(3, dtype=np.int64))
+    assert len(set(q.tolist())) == 1
+    pooled = fit.bound.calibrator.calibrate(beyond)
+    assert (pooled <= 51 / 52).all()
+    _, high = fit.bound.interval(beyond, q, np.zeros(3, dtype=np.int64))
+    assert (high[1:] == 1).all()
+
+
+def test_twice_the_candidates_of_which_twice_as_many_are_true_have_the_same_probabilities() -> None:
+    made, _, _ = simulated_survey(4, true=300, facts=400, candidates=5_000)
+    predicates = (made.drawn.triples[:, 1], made.facts[:, 1])
+    knots = knots_of(made.of_facts)
+    curves = []
+    for times in (1.0, 2.0):
+        weights = np.full(len(made.log_odds), times)
+        binning = Binning.of((made.log_odds, made.of_facts), predicates, weights)
+        curves.append(fit_curve(binning.cells(weights, np.ones(400)), np.array([150.0, 150.0]) * times, knots))
+    np.testing.assert_allclose(curves[0].slopes, curves[1].slopes, atol=5e-3)  # cells have other mean log-odds
+    np.testing.assert_allclose(curves[0].constants, curves[1].constants, atol=5e-3)
+
+
+def folded() -> tuple[Folded, list[Combiner]]:
+    rngs = [np.random.default_rng(seed) for seed in range(FOLDS)]
+    members = [BoostedTrees(trees=5).fit(evidence_sample(rng, 300), rng) for rng in rngs]
+    return Folded("boosted_trees", tuple(members), {2: 0.25}, 1.5, 0), list(members)
+
+
+def test_each_triple_is_judged_by_the_member_of_its_fold() -> None:
+    made, members = folded()
+    sample = evidence_sample(np.random.default_rng(9), 200)
+    folds = np.arange(200) % FOLDS
+    values = np.column_stack([sample.values, folds]).astype(np.float32)
+    low = (sample.predicates == 2) & (sample.values[:, 0] < 0.25)
+    assert 20 < low.sum() < 150
+    expected = [
+        members[folds[i]].log_odds(sample.values[i : i + 1], sample.predicates[i : i + 1])[0] - 1.5 * low[i]
+        for i in range(200)
+    ]
+    np.testing.assert_array_equal(made.log_odds(values, sample.predicates), expected)
+    constant, parts = made.contributions(values, sample.predicates)
+    np.testing.assert_allclose(constant + parts.sum(axis=1), expected, atol=1e-9)
+    read = Folded.from_parameters(json.loads(json.dumps(made.parameters())))
+    np.testing.assert_array_equal(read.log_odds(values, sample.predicates), expected)
+
+
+def test_folds_are_even_and_mirrored_triples_share_theirs() -> None:
+    rng = np.random.default_rng(0)
+    triples = np.stack([rng.integers(1_000, size=20_000) for _ in range(3)], axis=1)
+    counts = np.bincount(fold_of(triples), minlength=FOLDS)
+    assert (np.abs(counts - 4_000) < 4 * np.sqrt(4_000)).all()
+    np.testing.assert_array_equal(fold_of(triples), fold_of(triples[:, ::-1]))
+    np.testing.assert_array_equal(fold_of(triples[:7]), fold_of(triples)[:7])
+
+
+@pytest.fixture(scope="module")
+def surveyed() -> tuple[Population, Survey, Calibration]:
+    graph = graph_with_types(1)
+    trained = trained_on(graph, epochs=20)
+    population = Population.asked(Domains(graph), None, 5)
+    assert population is not None
+    rng = np.random.default_rng(0)
+    size = DrawSize(top=9_000, rest=2_000, pool=40_000)
+    made = survey(population, Source(graph, trained), GROUPS, (), size, rng)
+    true = stated_facts(population, "0.9", None)
+    return population, made, Calibration.of(population, made, [trained], true, rng)
+
+
+def test_a_survey_prefers_true_facts_that_nobody_told(surveyed: tuple[Population, Survey, Calibration]) -> None:
+    _, made, _ = surveyed
+    weights = made.drawn.weights / made.drawn.weights.sum()
+    below = np.array([weights[made.log_odds < z].sum() for z in made.of_facts])
+    assert below.mean() > 0.85
+
+
+def test_the_log_odds_of_a_survey_are_those_of_its_combiners(
+    surveyed: tuple[Population, Survey, Calibration], tmp_path: Path
+) -> None:
+    _, made, calibration = surveyed
+    np.testing.assert_array_equal(calibration.model.trained.score(made.drawn.triples), made.log_odds)
+    np.testing.assert_array_equal(calibration.model.trained.score(made.facts), made.of_facts)
+    write_survey(tmp_path / "survey", made)
+    read = read_survey(tmp_path / "survey")
+    np.testing.assert_array_equal(read.log_odds, made.log_odds)
+    assert read.drawn.lowest == made.drawn.lowest
+    assert read.combined.fingerprint() == made.combined.fingerprint()
+
+
+def test_the_list_of_a_survey_is_that_of_a_search_through_all(
+    surveyed: tuple[Population, Survey, Calibration],
+) -> None:
+    population, _, calibration = surveyed
+    triples, (likely, outside, limit) = calibration.most_probable(Question(), 50, 0.0, 5)
+    every = Discovery(calibration.model, population.domains, 5).most_probable(Question(), 50).triples
+    np.testing.assert_array_equal(triples, every)
+    assert likely > 0
+    assert outside == 0
+    assert 0 < limit < 1
+    one = calibration.most_probable(Question(predicate=1), 10, 0.0, 5)[0]
+    assert (one[:, 1] == 1).all()
+    query, lost = calibration.most_probable(Question(subject=3, predicate=1), 4, 0.0, 5)
+    assert (query[:, :2] == [3, 1]).all()
+    assert lost == (0, 0, 0.0)
+
+
+def test_a_list_above_a_probability_has_no_other_rows(surveyed: tuple[Population, Survey, Calibration]) -> None:
+    _, _, calibration = surveyed
+    every = calibration.best(200)
+    q = calibration.fit.probabilities(calibration.model.trained.score(every), every[:, 1])
+    assert (np.diff(q) <= 0).all()
+    np.testing.assert_array_equal(calibration.best(200, above=float(q[20])), every[q > q[20]])
+
+
+def test_too_few_validation_facts_are_reported() -> None:
+    graph = graph_with_types(2, facts=150)
+    population = Population.of_predicates(Domains(graph), [0])
+    with pytest.raises(InputError, match="facts of the kind that is asked for: probabilities need at least 20"):
+        survey(population, Source(graph, trained_on(graph)), GROUPS, (), DrawSize(), np.random.default_rng(0))
+
+
+def test_the_slope_is_that_of_a_logistic_truth() -> None:
+    made, truth, _ = simulated_survey(7, true=2_000, facts=20_000, candidates=20_000)
+    weights, zeros = np.ones(20_000), (np.zeros(20_000, dtype=np.int64), np.zeros(20_000, dtype=np.int64))
+    binning = Binning.of((made.log_odds, made.of_facts), zeros, weights)
+    curve = fit_curve(binning.cells(weights, np.ones(20_000)), np.array([2_000.0]), np.array([0.0]))
+    assert curve.slopes[1] == pytest.approx(1.5, abs=0.1)
+    fitted = expit(curve.log_odds(made.log_odds, zeros[0]))
+    assert np.abs(fitted - truth).max() < 0.03
