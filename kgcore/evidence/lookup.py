@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from kgcore.arrays import Bools, Floats, Ints
 
@@ -76,6 +77,11 @@ def expanded(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     rows = np.repeat(np.arange(len(starts)), lengths)
     offsets = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return rows, starts[rows] + offsets
+
+
+def ones_at(rows: Ints, columns: Ints, shape: tuple[int, int]) -> csr_array:
+    """Return the matrix with 1 at places (k,) of rows (k,), and 0 elsewhere."""
+    return csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape)
 
 
 def row_sums(rows: Ints, values: Floats, count: int) -> Floats:
