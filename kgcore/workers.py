@@ -18,7 +18,7 @@ def parts(work: Callable[..., None], count: int, size: int, *arguments: object) 
 
 
 def in_order(function: Callable[[A], R], arguments: Iterable[A], threads: int) -> Iterator[R]:
-    """Yield the result for each argument, in their order. Threads compute as many results ahead as there are threads."""
+    """Yield the result for each argument, in their order. `threads` threads compute as many results ahead."""
     waiting = deque[Future[R]]()
     with ThreadPoolExecutor(threads) as pool:
         for argument in arguments:

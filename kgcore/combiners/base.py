@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints, Labels, Weights
-from kgcore.evidence.grid import Grid
 from kgcore.errors import FitError
+from kgcore.evidence.grid import Grid
 
 
 @dataclass(frozen=True)

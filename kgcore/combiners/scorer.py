@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kgcore.models.trained import TrainedModel
 
-OBJECTS_AT_ONCE, PAIRS_AT_ONCE = 2048, 2**20  # of a tile
+OBJECTS_AT_ONCE, PAIRS_AT_ONCE = 512, 2**18  # of a tile
 FEWEST = 8  # subjects from which tiles save time
 
 

@@ -80,10 +80,9 @@ class Cohorts(Feature):
         _, level, mean, spread = _moments(scores, np.ones(scores.shape, dtype=bool))
         margins = low - mean[:, None], high - mean[:, None]
         z = (margin / np.maximum(spread, 1e-6)[:, None] for margin in margins)
-        cohorts, ranks = np.sort(scores, axis=1), [np.empty(low.shape), np.empty(low.shape)]
-        for bound, rank in zip((high, low), ranks, strict=True):
-            fill_shares(cohorts, np.ascontiguousarray(bound), rank)
-        return [Column.of(level[:, None]), *(Column.between(*bounds) for bounds in (margins, z, ranks))]
+        ranks = np.empty(low.shape, dtype=np.float32), np.empty(low.shape, dtype=np.float32)
+        fill_shares(np.sort(scores, axis=1), np.ascontiguousarray(low), np.ascontiguousarray(high), *ranks)
+        return [Column.of(level[:, None]), *(Column.between(*bounds) for bounds in (margins, z)), Column(*ranks)]
 
     def _side(self, triples: Triples, own: Floats, *, as_objects: bool) -> Floats:
         """Return the features (n, 4) of one side, from the scores f (n,) of the triples."""

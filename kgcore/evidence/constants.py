@@ -10,7 +10,7 @@ from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.links import Links
 from kgcore.evidence.lookup import Counts, KeyTable, expanded, ones_at, row_maxima, row_sums
-from kgcore.evidence.tile import ZERO, Column, Tile, Tiled, meeting
+from kgcore.evidence.tile import ZERO, Tile, Tiled, meeting
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -117,9 +117,9 @@ class Constants(Feature):
 
     def tile(self, tile: Tile) -> Tiled:
         s, o, p = tile.subjects, tile.objects, tile.predicate
-        shares = [column for column, name in zip(tile.sided(self, "subject_"), self.names) if name.endswith("_share")]
+        sided = dict(zip(self.names, tile.sided(self, "subject_"), strict=True))
         fired = self._fired(s, p, o) | self._fired(o, p + self.links.num_predicates, s).T
-        return Tiled((shares[0], *(ZERO,) * 4, shares[1], *(ZERO,) * 4), fired)
+        return Tiled((sided["object_share"], *(ZERO,) * 4, sided["subject_share"], *(ZERO,) * 4), fired)
 
     def _fired(self, entities: Ints, kind: int, others: Ints) -> Bools:
         """Return which entities (n,) have an item with a rule for the heads kind(X, other), others (m,): (n, m)."""

@@ -7,7 +7,7 @@ but a few pairs. A group of evidence states such features as columns, and names 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class Column:
         """Return the column of a feature (n, m) between two numbers."""
         return cls(low.astype(np.float32), high.astype(np.float32))
 
-    def of_pairs(self, table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def of_pairs(self, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what each pair has of a table (a, b, ...): an array that broadcasts to (n, m, ...)."""
         table = table if self.rows is None else table[self.rows]
         return table if self.columns is None else table[:, self.columns]
@@ -98,7 +98,7 @@ class Tile:
     @cached_property
     def special(self) -> Bools:
         """The pairs (n, m) that are training facts, which their evidence leaves out, or have one entity twice."""
-        special = self.subjects[:, None] == self.objects
+        special: Bools = self.subjects[:, None] == self.objects
         rows, facts = self.facts.objects(self.subjects, np.full(len(self.subjects), self.predicate))
         self.mark(special, rows, facts)
         return special
