@@ -7,8 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kgcore.arrays import Bools, Floats, Ints
-
-_MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4
+from kgcore.loops.lookups import MIXER, fill_ranges, find_keys
 
 
 @dataclass(frozen=True)
@@ -33,17 +32,13 @@ class KeyTable:
 
     def find(self, keys: Ints) -> tuple[Ints, Ints]:
         """Find keys (n,). Return the rows of those that the table has, ascending, and their places in the table."""
-        bits = len(self.marks).bit_length() - 1
-        rows = np.flatnonzero(self.marks[_hashes(keys, bits)])
-        wanted = keys[rows]
-        places = np.searchsorted(self.keys, wanted)
-        places[places == len(self.keys)] = 0
-        held = self.keys[places] == wanted if len(self.keys) else np.zeros(0, dtype=bool)
-        return rows[held], places[held]
+        rows, places = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
+        found = find_keys(self.keys, self.marks, np.ascontiguousarray(keys), rows, places)
+        return rows[:found].copy(), places[:found].copy()
 
 
 def _hashes(keys: Ints, bits: int) -> Ints:
-    mixed = keys.view(np.uint64) * _MIXER
+    mixed = keys.view(np.uint64) * MIXER
     return (mixed >> np.uint64(64 - bits)).view(np.int64)
 
 
@@ -74,9 +69,10 @@ class Counts:
 
 def expanded(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     """List the positions start_i, ..., start_i + length_i - 1 for every i. Return i, ascending, and the position."""
-    rows = np.repeat(np.arange(len(starts)), lengths)
-    offsets = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return rows, starts[rows] + offsets
+    total = int(lengths.sum())
+    rows, positions = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    fill_ranges(np.ascontiguousarray(starts), np.ascontiguousarray(lengths), rows, positions)
+    return rows, positions
 
 
 def ones_at(rows: Ints, columns: Ints, shape: tuple[int, int]) -> csr_array:
