@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 OBJECTS_AT_ONCE, PAIRS_AT_ONCE = 512, 2**18  # of a tile
-FEWEST = 8  # subjects from which tiles save time
+FEWEST = 8  # subjects, and objects, from which tiles save time
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CombinedModel(PointwiseScorer):
 
         Memory: some tiles of PAIRS_AT_ONCE pairs, one more than there are threads.
         """
-        if not self.combined.combiner.bounded or len(subjects) < FEWEST:
+        if not self.combined.combiner.bounded or min(len(subjects), len(objects)) < FEWEST:
             yield from super().tiles(subjects, predicate, objects)
             return
         import torch

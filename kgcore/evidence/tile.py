@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
 from kgcore.graph import TripleIndex
 
 if TYPE_CHECKING:
@@ -130,14 +130,15 @@ class Tile:
         )
 
     def _strangers(self, entities: Ints, side: int) -> Ints:
-        """Return for each entity another one on a side, 0 or 2, with which it is no training fact, if there is one."""
-        others, rows = (entities + 1) % self.facts.num_entities, np.arange(len(entities))
-        for _ in range(self.facts.num_entities):
-            ends = (others[rows], entities[rows]) if side == 0 else (entities[rows], others[rows])
-            rows = rows[self.facts.contains(self.triples(*ends)) | (others[rows] == entities[rows])]
-            if not len(rows):
-                break
-            others[rows] = (others[rows] + 1) % self.facts.num_entities
+        """Return for each entity the first other one on a side, 0 or 2, with which it is no training fact, or 0."""
+        predicates, count = np.full(len(entities), self.predicate), self.facts.num_entities
+        known = self.facts.subjects(predicates, entities) if side == 0 else self.facts.objects(entities, predicates)
+        rows = np.arange(len(entities))
+        keys = sorted_distinct(np.concatenate([known[0] * count + known[1], rows * count + entities]))
+        first = np.searchsorted(keys, rows * count)
+        gaps = np.flatnonzero(keys % count != np.arange(len(keys)) - first[keys // count])
+        others = np.diff(first, append=len(keys)) % count
+        others[keys[gaps[::-1]] // count] = gaps[::-1] - first[keys[gaps[::-1]] // count]
         return others
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints
 
-MOST_ROWS = 2**20  # rows beyond which the stream is pruned
+MOST_ROWS = 2**18  # rows beyond which the stream is pruned
 
 
 class Best:

@@ -8,7 +8,7 @@ from kgcore.evidence.grid import Grid
 from kgcore.evidence.table import Features
 from kgcore.evidence.tile import Tile
 from kgcore.registries import EVIDENCE
-from tests.core.tiles import named_graph, source_of, tile_of
+from tests.core.tiles import ENTITIES, named_graph, source_of, tile_of
 
 BY_SCORES = {"score", "cohorts", "other_scores", "name_embeddings", "name_encoder"}
 
@@ -71,10 +71,16 @@ def test_facts_and_loops_are_special() -> None:
     assert 0 < special.sum() < len(special)
 
 
-def test_an_entity_that_is_linked_to_all_others_has_no_stranger() -> None:
+@pytest.mark.parametrize("side", [0, 2])
+def test_a_stranger_is_the_first_other_entity_without_the_fact(side: int) -> None:
     source = source_of(named_graph(1))
-    everyone = np.arange(len(source.graph.entities))
-    facts = source.graph.index(np.stack([np.zeros_like(everyone), np.zeros_like(everyone), everyone], axis=1))
-    tile = Tile(everyone[:3], 0, everyone, facts)
-    strangers = tile._strangers(tile.subjects, 2)
-    assert not facts.contains(tile.triples(tile.subjects[1:], strangers[1:])).any()
+    everyone = np.arange(ENTITIES)
+    loved = np.stack([np.zeros_like(everyone), np.zeros_like(everyone), everyone], axis=1)
+    facts = source.graph.index(loved, loved[:, ::-1], source.triples)
+    tile = Tile(everyone, 0, everyone, facts)
+    strangers = tile._strangers(everyone, side)
+    assert strangers[0] == 0  # it has the fact with all others
+    for entity in range(1, ENTITIES):
+        pairs = [(other, entity) if side == 0 else (entity, other) for other in range(ENTITIES)]
+        held = facts.contains(np.array([(s, 0, o) for s, o in pairs])) | (everyone == entity)
+        assert strangers[entity] == np.flatnonzero(~held)[0]
