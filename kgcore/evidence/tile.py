@@ -133,13 +133,15 @@ class Tile:
         """Return for each entity the first other one on a side, 0 or 2, with which it is no training fact, or 0."""
         predicates, count = np.full(len(entities), self.predicate), self.facts.num_entities
         known = self.facts.subjects(predicates, entities) if side == 0 else self.facts.objects(entities, predicates)
-        rows = np.arange(len(entities))
-        keys = sorted_distinct(np.concatenate([known[0] * count + known[1], rows * count + entities]))
-        first = np.searchsorted(keys, rows * count)
-        gaps = np.flatnonzero(keys % count != np.arange(len(keys)) - first[keys // count])
-        others = np.diff(first, append=len(keys)) % count
-        others[keys[gaps[::-1]] // count] = gaps[::-1] - first[keys[gaps[::-1]] // count]
-        return others
+        starts = np.arange(len(entities)) * count
+        keys = sorted_distinct(np.concatenate([known[0] * count + known[1], starts + entities]))
+        first = np.searchsorted(keys, starts)
+        rows, partners = np.divmod(keys, count)
+        ranks = np.arange(len(keys)) - first[rows]
+        strangers = np.diff(first, append=len(keys)) % count  # after 0, 1, 2, ... without a gap
+        gaps = np.flatnonzero(partners != ranks)[::-1]  # the first one of a row is assigned last
+        strangers[rows[gaps]] = ranks[gaps]
+        return strangers
 
 
 def raw_bounds(trained: "TrainedModel", subjects: Ints, predicate: int, objects: Ints) -> tuple[Floats, Floats]:
