@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.evidence.lookup import KeyTable, expanded, ones_at
 from kgcore.evidence.tile import Tile, meeting
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,14 @@ class Links:
         return rows[inner], self.pair_kinds[positions]
 
     @cached_property
-    def matrix(self) -> csr_array:
+    def matrix(self) -> "csr_array":
         """The number of links between any two entities (E, E)."""
+        from scipy.sparse import csr_array
+
         ones = np.ones(len(self.others), dtype=np.float32)
         return csr_array((ones, self.others, self.starts), shape=(self.num_entities,) * 2)
 
-    def first(self, entities: Ints, most: int) -> csr_array:
+    def first(self, entities: Ints, most: int) -> "csr_array":
         """Return where the first `most` links of entities (n,) lead: (n, E)."""
         rows, places = expanded(self.starts[entities], np.minimum(self.degrees[entities], most))
         return ones_at(rows, self.others[places], (len(entities), self.num_entities))

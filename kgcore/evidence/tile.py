@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
 from kgcore.graph import TripleIndex
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from kgcore.evidence.base import Feature
     from kgcore.models.trained import TrainedModel
 
@@ -152,7 +153,7 @@ def raw_bounds(trained: "TrainedModel", subjects: Ints, predicate: int, objects:
     return low, high
 
 
-def meeting(left: csr_array, right: csr_array) -> Bools:
+def meeting(left: "csr_array", right: "csr_array") -> Bools:
     """Return which rows of two matrices (n, c) and (m, c) of positive numbers have a column in common: (n, m)."""
     product = (left @ right.T.tocsr()).tocoo()
     met = np.zeros(product.shape, dtype=bool)
