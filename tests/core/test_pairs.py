@@ -82,3 +82,20 @@ def test_pruning_keeps_the_best_of_a_long_stream(monkeypatch: pytest.MonkeyPatch
         own = np.flatnonzero(groups == group)
         wanted = own[np.argsort(-scores[own])[:3]]
         assert set(wanted) <= set(kept[kept[:, 0] == group, 1])
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_bounds_lose_no_pair_of_the_best(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.prediction.best.MOST_ROWS", 60)
+    for seed in range(5):
+        rng, best = np.random.default_rng(seed), Best(top=8, groups=groups)
+        scores, own = rng.integers(0, 30, 900) / 2, rng.integers(groups, size=900)  # many are equal
+        pairs = np.stack([own, rng.permutation(900)], axis=1)
+        low, high = (scores - rng.choice([0, 0, 1], 900)), scores + rng.choice([0, 0, 1], 900)
+        for start in range(0, 900, 20):
+            part = slice(start, start + 20)
+            best.add(low[part], high[part], pairs[part], own[part])
+        wanted = pairs[best_of(scores, pairs, own, 8)]
+        kept = best.pairs()
+        assert {tuple(pair) for pair in wanted.tolist()} <= {tuple(pair) for pair in kept.tolist()}
+        assert len(kept) < 450
