@@ -57,6 +57,7 @@ bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/genealogy.py
 	$(BIN)/python benchmarks/rank.py --dataset family --model transe --model complex --model rotate
 	$(BIN)/python benchmarks/score.py --dataset family --model transe --model complex --model rotate
+	$(BIN)/python benchmarks/pairs.py --dataset family
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/calibrate.py --rows 10000000
 	$(BIN)/python benchmarks/startup.py

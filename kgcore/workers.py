@@ -1,8 +1,13 @@
 """Threads that share the parts of a loop whose code releases Python's lock."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 Job = Callable[[], None]
 
@@ -10,6 +15,18 @@ Job = Callable[[], None]
 def parts(work: Callable[..., None], count: int, size: int, *arguments: object) -> list[Job]:
     """Return jobs that call work(*arguments, start, stop) for parts of at most `size` that cover range(count)."""
     return [partial(work, *arguments, start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def in_order(function: Callable[[A], R], arguments: Iterable[A], threads: int) -> Iterator[R]:
+    """Yield the result for each argument, in their order. `threads` threads compute as many results ahead."""
+    waiting = deque[Future[R]]()
+    with ThreadPoolExecutor(threads) as pool:
+        for argument in arguments:
+            waiting.append(pool.submit(function, argument))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 class Workers:

@@ -12,8 +12,10 @@ from kgcore.arrays import Floats, Ints, Labels
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.bins import Bins
 from kgcore.combiners.folds import sample_folds
+from kgcore.combiners.forest import bounds_of
 from kgcore.combiners.shapley import Shapley
 from kgcore.combiners.trees import MOST_LEAVES, Split, Trees
+from kgcore.evidence.grid import Grid
 from kgcore.registries import COMBINERS
 
 MOST_CATEGORIES = 250  # predicates with a category of their own: scikit-learn has at most 255
@@ -85,6 +87,15 @@ class BoostedTrees(Combiner):
     def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
         constant, found = self.shapley_.contributions(values, self._category(predicates))
         return constant + self.shift_, found
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
+        [category] = self._category(np.array([grid.tile.predicate])).tolist()
+        low, high = bounds_of(self.trees_, grid, category)
+        return low + self.shift_, high + self.shift_
 
     def parameters(self) -> dict[str, Any]:
         return {"shift": self.shift_, "categories": self.categories_.tolist(), "trees": self.trees_.to_json()}

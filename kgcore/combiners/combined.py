@@ -8,6 +8,7 @@ from typing import Any, Self
 from kgcore.arrays import Floats, Ints, Scores
 from kgcore.combiners.base import Combiner
 from kgcore.errors import MismatchError
+from kgcore.evidence.grid import Grid
 from kgcore.evidence.table import Evidence
 from kgcore.registries import COMBINERS
 
@@ -38,19 +39,24 @@ class Combined:
 
         Raises MismatchError if the evidence has other features than those of the fit.
         """
-        self._check(evidence)
+        self._check(evidence.names)
         return self.combiner.log_odds(evidence.values, predicates)
 
     def contributions(self, evidence: Evidence, predicates: Ints) -> tuple[float, Floats]:
         """Divide the log-odds among the features: see `Combiner.contributions`. Raises MismatchError as `scores`."""
-        self._check(evidence)
+        self._check(evidence.names)
         return self.combiner.contributions(evidence.values, predicates)
 
-    def _check(self, evidence: Evidence) -> None:
-        if evidence.names != self.features:
+    def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
+        """Return bounds (n, m) of the log-odds of a tile: see `Combiner.bounds`. Raises MismatchError as `scores`."""
+        self._check(grid.features.names)
+        return self.combiner.bounds(grid)
+
+    def _check(self, names: tuple[str, ...]) -> None:
+        if names != self.features:
             raise MismatchError(
                 f"the combiner {self.name} was fitted to the evidence {', '.join(self.features)}, but it is given "
-                f"{', '.join(evidence.names)}: make the evidence with the same groups"
+                f"{', '.join(names)}: make the evidence with the same groups"
             )
 
     def fingerprint(self) -> str:

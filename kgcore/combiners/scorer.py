@@ -1,20 +1,28 @@
 """A model and a combiner as one scorer: the score of a triple is the log-odds that the combiner gives its evidence."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from kgcore.arrays import Floats, Scores, Triples
+from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.combiners.combined import Combined
 from kgcore.evidence.base import Source
+from kgcore.evidence.grid import Grid
 from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.tile import Tile
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.pointwise import PointwiseScorer
+from kgcore.models.scorer import Bounds
+from kgcore.workers import in_order
 
 if TYPE_CHECKING:
     import torch
 
     from kgcore.models.trained import TrainedModel
+
+OBJECTS_AT_ONCE, PAIRS_AT_ONCE = 512, 2**18  # of a tile
+FEWEST = 8  # subjects, and objects, from which tiles save time
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,33 @@ class CombinedModel(PointwiseScorer):
         """Return the evidence of triples (n, 3)."""
         return self._features.evidence(triples)
 
+    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
+        """Bound scores as `Scorer.tiles` does: from the features that a tile shares, if the combiner has bounds.
+
+        Memory: some tiles of PAIRS_AT_ONCE pairs, one more than there are threads.
+        """
+        if not self.combined.combiner.bounded or min(len(subjects), len(objects)) < FEWEST:
+            yield from super().tiles(subjects, predicate, objects)
+            return
+        import torch
+
+        width = min(len(objects), OBJECTS_AT_ONCE)
+        blocks = [
+            (slice(top, top + PAIRS_AT_ONCE // width), slice(left, left + width))
+            for left in range(0, len(objects), width)
+            for top in range(0, len(subjects), PAIRS_AT_ONCE // width)
+        ]
+        tiles = (Tile(subjects[rows], predicate, objects[columns], self._source.facts) for rows, columns in blocks)
+        bounds_of_tiles = in_order(self._bounds, tiles, torch.get_num_threads())
+        for (rows, columns), bounds in zip(blocks, bounds_of_tiles, strict=True):
+            yield rows, columns, *bounds
+
+    def _bounds(self, tile: Tile) -> tuple[Floats, Floats]:
+        """Return bounds (n, m) of the scores of a tile. Those of special pairs are exact."""
+        low, high = self.combined.bounds(Grid(self._features, tile))
+        low[tile.special] = high[tile.special] = self.score(tile.at(tile.special))
+        return low, high
+
     def fingerprint(self) -> str:
         return self._fingerprint
 
@@ -57,9 +92,12 @@ class CombinedModel(PointwiseScorer):
         return self.trained.cosines(entity)
 
     @cached_property
+    def _source(self) -> Source:
+        return Source.of_models(self.graph, self.trained, self.others, self.combined.groups)
+
+    @cached_property
     def _features(self) -> Features:
-        groups = self.combined.groups
-        return Features.of(Source.of_models(self.graph, self.trained, self.others, groups), groups)
+        return Features.of(self._source, self.combined.groups)
 
     @cached_property
     def _fingerprint(self) -> str:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.evidence.grid import Grid
 from kgcore.registries import COMBINERS
 
 
@@ -54,6 +55,17 @@ class Stack(Combiner):
             base, own = member.contributions(values, predicates)
             constant, total = constant + weight * base, total + weight * own
         return constant, total
+
+    @property
+    def bounded(self) -> bool:
+        return all(member.bounded for member in self.members)
+
+    def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
+        low = high = np.full(grid.tile.shape, self.constant)
+        for weight, member in zip(self.weights, self.members, strict=True):
+            least, most = member.bounds(grid)
+            low, high = low + weight * least, high + weight * most
+        return low, high
 
     def parameters(self) -> dict[str, Any]:
         members = [member.parameters() for member in self.members]

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
+
 from kgcore.arrays import Floats, Triples
 from kgcore.config.evidence import NAME_ENCODER
 from kgcore.evidence.links import Links
+from kgcore.evidence.tile import ZERO, Tile, Tiled
 from kgcore.evidence.words import Tokens, parts_of
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
@@ -121,3 +124,11 @@ class Feature(ABC):
         A triple has the same features, to the last bit, whichever triples are computed with it. Memory is linear in n,
         so that a caller bounds it with blocks of triples.
         """
+
+    def tile(self, tile: Tile) -> Tiled:
+        """Return the features of all pairs of a tile that are not special, faster than `values` does.
+
+        A group may state its features so: tests compare them with `values` for every group. By default, `values` gives
+        the features of each pair.
+        """
+        return Tiled((ZERO,) * len(self.names), np.ones(tile.shape, dtype=bool))

@@ -10,6 +10,8 @@ import torch
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.tile import Column, Tile, Tiled
+from kgcore.loops.forests import fill_shares
 from kgcore.models.base import LARGEST_BLOCK
 from kgcore.models.blocks import block_rows, fixed_blocks
 from kgcore.models.trained import TrainedModel
@@ -63,6 +65,25 @@ class Cohorts(Feature):
         scores = self.trained.raw_score(triples)
         return np.concatenate([self._side(triples, scores, as_objects=side) for side in (True, False)], axis=1)
 
+    @torch.inference_mode()
+    def tile(self, tile: Tile) -> Tiled:
+        low, high = tile.raw(self.trained)
+        of_subjects = self._tiled(tile.predicate, tile.objects, low.T, high.T, as_objects=False)
+        columns = [Column(column.low.T, column.high.T) for column in of_subjects]
+        subjects, objects = (self.members[side, tile.predicate] for side in (0, 1))
+        apart = np.isin(tile.subjects, subjects)[:, None] | np.isin(tile.objects, objects)
+        return Tiled((*self._tiled(tile.predicate, tile.subjects, low, high, as_objects=True), *columns), apart)
+
+    def _tiled(self, predicate: int, given: Ints, low: Floats, high: Floats, *, as_objects: bool) -> list[Column]:
+        """Return the columns of one side, from bounds (n, m) of the scores of given entities (n,) with others (m,)."""
+        scores = self._scores(np.full(len(given), predicate), given, as_objects=as_objects).astype(np.float64)
+        _, level, mean, spread = _moments(scores, np.ones(scores.shape, dtype=bool))
+        margins = low - mean[:, None], high - mean[:, None]
+        z = (margin / np.maximum(spread, 1e-6)[:, None] for margin in margins)
+        ranks = np.empty(low.shape, dtype=np.float32), np.empty(low.shape, dtype=np.float32)
+        fill_shares(np.sort(scores, axis=1), np.ascontiguousarray(low), np.ascontiguousarray(high), *ranks)
+        return [Column.of(level[:, None]), *(Column.between(*bounds) for bounds in (margins, z)), Column(*ranks)]
+
     def _side(self, triples: Triples, own: Floats, *, as_objects: bool) -> Floats:
         """Return the features (n, 4) of one side, from the scores f (n,) of the triples."""
         given, wanted = (triples[:, 0], triples[:, 2]) if as_objects else (triples[:, 2], triples[:, 0])
@@ -105,6 +126,14 @@ def _cohorts(seen: Ints, entities: int, predicates: int) -> Ints:
 
 def _among(scores: Floats, own: Floats, others: Bools) -> Floats:
     """Compare the score of each triple with those of its cohort: (n, MEMBERS), (n,), (n, MEMBERS) -> (n, 4)."""
+    count, level, mean, spread = _moments(scores, others)
+    higher = np.where(others, (scores > own[:, None]) + (scores == own[:, None]) / 2, 0).sum(1) / count
+    margin = own - mean
+    return np.stack([level, margin, margin / np.maximum(spread, 1e-6), higher], axis=1)
+
+
+def _moments(scores: Floats, others: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return number, log-mean-exp, mean and standard deviation (n,) of those scores (n, MEMBERS) that count."""
     count = others.sum(1).astype(np.float64)
     count[count == 0] = np.nan
     highest = np.where(others, scores, -np.inf).max(1)
@@ -112,6 +141,4 @@ def _among(scores: Floats, own: Floats, others: Bools) -> Floats:
     level = highest + np.log(np.where(others, np.exp(scores - highest[:, None]), 0).sum(1) / count)
     mean = np.where(others, scores, 0).sum(1) / count
     spread = np.sqrt(np.where(others, (scores - mean[:, None]) ** 2, 0).sum(1) / count)
-    higher = np.where(others, (scores > own[:, None]) + (scores == own[:, None]) / 2, 0).sum(1) / count
-    margin = own - mean
-    return np.stack([level, margin, margin / np.maximum(spread, 1e-6), higher], axis=1)
+    return count, level, mean, spread

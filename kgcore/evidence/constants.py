@@ -9,7 +9,8 @@ from scipy.sparse import csc_array, csr_array
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.links import Links
-from kgcore.evidence.lookup import Counts, KeyTable, expanded, row_maxima, row_sums
+from kgcore.evidence.lookup import Counts, KeyTable, expanded, ones_at, row_maxima, row_sums
+from kgcore.evidence.tile import ZERO, Tile, Tiled, meeting
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -113,6 +114,23 @@ class Constants(Feature):
         own = self.facts.contains(triples) & (s != o)
         backwards = p + self.links.num_predicates
         return np.concatenate([self._of_head(s, p, o, own), self._of_head(o, backwards, s, own)], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        s, o, p = tile.subjects, tile.objects, tile.predicate
+        sided = dict(zip(self.names, tile.sided(self, "subject_"), strict=True))
+        fired = self._fired(s, p, o) | self._fired(o, p + self.links.num_predicates, s).T
+        return Tiled((sided["object_share"], *(ZERO,) * 4, sided["subject_share"], *(ZERO,) * 4), fired)
+
+    def _fired(self, entities: Ints, kind: int, others: Ints) -> Bools:
+        """Return which entities (n,) have an item with a rule for the heads kind(X, other), others (m,): (n, m)."""
+        count = 2 * self.links.num_predicates + len(self.heads.keys)
+        known, places = self.heads.find(kind * self.links.num_entities + others)
+        heads = places + 2 * self.links.num_predicates
+        first, last = (np.searchsorted(self.rules.keys, (heads + more) * count) for more in (0, 1))
+        rows, rules = expanded(first, last - first)
+        bodies = ones_at(known[rows], self.rules.keys[rules] % count, (len(others), count))
+        rows, entries = expanded(self.starts[entities], np.diff(self.starts)[entities])
+        return meeting(ones_at(rows, self.items[entries], (len(entities), count)), bodies)
 
     def _of_head(self, e: Ints, kinds: Ints, others: Ints, own: Bools) -> Floats:
         """Return the features (n, 5) of the heads kind(X, other) for the entities e (n,) in the place of X."""

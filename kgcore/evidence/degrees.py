@@ -8,6 +8,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.lookup import Counts
+from kgcore.evidence.tile import Tile, Tiled
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -88,6 +89,9 @@ class Degrees(Feature):
             needing = np.array([name in self.needs(side) for name in self.names])
             values[unseen[:, side, None] & needing] = np.nan
         return values
+
+    def tile(self, tile: Tile) -> Tiled:
+        return Tiled(tile.sided(self, "subject_"))
 
     def _values(self, triples: Triples, own: Bools) -> Floats:
         """Return the features of triples of known entities. own: (n,) whether the triple is a training fact."""

@@ -1,12 +1,17 @@
 """The training facts as links between entities, in both directions, for walks from entity to entity."""
 
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples
-from kgcore.evidence.lookup import KeyTable, expanded
+from kgcore.arrays import Bools, Ints, Triples
+from kgcore.evidence.lookup import KeyTable, expanded, ones_at
+from kgcore.evidence.tile import Tile, meeting
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -92,3 +97,27 @@ class Links:
         rows, places = self.pairs.find(ends * self.num_entities + others)
         inner, positions = expanded(self.pair_starts[places], np.diff(self.pair_starts)[places])
         return rows[inner], self.pair_kinds[positions]
+
+    @cached_property
+    def matrix(self) -> "csr_array":
+        """The number of links between any two entities (E, E)."""
+        from scipy.sparse import csr_array
+
+        ones = np.ones(len(self.others), dtype=np.float32)
+        return csr_array((ones, self.others, self.starts), shape=(self.num_entities,) * 2)
+
+    def first(self, entities: Ints, most: int) -> "csr_array":
+        """Return where the first `most` links of entities (n,) lead: (n, E)."""
+        rows, places = expanded(self.starts[entities], np.minimum(self.degrees[entities], most))
+        return ones_at(rows, self.others[places], (len(entities), self.num_entities))
+
+    def linked(self, tile: Tile) -> Bools:
+        """Return which pairs of a tile (n, m) have a link."""
+        linked = np.zeros(tile.shape, dtype=bool)
+        rows, places = expanded(self.starts[tile.subjects], self.degrees[tile.subjects])
+        tile.mark(linked, rows, self.others[places])
+        return linked
+
+    def near(self, tile: Tile) -> Bools:
+        """Return which pairs of a tile (n, m) have a link or a common neighbour."""
+        return self.linked(tile) | meeting(self.matrix[tile.subjects], self.matrix[tile.objects])

@@ -1,13 +1,15 @@
 """Tables of integer keys, and sums over the entries of rows. Every look-up is vectorised; nothing depends on blocks."""
 
 from dataclasses import dataclass
-from typing import Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints
 
-_MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4
+if TYPE_CHECKING:  # scipy is loaded when it computes
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -27,23 +29,22 @@ class KeyTable:
         """Build the table of ascending distinct keys. Memory: 8 bytes and 8 to 16 marks a key."""
         bits = max(4, len(keys).bit_length() + 3)
         marks = np.zeros(2**bits, dtype=bool)
-        marks[_hashes(keys, bits)] = True
+        _loops().mark_keys(np.ascontiguousarray(keys), marks, bits)
         return cls(keys, marks)
 
     def find(self, keys: Ints) -> tuple[Ints, Ints]:
         """Find keys (n,). Return the rows of those that the table has, ascending, and their places in the table."""
+        rows, places = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
         bits = len(self.marks).bit_length() - 1
-        rows = np.flatnonzero(self.marks[_hashes(keys, bits)])
-        wanted = keys[rows]
-        places = np.searchsorted(self.keys, wanted)
-        places[places == len(self.keys)] = 0
-        held = self.keys[places] == wanted if len(self.keys) else np.zeros(0, dtype=bool)
-        return rows[held], places[held]
+        found = _loops().find_keys(self.keys, self.marks, bits, np.ascontiguousarray(keys), rows, places)
+        return rows[:found].copy(), places[:found].copy()
 
 
-def _hashes(keys: Ints, bits: int) -> Ints:
-    mixed = keys.view(np.uint64) * _MIXER
-    return (mixed >> np.uint64(64 - bits)).view(np.int64)
+def _loops() -> ModuleType:
+    """Return the compiled loops. Numba and torch, which they load, take more than a second."""
+    from kgcore.loops import lookups
+
+    return lookups
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,17 @@ class Counts:
 
 def expanded(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     """List the positions start_i, ..., start_i + length_i - 1 for every i. Return i, ascending, and the position."""
-    rows = np.repeat(np.arange(len(starts)), lengths)
-    offsets = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return rows, starts[rows] + offsets
+    total = int(lengths.sum())
+    rows, positions = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    _loops().fill_ranges(np.ascontiguousarray(starts), np.ascontiguousarray(lengths), rows, positions)
+    return rows, positions
+
+
+def ones_at(rows: Ints, columns: Ints, shape: tuple[int, int]) -> "csr_array":
+    """Return the matrix with 1 at places (k,) of rows (k,), and 0 elsewhere."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape)
 
 
 def row_sums(rows: Ints, values: Floats, count: int) -> Floats:

@@ -11,6 +11,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.tile import Column, Tile, Tiled, raw_bounds
 from kgcore.evidence.words import Tokens, parts_of
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
@@ -97,6 +98,19 @@ class NameEmbeddings(Feature):
             shifted[:, list(sides)] += self.entities
             values[rows, column] = self.scorer.raw_score(shifted)
         return values
+
+    def tile(self, tile: Tile) -> Tiled:
+        named = np.diff(self.parts.starts) > 0
+        nameless = ~named[tile.subjects], ~named[tile.objects]
+        columns = []
+        for by_subject, by_object in ((True, False), (False, True), (True, True)):
+            s, o = tile.subjects + self.entities * by_subject, tile.objects + self.entities * by_object
+            bounds = raw_bounds(self.scorer, s, tile.predicate, o)
+            for bound in bounds:
+                bound[nameless[0] & by_subject] = np.nan
+                bound[:, nameless[1] & by_object] = np.nan
+            columns.append(Column.between(*bounds))
+        return Tiled(columns)
 
 
 def folds_of(entities: int) -> Ints:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Triples
 from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.tile import Column, Tile, Tiled, raw_bounds
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
@@ -54,3 +55,21 @@ class NameEncoder(Feature):
             shifted[:, list(sides)] += entities
             values[:, column] = self.scorer.raw_score(shifted)
         return values
+
+    def tile(self, tile: Tile) -> Tiled:
+        if self.scorer is None:
+            return Tiled(())
+        entities = len(self.scorer.embeddings.entities) // 2
+        return Tiled(
+            [
+                Column.between(
+                    *raw_bounds(
+                        self.scorer,
+                        tile.subjects + entities * (0 in sides),
+                        tile.predicate,
+                        tile.objects + entities * (2 in sides),
+                    )
+                )
+                for sides in SIDES.values()
+            ]
+        )

@@ -8,6 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.tile import Column, Tile, Tiled, meeting
 from kgcore.evidence.words import Tokens, trigrams_of, words_of
 from kgcore.registries import EVIDENCE
 
@@ -99,6 +100,16 @@ class NameLikeness(Feature):
             if kind is self.words:
                 sides = [_share(common, side, s, o) for side in (s, o)]
         return np.stack([*columns, *sides], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        columns, apart = [], np.zeros(tile.shape, dtype=bool)
+        unlike = np.array([[np.nan, np.nan], [np.nan, 0.0]])  # a name without weight; two names
+        for kind in (self.words, self.trigrams):
+            known = ((kind.of_side(side) > 0).astype(np.int64) for side in (tile.subjects, tile.objects))
+            columns.append(Column.of(unlike, *known))
+            size = kind.tokens.size
+            apart |= meeting(kind.tokens.matrix(tile.subjects, size), kind.tokens.matrix(tile.objects, size))
+        return Tiled((*columns, columns[0], columns[0]), apart)
 
 
 def _share(part: Floats, whole: Floats, s: Floats, o: Floats) -> Floats:

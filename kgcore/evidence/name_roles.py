@@ -9,6 +9,7 @@ import numpy as np
 from kgcore.arrays import Floats, Ints, Triples, sorted_distinct
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.lookup import Counts, KeyTable, mean_and_highest
+from kgcore.evidence.tile import Tile, Tiled
 from kgcore.evidence.words import Tokens, parts_of
 from kgcore.registries import EVIDENCE
 
@@ -72,6 +73,9 @@ class NameRoles(Feature):
     def values(self, triples: Triples) -> Floats:
         sides = [self._lift(triples[:, 2 * side], 2 * triples[:, 1] + side) for side in (0, 1)]
         return np.concatenate(sides, axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        return Tiled(tile.sided(self, "role_subject_"))
 
     def _lift(self, entities: Ints, roles: Ints) -> Floats:
         row, part = self.parts.expand(entities)

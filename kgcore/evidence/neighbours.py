@@ -9,6 +9,7 @@ from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.links import Links
 from kgcore.evidence.lookup import row_sums
+from kgcore.evidence.tile import ZERO, Tile, Tiled
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -63,6 +64,9 @@ class Neighbours(Feature):
         degrees = self.links.degrees[s] + self.links.degrees[o] - 2 * (direct > 0) - common
         jaccard = common / np.maximum(degrees, 1)
         return np.stack([np.log1p(common), weight, jaccard, reverse.astype(float), np.log1p(other)], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        return Tiled((ZERO,) * len(self.names), self.links.near(tile))
 
     def _shared(self, s: Ints, o: Ints) -> tuple[Ints, Ints]:
         """Return row and entity of each common neighbour other than s and o; rows ascend."""

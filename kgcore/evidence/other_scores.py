@@ -11,6 +11,7 @@ from kgcore.arrays import Floats, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.cohorts import Cohorts
 from kgcore.evidence.score import Score
+from kgcore.evidence.tile import Column, Tile, Tiled
 from kgcore.registries import EVIDENCE
 
 RANKS = ("object_rank", "subject_rank")  # of `cohorts`
@@ -54,3 +55,12 @@ class OtherScores(Feature):
         columns = [Cohorts.names.index(name) for name in RANKS]
         found = [(score.values(triples), cohorts.values(triples)[:, columns]) for score, cohorts in self.parts]
         return np.concatenate([np.empty((len(triples), 0)), *(part for pair in found for part in pair)], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        places, columns = [Cohorts.names.index(name) for name in RANKS], list[Column]()
+        apart = np.zeros(tile.shape, dtype=bool)
+        for score, cohorts in self.parts:
+            tiled = cohorts.tile(tile)
+            apart |= False if tiled.apart is None else tiled.apart
+            columns += [*score.tile(tile).columns, *(tiled.columns[place] for place in places)]
+        return Tiled(columns, apart)

@@ -9,6 +9,7 @@ from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.links import Links
 from kgcore.evidence.lookup import Counts, best_and_any, expanded
+from kgcore.evidence.tile import ZERO, Tile, Tiled, meeting
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -76,6 +77,11 @@ class Paths(Feature):
             shares = right / (right + self.wrong[length](keys) / SHUFFLES + SMOOTHING)
             columns += [*best_and_any(rows, shares, len(triples)), np.log1p(np.bincount(rows, minlength=len(triples)))]
         return np.stack(columns, axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        beside = self.links.first(tile.subjects, MOST_THREE) @ self.links.matrix
+        three = meeting(beside, self.links.first(tile.objects, MOST_THREE))
+        return Tiled((ZERO,) * len(self.names), self.links.near(tile) | three)
 
 
 def _spread(facts: Triples, predicates: int) -> Triples:

@@ -10,6 +10,7 @@ from kgcore.arrays import Floats, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.links import Links
 from kgcore.evidence.lookup import Counts, best_and_any
+from kgcore.evidence.tile import ZERO, Tile, Tiled
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -84,3 +85,6 @@ class Rules(Feature):
         shares = (self.support(keys) - left - mirrored) / (bodies + SMOOTHING)
         fired = np.bincount(rows, minlength=len(triples))
         return np.stack([*best_and_any(rows, shares, len(triples)), np.log1p(fired)], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        return Tiled((ZERO,) * len(self.names), self.links.linked(tile))

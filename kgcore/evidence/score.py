@@ -5,6 +5,7 @@ from typing import Self
 
 from kgcore.arrays import Floats, Triples
 from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.tile import Column, Tile, Tiled
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
@@ -29,3 +30,10 @@ class Score(Feature):
 
     def values(self, triples: Triples) -> Floats:
         return self.trained.score(triples)[:, None]
+
+    def tile(self, tile: Tile) -> Tiled:
+        low, high = tile.raw(self.trained)
+        if self.trained.cohort is not None:
+            levels = self.trained.cohort.weight * self.trained.levels(tile.triples(tile.subjects, tile.subjects))
+            low, high = low - levels[:, None], high - levels[:, None]
+        return Tiled((Column.between(low, high),))

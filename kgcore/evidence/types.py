@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.lookup import Counts, expanded, row_maxima, row_sums
+from kgcore.evidence.tile import Tile, Tiled
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -71,6 +72,9 @@ class Types(Feature):
     def values(self, triples: Triples) -> Floats:
         blocks = np.split(triples, range(ROWS_AT_ONCE, len(triples), ROWS_AT_ONCE))
         return np.concatenate([self._values(block) for block in blocks])
+
+    def tile(self, tile: Tile) -> Tiled:
+        return Tiled(tile.sided(self, "subject_"))
 
     def _values(self, triples: Triples) -> Floats:
         s, p, o = triples.T

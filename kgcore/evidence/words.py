@@ -12,12 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from kgcore.arrays import Ints, sorted_distinct
-from kgcore.evidence.lookup import expanded
+from kgcore.evidence.lookup import expanded, ones_at
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 RUN = re.compile(r"[^\W_]+")
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # the boundary in `spiritualBouquet`
@@ -105,6 +108,10 @@ class Tokens:
         counts = np.where(known, self.starts[places + 1] - self.starts[places], 0)
         rows, positions = expanded(self.starts[places], counts)
         return rows, self.numbers[positions]
+
+    def matrix(self, entities: Ints, width: int) -> "csr_array":
+        """Return which tokens entities (n,) have: (n, width), with a width of at least `size`."""
+        return ones_at(*self.expand(entities), (len(entities), width))
 
 
 def _rows(vocabulary: Mapping[str, int], lists: Sequence[Sequence[str]]) -> tuple[Ints, Ints]:

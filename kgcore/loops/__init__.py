@@ -18,4 +18,6 @@ tiles.py       distances between queries and tiles of entities, for ranks
 gaussians.py   the divergence of KG2E
 filters.py     ConvKB's scores
 attention.py   KBGAT's attention over the neighbours of entities
+forests.py     bounds of sums of decision trees for all pairs of a tile
+lookups.py     look-ups of integer keys
 """

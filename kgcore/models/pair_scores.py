@@ -12,19 +12,19 @@ import torch
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
 from kgcore.models.blocks import MULTIPLE, block_rows, fixed_blocks
+from kgcore.models.scorer import Bounds
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
 BLOCK_SCORES = 2**23  # scores of a block of queries
+MARGIN = 1e-4  # relative: a score of a tile is at most so far from that of the triple alone
 MOST_QUERIES = 1024  # queries of a block
 
 
-def tiles(
-    trained: "TrainedModel", subjects: Ints, predicate: int, objects: Ints
-) -> Iterator[tuple[slice, slice, Floats]]:
-    """Score all pairs, as `Scorer.tiles` does. Memory: a tile of scores."""
+def tiles(trained: "TrainedModel", subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
+    """Bound the scores of all pairs, as `Scorer.tiles` does. Memory: a tile of scores."""
     model, tables = trained.model, trained.embeddings
     levels, device, width = _levels(trained, predicate, subjects), tables.entities.device, model.pair_width
     wide = max(1, min(OBJECTS_AT_ONCE, LARGEST_BLOCK // width))
@@ -38,7 +38,9 @@ def tiles(
             candidates = tables.entities.index_select(0, others[left : left + wide])
             with torch.inference_mode():
                 scores = model.score_objects(s, p, candidates).double().cpu().numpy()
-            yield rows, slice(left, left + len(candidates)), scores - levels[rows, None]
+            margin = MARGIN * np.maximum(1.0, np.abs(scores))
+            bounds = (scores - margin) - levels[rows, None], (scores + margin) - levels[rows, None]
+            yield rows, slice(left, left + len(candidates)), *bounds
 
 
 @torch.inference_mode()

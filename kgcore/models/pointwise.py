@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.models.scorer import Scorer
+from kgcore.models.scorer import Bounds, Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,13 +22,12 @@ class PointwiseScorer(Scorer, ABC):
     bits of a model's score could change the rank of a triple.
     """
 
-    is_exact = True
-
-    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
+    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
         for left in range(0, len(objects), TRIPLES_AT_ONCE):
             columns = slice(left, min(left + TRIPLES_AT_ONCE, len(objects)))
             for rows in _blocks(len(subjects), columns.stop - columns.start):
-                yield rows, columns, self._scores(subjects[rows], predicate, objects[columns])
+                scores = self._scores(subjects[rows], predicate, objects[columns])
+                yield rows, columns, scores, scores
 
     def answers(
         self, predicate: int, entities: Ints, candidates: Ints, *, as_objects: bool

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
 
@@ -10,17 +10,15 @@ if TYPE_CHECKING:  # torch takes more than a second to load
     import torch
     from torch import Tensor
 
+Bounds = tuple[slice, slice, Floats, Floats]
+
 
 class Scorer(ABC):
     """Gives triples scores. A calibrator maps these scores to probabilities.
 
     `score` states the score of a triple. The other methods score many triples at once to rank them; such a score may
-    differ from that of `score` in its last bits, unless `is_exact`.
-
-    is_exact  whether all methods give the scores of `score`, to the last bit
+    differ from that of `score` in its last bits.
     """
-
-    is_exact: ClassVar[bool] = False
 
     @property
     def pool(self) -> str:
@@ -53,10 +51,11 @@ class Scorer(ABC):
         """Return the same scorer with its tables on that device."""
 
     @abstractmethod
-    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
-        """Score all pairs of n subjects and m objects of a predicate, tile by tile.
+    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
+        """Bound the scores of all pairs of n subjects and m objects of a predicate, tile by tile.
 
-        Yield the slice of the subjects, the slice of the objects, and the scores of these pairs, float64.
+        Yield the slice of the subjects, the slice of the objects, and two arrays of float64: the score of a pair that
+        `score` gives is not below the first and not above the second.
         """
 
     @abstractmethod

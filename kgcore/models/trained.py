@@ -14,7 +14,7 @@ from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
 from kgcore.models.blocks import SCORE_ROWS, block_rows, fixed_blocks
 from kgcore.models.cohort import Cohort
 from kgcore.models.inverse import BothWays
-from kgcore.models.scorer import Scorer
+from kgcore.models.scorer import Bounds, Scorer
 from kgcore.registries import MODELS
 from kgcore.registry import build
 
@@ -140,7 +140,7 @@ class TrainedModel(Scorer):
     def sizes(self) -> tuple[int, int]:
         return len(self.embeddings.entities), len(self.embeddings.predicates)
 
-    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[tuple[slice, slice, Floats]]:
+    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
         return pair_scores.tiles(self, subjects, predicate, objects)
 
     def answers(

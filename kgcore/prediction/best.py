@@ -4,34 +4,33 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints
 
-MOST_ROWS = 2**20  # rows beyond which the stream is pruned
-MARGIN = 1e-4  # relative: pairs this close below the N-th are kept, because a later exact score may change their order
+MOST_ROWS = 2**18  # rows beyond which the stream is pruned
 
 
 class Best:
-    """The pairs of a stream that may be among the N highest of their group.
+    """The pairs of a stream that may be among the N highest of their group, by bounds of their scores.
 
-    top       N, at least 1
-    groups    number of groups: 1, or one for each subject or object
-    is_exact  whether the scores are exact. Then exactly N pairs of a group are kept, even if many have equal scores
+    top     N, at least 1
+    groups  number of groups: 1, or one for each subject or object
 
-    `cuts` (groups,) holds the score from which on a pair of the group can still be among the best.
+    `cuts` (groups,) holds the N-th highest lower bound of each group: a pair whose upper bound is below it is not among
+    the best.
     """
 
-    def __init__(self, top: int, groups: int, is_exact: bool = False) -> None:
-        self._top, self._is_exact = top, is_exact
+    def __init__(self, top: int, groups: int) -> None:
+        self._top = top
         self.cuts = np.full(groups, -np.inf)
-        self._scores: list[Floats] = []
+        self._bounds: list[Floats] = []
         self._pairs: list[Ints] = []
         self._groups: list[Ints] = []
         self._rows = 0
 
-    def add(self, scores: Floats, pairs: Ints, groups: Ints) -> None:
-        """Add scored pairs: scores (n,), pairs (n, 2), and the group (n,) of each pair."""
-        self._scores.append(scores)
+    def add(self, low: Floats, high: Floats, pairs: Ints, groups: Ints) -> None:
+        """Add pairs (n, 2) with bounds (n,) of their scores, and the group (n,) of each pair."""
+        self._bounds.append(np.stack([low, high]))
         self._pairs.append(pairs)
         self._groups.append(groups)
-        self._rows += len(scores)
+        self._rows += len(pairs)
         if self._rows > max(MOST_ROWS, 2 * self._top * len(self.cuts)):
             self._prune()
 
@@ -43,19 +42,22 @@ class Best:
     def _prune(self) -> None:
         if not self._rows:
             return
-        scores, pairs = np.concatenate(self._scores), np.concatenate(self._pairs)
-        groups = np.concatenate(self._groups)
-        nth = nth_highest(scores, groups, self._top, len(self.cuts))
-        self.cuts = np.maximum(self.cuts, nth - margin(nth))
-        kept = best_of(scores, pairs, groups, self._top) if self._is_exact else scores >= self.cuts[groups]
-        self._scores, self._pairs, self._groups = [scores[kept]], [pairs[kept]], [groups[kept]]
-        self._rows = len(self._scores[0])
+        low, high = np.concatenate(self._bounds, axis=1)
+        pairs, groups = np.concatenate(self._pairs), np.concatenate(self._groups)
+        self.cuts = np.maximum(self.cuts, nth_highest(low, groups, self._top, len(self.cuts)))
+        kept = high >= self.cuts[groups]
+        kept[self._surplus(low, high, pairs, groups)] = False
+        self._bounds, self._pairs, self._groups = [np.stack([low, high])[:, kept]], [pairs[kept]], [groups[kept]]
+        self._rows = len(self._pairs[0])
 
-
-def margin(scores: Floats) -> Floats:
-    """Return how far below a score another one may be that exact scoring could still put above it."""
-    width: Floats = np.where(np.isfinite(scores), MARGIN * np.maximum(1.0, np.abs(scores)), 0.0)
-    return width
+    def _surplus(self, low: Floats, high: Floats, pairs: Ints, groups: Ints) -> Ints:
+        """Return the rows whose exact score is the cut, beyond the N best: of equal scores, the first pairs count."""
+        above = np.bincount(groups[low > self.cuts[groups]], minlength=len(self.cuts))
+        tied = np.flatnonzero((low == high) & (low == self.cuts[groups]))
+        tied = tied[np.lexsort((pairs[tied, 1], pairs[tied, 0], groups[tied]))]
+        own = groups[tied]
+        surplus: Ints = tied[np.arange(len(tied)) - np.searchsorted(own, own) >= (self._top - above)[own]]
+        return surplus
 
 
 def nth_highest(scores: Floats, groups: Ints, n: int, number: int) -> Floats:

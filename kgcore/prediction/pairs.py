@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.config.choices import PER
 from kgcore.graph import TripleIndex
 from kgcore.models.scorer import Scorer
-from kgcore.prediction.best import Best, best_of, margin, nth_highest
+from kgcore.prediction.best import Best, best_of, nth_highest
 
 ALL, SUBJECT, OBJECT = PER
 
@@ -51,22 +51,21 @@ def search_pairs(trained: Scorer, search: PairSearch, subjects: Ints) -> Ints:
 
     subjects  (n,) some of `search.subjects`: one part of the work
 
-    The scores of this search are those of `Scorer.tiles`, which may differ from `Scorer.score` in the last bits. So
-    pairs slightly below the cut are returned, too: `best_pairs` decides. Memory: a tile of scores, and the best so
-    far.
+    The search has bounds of the scores only. So pairs slightly below the cut are returned, too: `best_pairs` decides.
+    No pair of the result is lost. Memory: some tiles of scores, and the best so far.
     """
     slots = {ALL: 1, SUBJECT: len(subjects), OBJECT: len(search.objects)}[search.per]
-    best = Best(search.top or len(subjects) * len(search.objects), slots, trained.is_exact)
-    floor = search.lowest - margin(np.array([search.lowest]))[0]
-    for rows, columns, tile in trained.tiles(subjects, search.predicate, search.objects):
-        _leave_out(tile, search, subjects[rows], columns)
-        groups = _slots(search.per, rows, columns, tile.shape)
-        cuts = np.maximum(best.cuts[groups], floor)
+    best = Best(search.top or len(subjects) * len(search.objects), slots)
+    for rows, columns, low, high in trained.tiles(subjects, search.predicate, search.objects):
+        high[_left_out(search, subjects[rows], columns)] = -np.inf
+        low = np.minimum(low, high)
+        groups = _slots(search.per, rows, columns, low.shape)
+        cuts = np.maximum(best.cuts[groups], search.lowest)
         if search.top:
-            cuts = np.maximum(cuts, _cuts_of_tile(tile, search))
-        i, j = np.nonzero(np.isfinite(tile) & (tile >= cuts))
+            cuts = np.maximum(cuts, _cuts_of_tile(low, search))
+        i, j = np.nonzero(np.isfinite(high) & (high >= cuts))
         pairs = np.stack([subjects[rows][i], search.objects[columns][j]], axis=1)
-        best.add(tile[i, j], pairs, np.broadcast_to(groups, tile.shape)[i, j])
+        best.add(low[i, j], high[i, j], pairs, np.broadcast_to(groups, low.shape)[i, j])
     return best.pairs()
 
 
@@ -83,18 +82,20 @@ def best_pairs(trained: Scorer, search: PairSearch, pairs: Ints) -> Triples:
     return search.triples(pairs[rows])
 
 
-def _leave_out(tile: Floats, search: PairSearch, subjects: Ints, columns: slice) -> None:
-    """Set the scores of the facts and of the reflexive pairs that are left out to -inf."""
-    if not search.reflexive:
-        tile[subjects[:, None] == search.objects[columns][None, :]] = -np.inf
-    if search.leave_out is None:
-        return
-    rows, facts = search.leave_out.objects(subjects, np.full(len(subjects), search.predicate))
+def _left_out(search: PairSearch, subjects: Ints, columns: slice) -> Bools:
+    """Return which pairs (n, m) of a tile are facts or reflexive pairs that are left out."""
     objects = search.objects[columns]
+    left_out = np.zeros((len(subjects), len(objects)), dtype=bool)
+    if not search.reflexive:
+        left_out |= subjects[:, None] == objects
+    if search.leave_out is None:
+        return left_out
+    rows, facts = search.leave_out.objects(subjects, np.full(len(subjects), search.predicate))
     order = np.argsort(objects)
     place = np.searchsorted(objects[order], facts).clip(max=len(objects) - 1)
     found = objects[order][place] == facts
-    tile[rows[found], order[place[found]]] = -np.inf
+    left_out[rows[found], order[place[found]]] = True
+    return left_out
 
 
 def _slots(per: str, rows: slice, columns: slice, shape: tuple[int, ...]) -> Ints:
@@ -106,15 +107,13 @@ def _slots(per: str, rows: slice, columns: slice, shape: tuple[int, ...]) -> Int
     return np.zeros((1, 1), dtype=np.int64)
 
 
-def _cuts_of_tile(tile: Floats, search: PairSearch) -> Floats:
-    """Return the score from which on an entry of a tile can be among the best of its group in this tile alone."""
+def _cuts_of_tile(low: Floats, search: PairSearch) -> Floats:
+    """Return the cut of the pairs of a tile alone: the `top` highest lower bounds of a group are not below it."""
     axis = {ALL: None, SUBJECT: 1, OBJECT: 0}[search.per]
-    entries = tile.size if axis is None else tile.shape[axis]
+    entries = low.size if axis is None else low.shape[axis]
     if entries <= search.top:
         return np.array([[-np.inf]])
     if axis is None:
-        nth = nth_highest(tile.ravel(), np.zeros(0, dtype=np.int64), search.top, 1).reshape(1, 1)
-    else:
-        nth = np.partition(tile, entries - search.top, axis=axis).take([entries - search.top], axis=axis)
-    cuts: Floats = nth - margin(nth)
+        return nth_highest(low.ravel(), np.zeros(0, dtype=np.int64), search.top, 1).reshape(1, 1)
+    cuts: Floats = np.partition(low, entries - search.top, axis=axis).take([entries - search.top], axis=axis)
     return cuts

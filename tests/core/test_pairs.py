@@ -13,8 +13,9 @@ from kgcore.models import pair_scores
 from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.best import Best, best_of
-from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
+from kgcore.prediction.pairs import PairSearch
 from kgcore.training.loop import train
+from tests.core.pair_lists import every_pair, found
 
 MODELS = ("transe", "distmult", "complex", "rotate", "conve", "capse")
 SUBJECTS, OBJECTS = np.arange(0, 40, 2), np.arange(39, 4, -1)
@@ -24,33 +25,6 @@ def model_of(graph: KnowledgeGraph, name: str, with_cohort: bool = False) -> Tra
     trained = train(graph, TrainConfig(model=name, k=12, epochs=2, batch_size=200), torch.device("cpu")).model
     cohort = draw_cohort(graph, 20, 0.7, 0.5, np.random.default_rng(3)) if with_cohort else None
     return replace(trained, cohort=cohort)
-
-
-def every_pair(trained: TrainedModel, search: PairSearch) -> list[tuple[int, int, int]]:
-    """Return the result of a search by scoring and sorting every pair."""
-    grid = np.stack(np.meshgrid(search.subjects, search.objects, indexing="ij"), axis=-1).reshape(-1, 2)
-    triples = search.triples(grid)
-    scores = trained.score(triples)
-    rows = [
-        (group, -score, tuple(triple))
-        for group, score, triple in zip(search.groups(grid), scores, triples.tolist(), strict=True)
-        if score >= search.lowest
-    ]
-    if search.leave_out is not None:
-        rows = [row for row in rows if not search.leave_out.contains(np.array([row[2]]))[0]]
-    if not search.reflexive:
-        rows = [row for row in rows if row[2][0] != row[2][2]]
-    kept, counts = [], dict.fromkeys(range(40), 0)
-    for group, _, triple in sorted(rows):
-        counts[group] += 1
-        if not search.top or counts[group] <= search.top:
-            kept.append(triple)
-    return kept
-
-
-def found(trained: TrainedModel, search: PairSearch, parts: int = 1) -> list[tuple[int, int, int]]:
-    divided = [search_pairs(trained, search, part) for part in np.array_split(search.subjects, parts)]
-    return [tuple(triple) for triple in best_pairs(trained, search, np.concatenate(divided)).tolist()]
 
 
 @pytest.mark.parametrize("per", PER)
@@ -101,10 +75,27 @@ def test_pruning_keeps_the_best_of_a_long_stream(monkeypatch: pytest.MonkeyPatch
     rows = np.stack([groups, np.arange(2000)], axis=1)
     for start in range(0, 2000, 10):
         part = slice(start, start + 10)
-        best.add(scores[part], rows[part], groups[part])
+        best.add(scores[part], scores[part], rows[part], groups[part])
     kept = best.pairs()
     assert len(kept) < 40
     for group in range(4):
         own = np.flatnonzero(groups == group)
         wanted = own[np.argsort(-scores[own])[:3]]
         assert set(wanted) <= set(kept[kept[:, 0] == group, 1])
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_bounds_lose_no_pair_of_the_best(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.prediction.best.MOST_ROWS", 60)
+    for seed in range(5):
+        rng, best = np.random.default_rng(seed), Best(top=8, groups=groups)
+        scores, own = rng.integers(0, 30, 900) / 2, rng.integers(groups, size=900)  # many are equal
+        pairs = np.stack([own, rng.permutation(900)], axis=1)
+        low, high = (scores - rng.choice([0, 0, 1], 900)), scores + rng.choice([0, 0, 1], 900)
+        for start in range(0, 900, 20):
+            part = slice(start, start + 20)
+            best.add(low[part], high[part], pairs[part], own[part])
+        wanted = pairs[best_of(scores, pairs, own, 8)]
+        kept = best.pairs()
+        assert {tuple(pair) for pair in wanted.tolist()} <= {tuple(pair) for pair in kept.tolist()}
+        assert len(kept) < 450

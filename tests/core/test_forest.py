@@ -1,0 +1,107 @@
+"""Bounds of combiners for tiles: around the log-odds of each pair, and lists that are equal to those of all pairs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kgcore.combiners import scorer
+from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.combined import Combined
+from kgcore.combiners.forest import codes_of
+from kgcore.combiners.scorer import CombinedModel
+from kgcore.combiners.splines import Splines
+from kgcore.combiners.stack import Stack
+from kgcore.config.choices import PER
+from kgcore.evidence.base import Source
+from kgcore.evidence.grid import Grid
+from kgcore.evidence.table import Features
+from kgcore.prediction.pairs import PairSearch
+from kgcore.registries import EVIDENCE
+from tests.core.pair_lists import every_pair, found
+from tests.core.tiles import ENTITIES, PREDICATES, named_graph, source_of, tile_of
+
+GROUPS = tuple(name for name in EVIDENCE.names() if name != "name_encoder")
+
+
+def fitted(source: Source, seed: int, combiner: Combiner) -> Combiner:
+    """Fit a combiner to training facts and to as many random triples; the last predicate has no category."""
+    rng, facts = np.random.default_rng(seed), source.triples[source.triples[:, 1] < PREDICATES - 1]
+    corrupted = facts.copy()
+    corrupted[:, 2] = rng.integers(ENTITIES, size=len(facts))
+    triples = np.concatenate([facts, corrupted])
+    evidence = Features.of(source, GROUPS).evidence(triples)
+    labels = np.repeat([1.0, 0.0], len(facts))
+    return combiner.fit(
+        EvidenceSample(evidence.names, evidence.values, labels, np.ones(len(labels)), triples[:, 1]), rng
+    )
+
+
+def model_of(source: Source, combiner: Combiner, kind: str = "boosted_trees") -> CombinedModel:
+    combined = Combined(kind, GROUPS, Features.of(source, GROUPS).names, "", combiner, kind, ("",) * len(source.others))
+    return CombinedModel(combined, source.trained, source.graph, source.others)
+
+
+@pytest.fixture(scope="module")
+def source() -> Source:
+    return replace(source_of(named_graph(0)), encoded=None)
+
+
+@pytest.fixture(scope="module")
+def trees(source: Source) -> Combiner:
+    return fitted(source, 0, BoostedTrees(trees=30))
+
+
+@pytest.mark.parametrize("leaves", [4, 16, 32])
+@pytest.mark.parametrize("seed", range(PREDICATES))
+def test_bounds_hold_the_log_odds_and_are_nearly_always_equal(source: Source, leaves: int, seed: int) -> None:
+    model = model_of(source, fitted(source, seed, BoostedTrees(trees=20, leaves=leaves, fewest=2)))
+    for shape in ((60, 90), (1, 4), (40, 1)):
+        tile = tile_of(source, seed, shape)
+        low, high = model.combined.bounds(Grid(model._features, tile))
+        plain = ~tile.special
+        scores = model.score(tile.at(plain))
+        assert ((low[plain] <= scores) & (scores <= high[plain])).all()
+        assert (low[plain] == high[plain]).mean() > 0.9
+        assert (scores[low[plain] == high[plain]] == high[plain][low[plain] == high[plain]]).all()
+
+
+@pytest.mark.parametrize("per", PER)
+@pytest.mark.parametrize("top", [0, 3, 200])
+def test_the_best_pairs_are_those_of_all_pairs(
+    source: Source, trees: Combiner, per: str, top: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scorer, "OBJECTS_AT_ONCE", 17)
+    monkeypatch.setattr(scorer, "PAIRS_AT_ONCE", 200)
+    model = model_of(source, trees)
+    everyone = np.random.default_rng(0).permutation(ENTITIES)
+    known = source.graph.all_known if top == 3 else None
+    search = PairSearch(everyone[:40], everyone[20:80], 1, top, per, -2.4, known, top == 3)
+    expected = every_pair(model, search)
+    assert found(model, search) == found(model, search, parts=3) == expected
+    assert len(expected) >= top
+
+
+@pytest.mark.parametrize("kind", ["stack", "splines"])
+def test_a_stack_and_a_combiner_without_bounds_find_the_same_pairs(source: Source, trees: Combiner, kind: str) -> None:
+    further = fitted(source, 1, Splines(ridge=0.1) if kind == "splines" else BoostedTrees(trees=9))
+    combiner = Stack(("boosted_trees", kind), (trees, further), (0.3, 0.7), -0.2)
+    assert combiner.bounded == (kind == "stack")
+    model = model_of(source, combiner, "stack")
+    search = PairSearch(np.arange(30), np.arange(20, 90), 0, 50)
+    assert found(model, search) == every_pair(model, search)
+
+
+def test_codes_are_those_of_the_plain_form(trees: Combiner) -> None:
+    assert isinstance(trees, BoostedTrees)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3000, trees.trees_.num_features)).astype(np.float32)
+    for feature, thresholds in enumerate(trees.trees_.thresholds):
+        if len(thresholds):
+            near = np.nextafter(thresholds.astype(np.float32), rng.choice([-np.inf, np.inf], len(thresholds)))
+            edges = np.concatenate([thresholds, near, [np.nan, np.inf, -np.inf]]).astype(np.float32)
+            values[: len(edges), feature] = edges
+    plain = trees.trees_.codes(values, np.zeros(len(values), dtype=np.int64))
+    for feature, thresholds in enumerate(trees.trees_.thresholds):
+        np.testing.assert_array_equal(codes_of(values[:, feature], thresholds), plain[feature])
