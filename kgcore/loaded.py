@@ -147,7 +147,7 @@ class LoadedModel:
             raise InputError(f"above is {above:g}, but there are no probabilities: state completeness or base_rate")
         survey, models = self._survey(population, SurveyConfig().for_list(top)), self._models
         calibration = Calibration.of(population, survey, models, true, np.random.default_rng(SurveyConfig.survey_seed))
-        triples, _ = calibration.most_probable(question, config.top, config.above, config.at_least)
+        triples, _ = calibration.most_probable(question, config.top, config.above)
         answers = Answers(calibration.model, PredictConfig.threshold, config.at_least)
         table = answers.table(answers.named(triples))
         frame: pd.DataFrame = (table if true is not None else without_probabilities(table)).to_pandas()

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.evidence.fold import fold_of
+from kgcore.evidence.grid import Grid
 from kgcore.registries import COMBINERS
 
 
@@ -57,6 +59,26 @@ class Folded(Combiner):
             limits[predicate] = score
         low: Bools = values[:, self.column] < limits[predicates]
         return low
+
+    @property
+    def bounded(self) -> bool:
+        return all(member.bounded for member in self.members)
+
+    def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
+        shape = grid.tile.shape
+        folds = fold_of(grid.tile.at(np.ones(shape, dtype=bool))).reshape(shape)
+        low, high = np.empty(shape), np.empty(shape)
+        for fold in np.unique(folds).tolist():
+            chosen = folds == fold
+            for own, bound in zip((low, high), self.members[fold].bounds(grid), strict=True):
+                own[chosen] = bound[chosen]
+        if grid.tile.predicate in self.limits:
+            score, limit = grid.column(self.column), np.float32(self.limits[grid.tile.predicate])
+            for own, table in ((low, score.column.low), (high, score.column.high)):
+                scores = np.broadcast_to(score.column.of_pairs(table), shape).copy()
+                scores.ravel()[score.apart] = score.values
+                own -= self.step * (scores < limit)
+        return low, high
 
     def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
         """Divide log-odds among the features. The constant is the mean of the members'; the fold has the difference."""

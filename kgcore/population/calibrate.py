@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import beta
 
-from kgcore.arrays import Floats, Ints, Probabilities
+from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
 from kgcore.calibration.band import CONFIDENCE, Band
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.per_relation import PerRelation
@@ -158,23 +158,39 @@ def _support(survey: Survey, curve: Curve, replicates: Sequence[Curve], predicat
     return Support(bands[int(predicates[0])], bands, rows)
 
 
-def lost_share(survey: Survey, fit: PopulationFit, last: float) -> tuple[int, int, float]:
-    """Return how many validation facts a list should hold and cannot, because their scores are too low for the top.
+@dataclass(frozen=True)
+class Lost:
+    """How many of the true facts a list should hold and cannot, because the evidence of their triples is not weighed.
 
-    last  probability of the last triple of the list
-
-    Return the number of validation facts with at least this probability, the number of them outside the top, and the
-    upper 95 % limit of their share (Clopper & Pearson 1934): the share of the true facts that the list has lost.
+    likely   validation facts that are as probable as the last row of the list
+    outside  those of them whose scores are too low
+    limit    upper 95 % limit of the share of the true facts that are lost (Clopper & Pearson 1934); 0: none is
     """
-    likely = fit.probabilities(survey.of_facts, survey.facts[:, 1]) >= last
-    total, outside = int(likely.sum()), int((likely & ~survey.facts_in_top).sum())
+
+    likely: int = 0
+    outside: int = 0
+    limit: float = 0.0
+
+
+def lost_share(likely: Bools, weighed: Bools) -> Lost:
+    """Return what a list loses, from the validation facts (m,).
+
+    likely   whether a fact is as probable as the last row of the list
+    weighed  whether its score is so high that its evidence would be weighed
+    """
+    total, outside = int(likely.sum()), int((likely & ~weighed).sum())
     limit = float(beta.ppf(CONFIDENCE, outside + 1, total - outside)) if outside < total else 1.0
-    return total, outside, limit
+    return Lost(total, outside, limit)
 
 
 def in_order(survey: Survey, fit: PopulationFit) -> Ints:
-    """Return the rows of the top's candidates in the order of a list: by probability, then log-odds, then number."""
+    """Return the rows of the top's candidates in the order of a list."""
     rows = np.flatnonzero(survey.drawn.in_top)
-    triples, z = survey.drawn.triples[rows], survey.log_odds[rows]
-    q = fit.probabilities(z, triples[:, 1])
-    return rows[np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -z, -q))]
+    triples, log_odds = survey.drawn.triples[rows], survey.log_odds[rows]
+    return rows[list_order(fit.probabilities(log_odds, triples[:, 1]), log_odds, triples)]
+
+
+def list_order(q: Probabilities, log_odds: Floats, triples: Triples) -> Ints:
+    """Return the rows (n,) by probability, then log-odds, then number, from the highest down."""
+    order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -log_odds, -q))
+    return order

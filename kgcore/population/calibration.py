@@ -1,25 +1,25 @@
 """A model that is calibrated to a population, and the lists that it makes."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.arrays import Triples
+from kgcore.arrays import Ints, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.population.calibrate import PopulationFit, fit_population, in_order, lost_share
-from kgcore.population.population import Population
+from kgcore.population.calibrate import Lost, PopulationFit, fit_population, in_order, list_order, lost_share
+from kgcore.population.draw import highest
+from kgcore.population.population import Block, Population
 from kgcore.population.survey import Survey
 from kgcore.population.unknown_facts import UnknownFacts, of_base_rate
-from kgcore.prediction.discovery import Discovery, Question
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+from kgcore.prediction.discovery import Question
+from kgcore.prediction.parts import EachPart, one_by_one
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
-
-NOTHING_LOST = (0, 0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -75,47 +75,70 @@ class Calibration:
             f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
         )
 
-    def best(self, top: int, above: float = 0.0, predicate: int | None = None) -> Triples:
-        """Return the most probable candidates (n, 3) of the survey, all above a limit, from the highest down.
-
-        predicate  that of the candidates; None: any
-        """
-        rows = in_order(self.survey, self.fit)
-        if predicate is not None:
-            rows = rows[self.survey.drawn.triples[rows, 1] == predicate]
-        rows = rows[:top]
-        triples, log_odds = self.survey.drawn.triples[rows], self.survey.log_odds[rows]
-        return triples[self.fit.probabilities(log_odds, triples[:, 1]) > above] if above else triples
-
     def most_probable(
         self,
         question: Question,
         top: int,
-        above: float,
-        at_least: int,
-        on_part: OnPart = lambda done: None,
+        above: float = 0.0,
         each_part: EachPart = one_by_one,
-    ) -> tuple[Triples, tuple[int, int, float]]:
-        """Return the `top` missing facts with the highest probabilities, all above a limit, and `lost_share`.
+    ) -> tuple[Triples, Lost]:
+        """Return the `top` missing facts with the highest probabilities, all above a limit, and how many are lost.
 
-        The arguments are those of `Discovery.most_probable`. The best facts of whole predicates are in the survey. The
-        answers to a query are searched, and so are those of a predicate of which the survey has too few.
+        The best facts of whole predicates are in the survey. Those of a query are ranked block by block: see `ranked`.
         """
-        is_query = question.subject is not None or question.object is not None
-        if is_query or not self._has(top, question.predicate):
-            search = Discovery(self.model, self.population.domains, at_least)
-            return search.most_probable(question, top, above, on_part, each_part).triples, NOTHING_LOST
-        triples = self.best(top, above, question.predicate)
-        if not len(triples) or self.survey.drawn.in_top.all():
-            return triples, NOTHING_LOST
-        scores = self.model.trained.score(triples[-1:])
-        last = float(self.fit.probabilities(scores, triples[-1:, 1])[0])
-        return triples, lost_share(self.survey, self.fit, last)
+        blocks = self._blocks(question)
+        if len(blocks) == len(self.population.blocks) and all(map(operator.is_, blocks, self.population.blocks)):
+            return self._listed(in_order(self.survey, self.fit)[:top], above)
+        lists = [self.ranked(block, top, above, each_part) for block in blocks]
+        triples = np.concatenate([np.zeros((0, 3), dtype=np.int64), *(own for own, _ in lists)])
+        lost = max((own for _, own in lists), key=lambda own: own.limit, default=Lost())
+        return self._sorted(triples, top, above), lost
 
-    def _has(self, top: int, predicate: int | None) -> bool:
-        """Return whether the survey has the evidence of as many candidates as a list of `top` needs."""
-        drawn = self.survey.drawn
-        if predicate is None:
-            return int(drawn.in_top.sum()) >= top or bool(drawn.in_top.all())
-        rows = int((drawn.in_top & (drawn.triples[:, 1] == predicate)).sum())
-        return rows >= top or drawn.lowest[predicate] == -np.inf
+    def ranked(
+        self, block: Block, top: int, above: float = 0.0, each_part: EachPart = one_by_one
+    ) -> tuple[Triples, Lost]:
+        """Return the `top` most probable candidates of a block, and how many are lost: see `most_probable`.
+
+        If the block is one of the population's, they are in the survey, unless it has too few. Otherwise all candidates
+        of the block are searched, and none is lost.
+        """
+        if any(own is block for own in self.population.blocks):
+            rows = in_order(self.survey, self.fit)
+            rows = rows[self.survey.drawn.triples[rows, 1] == block.predicate]
+            if len(rows) >= top or not np.isfinite(self.survey.drawn.lowest[block.predicate]):
+                return self._listed(rows[:top], above)
+        return self._sorted(highest(self.population, block, self.model.trained, top, each_part), top, above), Lost()
+
+    def _listed(self, rows: Ints, above: float) -> tuple[Triples, Lost]:
+        """Return candidates of the survey, all above a limit, and how many are lost."""
+        drawn, facts = self.survey.drawn, self.survey.facts
+        q = self.fit.probabilities(self.survey.log_odds[rows], drawn.triples[rows, 1])
+        rows, q = (rows[q > above], q[q > above]) if above else (rows, q)
+        if not len(rows) or drawn.in_top.all():
+            return drawn.triples[rows], Lost()
+        likely = self.fit.probabilities(self.survey.of_facts, facts[:, 1]) >= q[-1]
+        return drawn.triples[rows], lost_share(likely, self.survey.facts_in_top)
+
+    def _sorted(self, triples: Triples, top: int, above: float) -> Triples:
+        """Return the most probable ones of triples (n, 3), all above a limit, in the order of a list."""
+        log_odds = self.model.trained.score(triples)
+        q = self.fit.probabilities(log_odds, triples[:, 1])
+        order = list_order(q, log_odds, triples)[:top]
+        return triples[order[q[order] > above]] if above else triples[order]
+
+    def _blocks(self, question: Question) -> tuple[Block, ...]:
+        """Return the parts of the population that a question asks about.
+
+        A given entity is a candidate for every predicate that the question names, otherwise if it fits the predicate.
+        """
+        blocks = []
+        for block in self.population.blocks:
+            if question.predicate not in (None, block.predicate):
+                continue
+            sides = []
+            for fitting, given in ((block.subjects, question.subject), (block.objects, question.object)):
+                asked = fitting if given is None else np.array([given])
+                sides.append(asked if question.predicate is not None else asked[np.isin(asked, fitting)])
+            is_whole = question.subject is None and question.object is None
+            blocks.append(block if is_whole else Block(block.predicate, sides[0], sides[1]))
+        return tuple(block for block in blocks if len(block.subjects) and len(block.objects))

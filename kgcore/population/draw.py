@@ -97,23 +97,23 @@ def _draw_block(
     each_part: EachPart,
 ) -> Drawn:
     number = size.top if candidates > size.top + size.rest else candidates
-    top = _highest(population, block, scorer, number, each_part)
+    top = highest(population, block, scorer, number, each_part)
     left = candidates - len(top)
     lowest = float(scorer.score(top[-1:])[0]) if left and len(top) else -np.inf
-    highest = Drawn(top, np.ones(len(top)), np.ones(len(top), dtype=bool), {block.predicate: lowest})
+    first = Drawn(top, np.ones(len(top)), np.ones(len(top), dtype=bool), {block.predicate: lowest})
     if not left:
-        return highest
+        return first
     pool = _random(population, block, top, size.pool, rng)
     pool = pool[np.argsort(-scorer.score(pool), kind="stable")]
     chances = _chances(len(pool), size.rest)
     chosen = rng.random(len(pool)) < chances
     weights = 1 / chances[chosen]
     rest = Drawn(pool[chosen], weights * (left / weights.sum()), np.zeros(int(chosen.sum()), dtype=bool), {})
-    return _joined([highest, rest])
+    return _joined([first, rest])
 
 
-def _highest(population: Population, block: Block, scorer: Scorer, top: int, each_part: EachPart) -> Triples:
-    """Return the `top` candidates (M, 3) of a block with the highest scores."""
+def highest(population: Population, block: Block, scorer: Scorer, top: int, each_part: EachPart) -> Triples:
+    """Return the `top` candidates (M, 3) of a block with the highest scores, from the highest down."""
     if not top:
         return np.zeros((0, 3), dtype=np.int64)
     search = population.search(block, top)

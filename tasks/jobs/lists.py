@@ -13,7 +13,7 @@ from kgcore.config import DiscoverConfig
 from kgcore.corruptions.base import OBJECT
 from kgcore.prediction.answers import Answers, table_of, without_probabilities
 from kgcore.prediction.parts import EachPart, OnPart
-from tasks.jobs.population import TOO_FEW
+from tasks.jobs.population import TOO_FEW, lost_figures, lost_notes
 from tasks.workspace.cluster import each_part
 from tasks.workspace.progress import progress_bar
 
@@ -66,23 +66,15 @@ def list_of(
         if calibration is None:
             found = discovery.most_probable(question, config.top, 0.0, on_part, each)
             return _finished(discovery, None, found.triples, {}, [], config)
-        return _finished(discovery, calibration, *_most_probable(calibration, question, config, on_part, each), config)
+        return _finished(discovery, calibration, *_most_probable(calibration, question, config, each), config)
 
 
 def _most_probable(
-    calibration: "Calibration", question: "Question", config: DiscoverConfig, on_part: OnPart, each: EachPart
+    calibration: "Calibration", question: "Question", config: DiscoverConfig, each: EachPart
 ) -> tuple[Triples, dict[str, float], list[str]]:
     """Return the most probable facts, figures and notes."""
-    asked = question, config.top, config.above, config.at_least
-    triples, (likely, outside, limit) = calibration.most_probable(*asked, on_part, each)
-    if not likely:
-        return triples, {}, []
-    note = (
-        f"the list was chosen among the {int(calibration.survey.drawn.in_top.sum()):,} candidates with the highest "
-        f"scores: {outside:,} of the {likely:,} validation facts that are as probable as its last row are outside, so "
-        f"that at most {limit:.2%} of the true facts are lost (95 %)"
-    )
-    return triples, {"likely_facts": float(likely), "lost_facts": float(outside), "lost_limit": limit}, [note]
+    triples, lost = calibration.most_probable(question, config.top, config.above, each)
+    return triples, lost_figures(lost), lost_notes(lost)
 
 
 def _sets(discovery: "Discovery", question: "Question", coverage: float, on_part: OnPart, each: EachPart) -> Listed:

@@ -25,6 +25,7 @@ from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
+    from kgcore.population.calibrate import Lost
     from kgcore.population.calibration import Calibration
     from kgcore.population.population import Population
 
@@ -122,6 +123,23 @@ def _body(
     run.save(SURVEY, made)
     counts = {"candidates": population.sizes.sum(), "drawn": len(made.drawn), "facts": len(made.facts)}
     run.log_metrics({name: float(count) for name, count in counts.items()})
+
+
+def lost_figures(lost: "Lost") -> dict[str, float]:
+    """Return what a list has lost, as metrics; none if it has lost nothing."""
+    found = {"likely_facts": lost.likely, "lost_facts": lost.outside, "lost_limit": lost.limit}
+    return {name: float(value) for name, value in found.items()} if lost.likely else {}
+
+
+def lost_notes(lost: "Lost") -> list[str]:
+    """Return what a list has lost, in sentences; none if it has lost nothing."""
+    if not lost.likely:
+        return []
+    return [
+        f"evidence was weighed for the candidates with the highest scores: {lost.outside:,} of the {lost.likely:,} "
+        f"validation facts that are as probable as the last row have lower scores, so that at most {lost.limit:.2%} of "
+        "the true facts are lost (95 %)"
+    ]
 
 
 def asked_of(by: Answering, calibration: "Calibration | None") -> Answering:

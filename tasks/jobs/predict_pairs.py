@@ -4,14 +4,15 @@ import difflib
 import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Ints, Triples
 from kgcore.config import PairsConfig, PredictConfig, SurveyConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -20,7 +21,7 @@ from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.names import read_names
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
-from tasks.jobs.population import TOO_FEW, Stated, asked_of, calibrate_to
+from tasks.jobs.population import TOO_FEW, Stated, asked_of, calibrate_to, lost_figures, lost_notes
 from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction
 from tasks.jobs.request import Request
 from tasks.workspace.cluster import THREADS, each_part
@@ -88,8 +89,10 @@ def predict_pairs(
         "objects": Path(pairs.objects).name or "all",
         "pairs": len(search.subjects) * len(search.objects),
     }
-    if config.top and config.per == ALL and search.leave_out is not None and _is_surveyed(calibration, block):
-        tables = _surveyed(by.answers, calibration, config)
+    if calibration is not None and config.top and config.per == ALL and search.leave_out is not None:
+        triples, lost = calibration.ranked(block, config.top, config.above, partial(each_part, runner))
+        by = replace(by, notes=lost_notes(lost), figures=lost_figures(lost))
+        tables = _tables(by.answers, triples)
     elif config.top or config.above:
         tables = _selected(by.answers, search, runner)
     else:
@@ -102,17 +105,11 @@ def predict_pairs(
 def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:
     """Return the predictor whose model is calibrated to the pairs; the same one without probabilities, if none is."""
     answering, about = asked_of(by.by, calibration), TOO_FEW if calibration is None else calibration.about
-    return Predictor(answering, by.config, answering.stated, about)
+    return replace(by, by=answering, counts=answering.stated, about=about)
 
 
-def _is_surveyed(calibration: "Calibration | None", block: Block) -> "TypeGuard[Calibration]":
-    """Return whether the pairs are the whole population, so that the survey has the best of them."""
-    return calibration is not None and any(own is block for own in calibration.population.blocks)
-
-
-def _surveyed(answers: Answers, calibration: "Calibration", config: PairsConfig) -> Iterator[pa.Table]:
-    """Answer the most probable pairs, from the survey of the population."""
-    triples = calibration.best(config.top, config.above)
+def _tables(answers: Answers, triples: Triples) -> Iterator[pa.Table]:
+    """Answer triples (n, 3), block by block."""
     for start in range(0, max(1, len(triples)), ROWS):
         yield answers.table(answers.named(triples[start : start + ROWS]))
 
@@ -126,9 +123,7 @@ def _selected(answers: Answers, search: PairSearch, runner: str) -> Iterator[pa.
         for _, pairs in each_part(runner, search_pairs, (trained, search), parts):
             found.append(pairs)
             move(len(found), "parts of the pairs")
-    triples = best_pairs(trained, search, np.concatenate(found))
-    for start in range(0, max(1, len(triples)), ROWS):
-        yield answers.table(answers.named(triples[start : start + ROWS]))
+    yield from _tables(answers, best_pairs(trained, search, np.concatenate(found)))
 
 
 def _all(answers: Answers, search: PairSearch) -> Iterator[pa.Table]:

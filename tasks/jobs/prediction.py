@@ -1,9 +1,9 @@
 """The run of a prediction: it writes answers to a file, counts them, and logs what was asked and what came out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class Prediction(AnsweredTable):
     reasons    why candidates have no answer -> their number
     lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are no such candidates
     about      what the probabilities of several candidates are about, or why there are none, as a sentence
+    notes      sentences about the candidates that were chosen
     """
 
     threshold: float
@@ -49,6 +50,7 @@ class Prediction(AnsweredTable):
     reasons: Mapping[str, int]
     lacks: str
     about: str
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,16 @@ class Predictor:
     config   the decisions
     counts   whether the probabilities are about the candidates that are asked for, so that their sum is a count
     about    what they are about, as a sentence
+    notes    sentences about the candidates that were chosen
+    figures  further figures of them, as metrics
     """
 
     by: Answering
     config: PredictConfig
     counts: bool = True
     about: str = ""
+    notes: Sequence[str] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def answers(self) -> Answers:
@@ -112,7 +118,7 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
             write(table)
             tally.add(table)
         summary = tally.summary(predictor, run_id)
-        store.log_metrics(run_id, _metrics(summary), model_id=found.model_id)
+        store.log_metrics(run_id, {**_metrics(summary), **predictor.figures}, model_id=found.model_id)
         store.log_json(run_id, asdict(summary), "prediction.json")
     return summary
 
@@ -169,6 +175,7 @@ class _Tally:
             reasons=dict(self.reasons),
             lacks=predictor.by.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
             about=predictor.about if self.counts["rows"] > 1 else "",
+            notes=predictor.notes,
             examples=self.examples,
             run=run,
         )

@@ -14,11 +14,11 @@ from kgcore.config import EvidenceConfig
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
-from kgcore.population.calibrate import fit_population
+from kgcore.population.calibrate import Lost, fit_population
 from kgcore.population.calibration import Calibration
 from kgcore.population.curve import Binning, fit_curve, hinges, knots_of
 from kgcore.population.draw import DrawSize
-from kgcore.population.population import Population
+from kgcore.population.population import Block, Population
 from kgcore.population.survey import Survey, survey
 from kgcore.population.survey_file import read_survey, write_survey
 from kgcore.population.unknown_facts import UnknownFacts, stated_facts
@@ -188,25 +188,36 @@ def test_the_list_of_a_survey_is_that_of_a_search_through_all(
     surveyed: tuple[Population, Survey, Calibration],
 ) -> None:
     population, _, calibration = surveyed
-    triples, (likely, outside, limit) = calibration.most_probable(Question(), 50, 0.0, 5)
-    every = Discovery(calibration.model, population.domains, 5).most_probable(Question(), 50).triples
-    np.testing.assert_array_equal(triples, every)
-    assert likely > 0
-    assert outside == 0
-    assert 0 < limit < 1
-    one = calibration.most_probable(Question(predicate=1), 10, 0.0, 5)[0]
-    assert (one[:, 1] == 1).all()
-    query, lost = calibration.most_probable(Question(subject=3, predicate=1), 4, 0.0, 5)
-    assert (query[:, :2] == [3, 1]).all()
-    assert lost == (0, 0, 0.0)
+    triples, lost = calibration.most_probable(Question(), 50)
+    search = Discovery(calibration.model, population.domains, 5)
+    np.testing.assert_array_equal(triples, search.most_probable(Question(), 50).triples)
+    assert lost.likely > 0
+    assert lost.outside == 0
+    assert 0 < lost.limit < 1
+    for question in (Question(predicate=1), Question(3, 1), Question(None, 1, 7), Question(subject=3)):
+        listed, _ = calibration.most_probable(question, 8)
+        np.testing.assert_array_equal(listed, search.most_probable(question, 8).triples)
+
+
+def test_a_part_of_a_block_is_ranked_as_the_whole_is(surveyed: tuple[Population, Survey, Calibration]) -> None:
+    population, _, calibration = surveyed
+    part = Block(1, np.arange(40), np.arange(20, 100))
+    listed, lost = calibration.ranked(part, 30)
+    search = Discovery(calibration.model, population.domains, 5)
+    every = search.most_probable(Question(predicate=1), 10**6).triples
+    np.testing.assert_array_equal(listed, every[part.holds(every)][:30])
+    assert lost == Lost()
+    assert len(calibration.ranked(part, 10**6)[0]) == Population(population.domains, (part,)).sizes[0]
 
 
 def test_a_list_above_a_probability_has_no_other_rows(surveyed: tuple[Population, Survey, Calibration]) -> None:
     _, _, calibration = surveyed
-    every = calibration.best(200)
-    q = calibration.fit.probabilities(calibration.model.trained.score(every), every[:, 1])
-    assert (np.diff(q) <= 0).all()
-    np.testing.assert_array_equal(calibration.best(200, above=float(q[20])), every[q > q[20]])
+    for question in (Question(), Question(subject=4)):
+        every, _ = calibration.most_probable(question, 60)
+        q = calibration.fit.probabilities(calibration.model.trained.score(every), every[:, 1])
+        assert (np.diff(q) <= 0).all()
+        above, _ = calibration.most_probable(question, 60, above=float(q[20]))
+        np.testing.assert_array_equal(above, every[q > q[20]])
 
 
 def test_too_few_validation_facts_are_reported() -> None:

@@ -23,8 +23,9 @@ def show_prediction(console: Console, made: Prediction) -> None:
             f"{made.rows:,} triples: {made.answered:,} answered, {made.accepted:,} with a probability above "
             f"{made.threshold:g}, {made.known:,} known facts{_expected(made)}"
         )
-    if made.about:
-        console.print(made.about, soft_wrap=True)
+    for sentence in (made.about, *made.notes):
+        if sentence:
+            console.print(sentence, soft_wrap=True)
     if made.unseen and made.rows > 1:
         console.print(
             f"from names: {made.unseen:,} of the answers are about entities that training has not seen", soft_wrap=True
