@@ -1,9 +1,11 @@
 """The corruptions of the held-out splits as one parquet table."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from kgcore.arrays import Floats
 from kgcore.corruptions.base import Corruptions
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
@@ -13,7 +15,8 @@ _COUNTS = ("dropped", "fallbacks", "redrawn")
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
     """Write the corruptions of all splits as one table with the columns s, p, o, source, split, and perhaps weight.
 
-    The column weight exists if the corruptions of a split have weights. It is NaN for the others.
+    The column weight exists if the corruptions of a split have weights. It is NaN for the others. The metadata has the
+    hits above 0 of a split: the rows of the positives, and the hits.
 
     made  split -> its corruptions
     """
@@ -24,7 +27,8 @@ def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
         weights = [np.full(len(c.triples), np.nan) if c.weights is None else c.weights for c in made.values()]
         columns["weight"] = np.concatenate(weights)
     counts = {name: {split: getattr(c, name) for split, c in made.items()} for name in _COUNTS}
-    write_table(path, columns, counts)
+    hits = {split: c.hits for split, c in made.items() if c.hits is not None}
+    write_table(path, columns, counts | {"hits": {split: _sparse(values) for split, values in hits.items()}})
 
 
 def read_corruptions(path: Path) -> dict[str, Corruptions]:
@@ -37,5 +41,17 @@ def read_corruptions(path: Path) -> dict[str, Corruptions]:
         fallbacks, redrawn = (metadata.get(name, {}).get(split, 0) for name in _COUNTS[1:])
         weights = table["weight"][own] if "weight" in table else None
         weights = None if weights is None or np.isnan(weights).any() else weights
-        made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights)
+        hits = _dense(metadata["hits"][split]) if split in metadata.get("hits", {}) else None
+        made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights, hits)
     return made
+
+
+def _sparse(values: Floats) -> dict[str, Any]:
+    rows = np.flatnonzero(values)
+    return {"size": len(values), "rows": rows.tolist(), "values": values[rows].tolist()}
+
+
+def _dense(stored: dict[str, Any]) -> Floats:
+    values = np.zeros(stored["size"])
+    values[stored["rows"]] = stored["values"]
+    return values
