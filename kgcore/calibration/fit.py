@@ -149,7 +149,9 @@ def fit_calibrators(
         support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
         if hidden and hidden.share.share and negatives == SYNTHETIC:
             low, high = (synthetic_of(table, config, hidden, end) for end in (hidden.share.low, hidden.share.high))
-            support = {kind: own.widened(Support.fit(low, kind), Support.fit(high, kind)) for kind, own in support.items()}
+            support = {
+                kind: own.widened(Support.fit(low, kind), Support.fit(high, kind)) for kind, own in support.items()
+            }
         bound += [
             bind(name, negatives, base_rate_of(sample, negatives, config), one, support[one.by_predicate])
             for name, one in fitted.items()

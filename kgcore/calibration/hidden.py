@@ -44,7 +44,8 @@ class HiddenFacts:
         return self._capped(highest if excess(highest) <= 0 else brentq(excess, lowest, highest))
 
     def _capped(self, log_factor: float) -> Probabilities:
-        return np.minimum(np.exp(log_factor) * self.odds, MOST)
+        chances: Probabilities = np.minimum(np.exp(log_factor) * self.odds, MOST)
+        return chances
 
 
 def hidden_for_each(table: ScoreTable, completeness: float | None) -> float:
@@ -79,8 +80,8 @@ def hidden_facts(table: ScoreTable, completeness: float | None = None) -> Hidden
     partly true is the idea of Elkan & Noto, KDD 2008; that the rest must not be negative is that of Kiryo et al.,
     NeurIPS 2017.
 
-    The interval of h is h exp(+-1.96 sqrt(2 / n)) for n effective hits, (sum v)^2 / sum v^2. The 2 is that of FACTS: both
-    facts are a random choice. For the same reason `per_relation` counts n / 2 hits.
+    The interval of h is h exp(+-1.96 sqrt(2 / n)) for n effective hits, (sum v)^2 / sum v^2. The 2 is that of FACTS:
+    both facts are a random choice. For the same reason `per_relation` counts n / 2 hits.
 
     None if no hits were counted: known facts were not left out, as in the paper's published code. These corruptions
     stay as they are.

@@ -63,7 +63,7 @@ def every_corruption(
     triples, source, chances = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("triples", "source", "chances")
     )
-    totals = np.bincount(source, chances, len(positives))
+    totals: Floats = np.bincount(source, chances, len(positives)).astype(np.float64)
     used = int((totals > 0).sum())
     weights = chances / totals[source] * (found / used)
     hits = None if known is None or seen is None else _hits(parts, totals, positives, seen)
@@ -80,7 +80,8 @@ def _hits(blocks: list["Block"], totals: Floats, positives: Triples, seen: Tripl
     )
     outside = ~seen.contains(facts)
     facts, source, chances = facts[outside], source[outside], chances[outside]
-    return hits_of(facts, chances / (totals[source] + chances), positives, seen) / (totals > 0).sum()
+    hits = hits_of(facts, chances / (totals[source] + chances), positives, seen)
+    return hits / float((totals > 0).sum())
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ def corrupt_held_out(
     Test is measured without corruptions if both splits have labelled negatives, or if test has confidences.
 
     Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, but not
-    those of test. It also counts the `hits` of facts of valid, from which the share of hidden facts is estimated. The corruptions of test serve only evaluation. Of these, the facts of all splits are always dropped.
+    those of test. It also counts `hits`, from which the number of hidden facts among them is estimated. The corruptions
+    of test serve only evaluation. Of these, the facts of all splits are always dropped.
 
     all_up_to  if valid has at most so many corruptions, all of them are made, with weights: see `every_corruption`.
                None: eta corruptions of each positive are drawn. Those of test are always drawn.

@@ -9,14 +9,14 @@ import numpy as np
 from kgcore.arrays import Ints
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import base_rate_of, calibration_samples, corruption_settings
+from kgcore.calibration.folds import cross_fitted, draw_folds, row_groups
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.ensemble import Ensemble, Pooling
-from kgcore.ensembles.folds import cross_fitted, draw_folds
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import CALIBRATORS, POOLS
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.score_table import ScoreTable
 
 
 def fit_ensembles(
@@ -50,7 +50,7 @@ def fit_ensembles(
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
-    groups = _groups(tables[0], source, calibrate.weighted)
+    groups = row_groups(tables[0], source, calibrate.weighted)
     made = []
     for negatives in sorted(samples[0]):
         own, labelled = [sample[negatives] for sample in samples], negatives == "ground_truth"
@@ -85,30 +85,6 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
                 f"member {number} of the ensemble was scored on other rows than member 1: "
                 "all members need the same corruptions"
             )
-
-
-def _groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
-    """Return, for each kind of negatives, the group number (n,) of each row of its sample. A group stays in one fold.
-
-    In the synthetic sample, a positive and its corruptions are one group; if it is weighted, it has no positives of
-    relations without corruptions. In the ground-truth sample, each triple is a group of its own. With confidences, it
-    has two rows there (`soft_sample`), and the synthetic sample has no triple with the confidence 0.
-    """
-    rows = [table.rows("valid", *kind) for kind in ((LABELLED, 1), (CORRUPTION,))]
-    positives, corruptions = (int(own.sum()) for own in rows)
-    if len(source) != corruptions or (len(source) and not 0 <= source.min() <= source.max() < positives):
-        raise MismatchError(
-            f"{len(source):,} corruptions have a source, but the table has {corruptions:,} corruptions of "
-            f"{positives:,} positives: the sources and the table must come from one corrupt run"
-        )
-    own, theirs = (table.triples[mask, 1] for mask in rows)
-    used = np.isin(own, theirs) if weighted else np.ones(positives, dtype=bool)
-    truth = table.truth[table.rows("valid", LABELLED)]
-    labelled = np.arange(len(truth))
-    if table.soft("valid"):
-        used &= table.truth[rows[0]] > 0
-        labelled = np.r_[np.flatnonzero(truth > 0), np.flatnonzero(truth < 1)]
-    return {"synthetic": np.r_[np.flatnonzero(used), source], "ground_truth": labelled}
 
 
 def _fit_pools(

@@ -122,9 +122,16 @@ class ModelCard:
         else:
             against, drawn = "triples that are labelled false", ""
         if bound.support is None:
-            return f"{bound.name}, fitted on validation triples and {against}{drawn}."
+            return f"{bound.name}, fitted on validation triples and {against}{drawn}.{self._hidden()}"
         true, false = (sum(both[side] for both in bound.support.rows.values()) for side in (0, 1))
-        return f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}."
+        return (
+            f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}.{self._hidden()}"
+        )
+
+    def _hidden(self) -> str:
+        """Return how many of its corruptions are estimated to be true; '' if that is not known, or if none are."""
+        hidden = self.calibrator.hidden
+        return f" {hidden.sentence()}" if hidden and hidden.share else ""
 
     def _drawn(self) -> str:
         """Return how the corruptions were drawn, in parentheses; '' if it is unknown."""

@@ -1,7 +1,6 @@
 """The corruptions of the held-out splits as one parquet table."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -41,17 +40,17 @@ def read_corruptions(path: Path) -> dict[str, Corruptions]:
         fallbacks, redrawn = (metadata.get(name, {}).get(split, 0) for name in _COUNTS[1:])
         weights = table["weight"][own] if "weight" in table else None
         weights = None if weights is None or np.isnan(weights).any() else weights
-        hits = _dense(metadata["hits"][split]) if split in metadata.get("hits", {}) else None
+        hits = _dense(*metadata["hits"][split]) if split in metadata.get("hits", {}) else None
         made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights, hits)
     return made
 
 
-def _sparse(values: Floats) -> dict[str, Any]:
+def _sparse(values: Floats) -> tuple[int, list[int], list[float]]:
     rows = np.flatnonzero(values)
-    return {"size": len(values), "rows": rows.tolist(), "values": values[rows].tolist()}
+    return len(values), rows.tolist(), values[rows].tolist()
 
 
-def _dense(stored: dict[str, Any]) -> Floats:
-    values = np.zeros(stored["size"])
-    values[stored["rows"]] = stored["values"]
+def _dense(size: int, rows: list[int], hits: list[float]) -> Floats:
+    values = np.zeros(size)
+    values[rows] = hits
     return values

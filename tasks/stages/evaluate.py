@@ -61,7 +61,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
-    notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"])
+    notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"], audits["synthetic"])
     everything = _all_rows(run, predictions)
     notes += [one.note(label) for label, one in everything.items()]
     summary = Summary(
@@ -93,8 +93,9 @@ def _all_rows(run: StageRun, predictions: "Predictions") -> "dict[str, AllRows]"
 
     if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
         return {}
-    first, labels = run.load_models(CALIBRATOR)[0], run.load(UNSEEN).splits["test"].labels
-    if first.negatives != GROUND_TRUTH or first.fitted_at is not None:
+    labels = run.load(UNSEEN).splits["test"].labels
+    first = next((bound for bound in run.load_models(CALIBRATOR) if bound.negatives == GROUND_TRUTH), None)
+    if first is None or first.fitted_at is not None:
         return {}
     known = predictions.probabilities[first.label], predictions.labels
     found = AllRows.of(known, (run.load(UNSEEN_TEST).probabilities, labels), run.config(ClassifyConfig).tau)

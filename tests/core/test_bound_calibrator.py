@@ -150,9 +150,9 @@ def test_baselines_of_every_format_are_read(earlier: dict, name: str, parameters
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 7"):
+    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 8"):
         BoundCalibrator.from_json(bound().to_json() | {"format": 99})
-    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 7"):
+    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 8"):
         BoundCalibrator.from_json({})
 
 
