@@ -93,6 +93,15 @@ def in_order(fitted: Sequence[BoundCalibrator], figures: Mapping[str, Mapping[st
     )
 
 
+def answering(fitted: Sequence[BoundCalibrator]) -> str:
+    """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there."""
+    for kind in ANSWERING:
+        for bound in fitted:
+            if bound.negatives == kind:
+                return bound.label
+    return ""
+
+
 def answers_because(figures: Mapping[str, float]) -> str:
     """Return which calibrator of a kind of negatives answers, and why; '' if there is no comparison.
 

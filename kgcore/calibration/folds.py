@@ -37,9 +37,10 @@ def row_groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Int
     source  (c,) for each validation corruption of the table that was not searched: the index, from 0, of the validation
             positive that it was made from
 
-    In the synthetic sample, a positive and its corruptions are one group; if it is weighted, it has no positives of
-    relations without corruptions. Each searched row is a group. In the ground-truth sample, each triple is a group. With
-    confidences, it has two rows there (`soft_sample`), and the synthetic sample has no triple with the confidence 0.
+    In the synthetic sample, a positive and its corruptions are one group, and each searched row is a group. If the
+    sample is weighted, it has no positives of relations without corruptions. In the ground-truth sample, each triple is
+    a group. With confidences, a triple has two rows there (`soft_sample`), and the synthetic sample has no triple with
+    the confidence 0.
 
     Raises MismatchError if `source` does not fit the table.
     """

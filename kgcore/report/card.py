@@ -71,7 +71,7 @@ class ModelCard:
             *("## Data", self._data()),
             *("## Model", self._model(), *([race_markdown(self.race)] if self.race else [])),
             *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
-            *("## Results", *self.summary.notes, self._results()),
+            *("## Results", *self._warning(), *self.summary.notes, self._results()),
             *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),
             *("## Use", self._use()),
             "Runs: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in self.runs.items()),
@@ -127,6 +127,9 @@ class ModelCard:
         return (
             f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}.{self._hidden()}"
         )
+
+    def _warning(self) -> list[str]:
+        return [self.summary.miscalibrated[self.label]] if self.label in self.summary.miscalibrated else []
 
     def _hidden(self) -> str:
         """Return how many of its corruptions are estimated to be true; '' if that is not known, or if none are."""

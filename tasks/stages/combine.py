@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kgcore.combiners.base import EvidenceSample
     from kgcore.mixture.samples import MixtureData
 
+    Combined = tuple[list[tuple[BoundCalibrator, CalibrationSample]], list[tuple[BoundCalibrator, MixtureData]]]
+
 
 def combine(
     run: StageRun,
@@ -33,7 +35,7 @@ def combine(
     config: CalibrateConfig,
     samples: "Mapping[str, CalibrationSample]",
     candidates: "Candidates | None",
-) -> "tuple[list[tuple[BoundCalibrator, CalibrationSample]], list[tuple[BoundCalibrator, MixtureData]]]":
+) -> "Combined":
     """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run.
 
     Return those of labelled triples, and those of candidates, each with what it was fitted to.
@@ -64,7 +66,7 @@ def validation_figures(
     samples: "Mapping[str, CalibrationSample]",
     candidates: "Candidates | None",
     fitted: "Sequence[BoundCalibrator]",
-    combined: "tuple[Sequence[tuple[BoundCalibrator, CalibrationSample]], Sequence[tuple[BoundCalibrator, MixtureData]]]",
+    combined: "Combined",
 ) -> dict[str, dict[str, float]]:
     """Return the figures by which the calibrators of each kind of negatives are ordered: kind -> figures.
 

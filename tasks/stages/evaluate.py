@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _CODE = (
     "kgcore.evaluation.evaluate",
     "kgcore.evaluation.all_rows",
+    "kgcore.evaluation.tolerance",
+    "kgcore.calibration.answering",
     "kgcore.report.summary",
     "kgcore.report.data",
     "kgcore.report.markdown",
@@ -47,9 +49,10 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibration.answering import answering_notes
+    from kgcore.calibration.answering import answering, answering_notes
     from kgcore.calibration.thin import thin_notes
     from kgcore.evaluation.by_relation import reliability_by_relation
+    from kgcore.evaluation.tolerance import miscalibrated
     from kgcore.report.data import data_notes, hidden_fact_notes, score_notes
 
     predictions = run.load(PREDICTIONS)
@@ -57,7 +60,11 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     run.save(MEASURED, measured)
     names, counts = run.load(PREDICATES), run.load(COUNTS)
     calibrate = run.config(CalibrateConfig)
-    notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
+    fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
+    bounds = {bound.label: bound for bound in fitted}
+    answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, calibrate.completeness)
+    said = (calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"], answers not in wrong)
+    notes = predictions.notes(*said)
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
@@ -73,6 +80,8 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
         base_rate_limits=calibrate.limits,
+        answers=answers,
+        miscalibrated=wrong,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
