@@ -137,7 +137,8 @@ def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
         own = _figures(audits.get(kind, {}), FIGURE)
         if len(own) > 1:
             texts = ", ".join(f"{name} {value:.4f}" for name, value in sorted(own.items(), key=lambda item: item[1]))
-            notes.append(f"Brier scores of the calibrators on {_words(kind)}, {how}: {texts}.")
+            words = "synthetic negatives" if kind == SYNTHETIC else _words(kind)
+            notes.append(f"Brier scores of the calibrators on {words}, {how}: {texts}.")
         for name, share in _figures(audits.get(kind, {}), UNLIKE).items():
             if share >= MUCH_UNLIKE:
                 notes.append(

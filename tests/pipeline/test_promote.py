@@ -11,6 +11,7 @@ from flows.pipeline import pipeline
 from flows.promote import promote
 from kgcore.config import CalibrateGiven, GateConfig, PrepareGiven, TrainGiven
 from kgcore.errors import InputError
+from kgcore.evaluation.tolerance import TOLERANCE
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tests.conftest import use_home
@@ -157,13 +158,13 @@ def test_a_champion_of_another_graph_is_not_compared_with(begun: Begun, home: Pa
 def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     folder = write_folder(home / "mine")
     config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
-    beta = CalibrateGiven(calibrators=("beta",))
-    pipeline.fn(prepare=config, train=train, calibrate=beta, preset="default")
+    isotonic = CalibrateGiven(calibrators=("smoothed_isotonic",))
+    pipeline.fn(prepare=config, train=train, calibrate=isotonic, preset="default")
     [first] = promote.fn(dataset=str(folder))
     assert first.challenger == "models:/kgcal-mine/1"
     client = client_of(home)
     client.set_registered_model_alias("kgcal-mine", "champion", "1")
-    pipeline.fn(prepare=config, train=train, calibrate=replace(beta, base_rate=0.1), preset="default")
+    pipeline.fn(prepare=config, train=train, calibrate=replace(isotonic, base_rate=0.1), preset="default")
     with pytest.raises(InputError, match=r"base_rate is 1.5: it must be above 0 and below 1"):
         promote.fn(dataset="mine", base_rate=1.5)
     assert client.get_model_version_by_alias("kgcal-mine", "challenger").version == 1  # nothing has moved
@@ -176,3 +177,23 @@ def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     [again] = promote.fn(dataset="mine", base_rate=0.5)  # both were judged at 0.5 before
     assert again.run is None
     assert again.champion == moved.champion == "models:/kgcal-mine/2"
+
+
+def test_a_calibrator_whose_error_on_its_own_test_is_above_the_tolerance_does_not_pass(home: Path) -> None:
+    """Beta calibration does not fit the scores of this model; its Brier score is better than that of the base rate."""
+    folder = write_folder(home / "mine")
+    config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
+    beta = CalibrateGiven(calibrators=("beta",), base_rate=0.1)
+    results = pipeline.fn(prepare=config, train=train, calibrate=beta, preset="default")
+    low, high = results.results.row("synthetic", "beta").intervals["debiased_rmsce"]
+    assert results.answers == "synthetic.beta"
+    assert low > TOLERANCE
+    assert f"[{low:.4f}, {high:.4f}], and 0.02 is the tolerance." in results.warning
+    assert not any("by construction" in note for note in results.notes)
+    report = Path(results.report).read_text()
+    assert report.index(results.warning) < report.index("Measured on")
+    [decision] = promote.fn(dataset=str(folder))
+    assert "its Brier score is significantly lower" in decision.explanation
+    assert f"{results.warning} It is not promoted." in decision.explanation
+    assert not decision.passed
+    assert decision.champion is None
