@@ -111,6 +111,20 @@ def hidden_fact_notes(share: float, figures: Mapping[str, float]) -> list[str]:
     ]
 
 
+def completeness_notes(completeness: float | None, corrupted: bool) -> list[str]:
+    """Return what a stated completeness means for the results; nothing if they are measured on labelled negatives.
+
+    completeness  share of the true facts that the graph knows; None: not stated
+    corrupted     whether the negatives of test are corruptions
+    """
+    if not corrupted or completeness in (None, 1):
+        return []
+    return [
+        f"The graph is stated to know {completeness:.4g} of the true facts. So some corruptions of test are true, but they "
+        "count as false here: probabilities that are right look too high. Labelled triples show how good they are."
+    ]
+
+
 def score_notes(cohort_weight: float) -> list[str]:
     """Return a sentence that says which scores probabilities and ranks are of; none if there is only one score.
 

@@ -53,7 +53,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.thin import thin_notes
     from kgcore.evaluation.by_relation import reliability_by_relation
     from kgcore.evaluation.tolerance import miscalibrated
-    from kgcore.report.data import data_notes, hidden_fact_notes, score_notes
+    from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
 
     predictions = run.load(PREDICTIONS)
     measured = measure(run, predictions, config, run.config(ClassifyConfig).tau)
@@ -69,6 +69,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [*thin_notes(audits), *score_notes(run.config(TrainConfig).cohort_weight), *data_notes(counts)]
     notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"], audits["synthetic"])
+    notes += completeness_notes(calibrate.completeness, predictions.synthetic_negatives)
     everything = _all_rows(run, predictions)
     notes += [one.note(label) for label, one in everything.items()]
     summary = Summary(
