@@ -120,8 +120,8 @@ def completeness_notes(completeness: float | None, corrupted: bool) -> list[str]
     if not corrupted or completeness in (None, 1):
         return []
     return [
-        f"The graph is stated to know {completeness:.4g} of the true facts. So some corruptions of test are true, but they "
-        "count as false here: probabilities that are right look too high. Labelled triples show how good they are."
+        f"The graph is stated to know {completeness:.4g} of the true facts. So some corruptions of test are true, but "
+        "they count as false here: probabilities that are right look too high. Labelled triples show how good they are."
     ]
 
 
