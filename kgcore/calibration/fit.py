@@ -1,6 +1,7 @@
 """Fit the configured calibrators to a score table, on labelled and on synthetic negatives, and to candidates."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,6 +72,25 @@ def synthetic_of(
         confidences=table.truth[positives] if soft else None,
         concentrations=None if table.concentrations is None else table.concentrations[corruptions],
     )
+
+
+def ends_of(table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | None) -> tuple[CalibrationSample, ...]:
+    """Return the samples `synthetic` at both ends of the interval of the hidden share; none if the share is 0."""
+    if hidden is None or not hidden.share.share:
+        return ()
+    return tuple(synthetic_of(table, config, hidden, end) for end in (hidden.share.low, hidden.share.high))
+
+
+def support_of(sample: CalibrationSample, by_predicate: bool, ends: Sequence[CalibrationSample] = ()) -> Support:
+    """Return the support of a sample, with the lower limits of the first of two samples and the upper of the second.
+
+    ends  the samples, with the same rows; their scores are not used. None: the sample has its own limits
+    """
+    own = Support.fit(sample, by_predicate)
+    if not ends:
+        return own
+    low, high = (Support.fit(replace(end, scores=sample.scores), by_predicate) for end in ends)
+    return own.widened(low, high)
 
 
 def base_rate_of(sample: CalibrationSample, negatives: str, config: CalibrateConfig) -> float:
@@ -146,12 +166,8 @@ def fit_calibrators(
             bound.append(bind(name, "none", mean, BASELINES.get(name)().fit_sample(samples[GROUND_TRUTH])))
     for negatives, sample in sorted(samples.items()):
         fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.score_calibrators}
-        support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
-        if hidden and hidden.share.share and negatives == SYNTHETIC:
-            low, high = (synthetic_of(table, config, hidden, end) for end in (hidden.share.low, hidden.share.high))
-            support = {
-                kind: own.widened(Support.fit(low, kind), Support.fit(high, kind)) for kind, own in support.items()
-            }
+        ends = ends_of(table, config, hidden) if negatives == SYNTHETIC else ()
+        support = {kind: support_of(sample, kind, ends) for kind in {one.by_predicate for one in fitted.values()}}
         bound += [
             bind(name, negatives, base_rate_of(sample, negatives, config), one, support[one.by_predicate])
             for name, one in fitted.items()

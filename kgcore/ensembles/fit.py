@@ -8,10 +8,17 @@ import numpy as np
 
 from kgcore.arrays import Ints
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import base_rate_of, calibration_samples, corruption_settings
+from kgcore.calibration.fit import (
+    SYNTHETIC,
+    base_rate_of,
+    calibration_samples,
+    corruption_settings,
+    ends_of,
+    support_of,
+)
 from kgcore.calibration.folds import cross_fitted, draw_folds, row_groups
+from kgcore.calibration.hidden import hidden_facts
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.ensemble import Ensemble, Pooling
 from kgcore.errors import InputError, MismatchError
@@ -50,6 +57,7 @@ def fit_ensembles(
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
+    hidden = hidden_facts(tables[0], calibrate.completeness)
     groups = row_groups(tables[0], source, calibrate.weighted)
     made = []
     for negatives in sorted(samples[0]):
@@ -61,8 +69,10 @@ def fit_ensembles(
             corruptions=corruption_settings(corrupt, negatives),
             base_rate_is=ESTIMATED if labelled else calibrate.base_rate_is,
             limits=None if labelled else calibrate.limits,
+            hidden=hidden.share if hidden and negatives == SYNTHETIC else None,
         )
-        made += _fit_pools(tables, unfitted, own, groups[negatives], config, rng)
+        ends = ends_of(tables[0], calibrate, hidden) if negatives == SYNTHETIC else ()
+        made += _fit_pools(tables, unfitted, own, ends, groups[negatives], config, rng)
     return made
 
 
@@ -91,6 +101,7 @@ def _fit_pools(
     tables: Sequence[ScoreTable],
     unfitted: Callable[..., BoundCalibrator],
     samples: Sequence[CalibrationSample],
+    ends: Sequence[CalibrationSample],
     groups: Ints,
     config: EnsembleConfig,
     rng: np.random.Generator,
@@ -99,6 +110,7 @@ def _fit_pools(
 
     unfitted  binds a calibrator of the samples: it knows their kind of negatives and their base rate
     samples   (m) the calibration sample of each member
+    ends      samples at the ends of the interval of the hidden share: see `support_of`
     groups    (n,) the group number of each row; rows of one group stay in one fold
     """
     name = config.member_calibrator
@@ -121,7 +133,7 @@ def _fit_pools(
             name=config.recalibrator,
             model=pooling.fingerprint(),
             calibrator=again,
-            support=Support.fit(pooled, again.by_predicate),
+            support=support_of(pooled, again.by_predicate, ends),
         )
         made.append(Ensemble(pooling, recalibrated))
     return made
