@@ -82,9 +82,10 @@ def ends_of(table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | No
 
 
 def support_of(sample: CalibrationSample, by_predicate: bool, ends: Sequence[CalibrationSample] = ()) -> Support:
-    """Return the support of a sample, with the lower limits of the first of two samples and the upper of the second.
+    """Return the support of a sample, with the lower limits of a second sample and the upper limits of a third.
 
-    ends  the samples, with the same rows; their scores are not used. None: the sample has its own limits
+    ends  the two samples, which have the same rows with other weights; empty: the sample has its own limits. Their
+          scores are not used
     """
     own = Support.fit(sample, by_predicate)
     if not ends:

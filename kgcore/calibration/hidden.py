@@ -73,14 +73,14 @@ def hidden_facts(table: ScoreTable, completeness: float | None = None) -> Hidden
     Facts of valid and hidden facts were left out of train in the same way. So the hits v of validation facts
     (kgcore/corruptions/hits.py) show where hidden facts are: the share of true ones among the corruptions u is
 
-        h = lambda sum v / sum u,    and with the score f and the predicate r    h(f, r) = lambda v(f, r) / u(f, r).
+        h = lambda sum v / sum u,    and with the score f and the predicate p    h(f, p) = lambda v(f, p) / u(f, p).
 
     v / u are the odds that tell hits from corruptions. `per_relation` estimates them: they do not decrease with the
     score, and a predicate with few hits is drawn to all others (empirical Bayes). They are scaled so that their mean is
-    h. A corruption then counts as 1 - h(f, r) of a negative. If hidden facts have the scores of the positives, h(f, r)
+    h. A corruption then counts as 1 - h(f, p) of a negative. If hidden facts have the scores of the positives, h(f, p)
     is h f+ / u, and these weights move fitted odds to odds (1 - h) / (1 - h r) with r = f+ / u: the formula of
     docs/explanation/hidden-facts.md. Weights are better than the formula in two ways: hidden facts need not have the
-    scores of the positives, and h(f, r) has a limit, where the formula divides by 0. To count unlabelled triples as
+    scores of the positives, and h(f, p) has a limit, where the formula divides by 0. To count unlabelled triples as
     partly true is the idea of Elkan & Noto, KDD 2008; that the rest must not be negative is that of Kiryo et al.,
     NeurIPS 2017. The limit is 1 - s / sqrt(2 pi), where s is the relative standard error of h: if all corruptions with
     a score are true, the noise of the estimate leaves so much of them on average, and noise must not make the highest
