@@ -39,6 +39,9 @@ class ScoreTable:
     confidences
             (n,) in [0, 1]: the confidences of the triples, or their labels in a split without confidences; 0 for a
             corruption. None: no split has confidences
+    hits    (n,) for a validation positive, how often it would be among the corruptions: see `Corruptions`. 0 for other
+            rows. None: not counted, because known facts were not left out
+    facts   number of distinct facts of the graph, those of test included; None: not known
     """
 
     triples: Triples
@@ -53,6 +56,8 @@ class ScoreTable:
     confidences: Probabilities | None = None
     weights: Weights | None = None
     concentrations: Floats | None = None
+    hits: Floats | None = None
+    facts: int | None = None
 
     @property
     def truth(self) -> Probabilities:
@@ -135,6 +140,7 @@ class ScoreTable:
             confidences=None if self.confidences is None else self.confidences[rows],
             weights=None,
             concentrations=None,
+            hits=None if self.hits is None else self.hits[rows],
         )
 
     def left_out(self, split: str) -> int:
@@ -160,6 +166,7 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
     lengths = [len(part) for part, _, _ in parts]
     own = [None, None, *(made.weights for made in corruptions.values())]
     counts = [np.ones(n) if some is None else some for some, n in zip(own, lengths, strict=True)]
+    hits = corruptions["valid"].hits if "valid" in corruptions else None
     raw = trained.raw_score(triples)
     uncertain = any(part.confidences is not None for part, _, _ in parts)
     return ScoreTable(
@@ -174,4 +181,13 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         raw=None if trained.cohort is None else raw,
         confidences=np.concatenate([part.truth for part, _, _ in parts]) if uncertain else None,
         weights=None if all(some is None for some in own) else np.concatenate(counts),
+        hits=None if hits is None else _of_positives(graph.valid, hits, sum(lengths)),
+        facts=len(graph.all_known),
     )
+
+
+def _of_positives(valid: Split, hits: Floats, rows: int) -> Floats:
+    """Return the hits (n,) of the rows of a table that begins with the triples of valid."""
+    every = np.zeros(rows)
+    every[np.flatnonzero(valid.labels == 1)] = hits
+    return every

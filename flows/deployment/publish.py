@@ -45,7 +45,8 @@ def publish(summary: "PipelineSummary") -> None:
         | {name: round(row.metrics[name], 4) for name in first_table()}
         for row in summary.results.rows
     ]
-    text = "\n\n".join([*summary.notes, markdown(summary.results, summary.runs)])
+    first = [summary.warning] if summary.warning else []
+    text = "\n\n".join([*first, *summary.notes, markdown(summary.results, summary.runs)])
     _publish(f"{summary.model} on {summary.dataset}", text, table, summary.pipeline)
 
 

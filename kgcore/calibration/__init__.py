@@ -6,6 +6,7 @@ Each calibrator has its own file. The other files:
 * sample.py builds the samples that calibrators are fitted on, balance.py weights them to a base rate in each relation,
   and audit.py describes such a sample. even.py draws negatives so that their weights are equal.
 * stream.py holds samples of any size, which are read in blocks. `fit_stream` fits a calibrator to one.
+* hidden.py estimates how many corruptions are true, and which of them likely are.
 * fit.py fits all configured calibrators to a score table.
 * pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share. shrinkage.py fits
   the slopes and offsets of relations.
@@ -14,6 +15,7 @@ Each calibrator has its own file. The other files:
 * bound.py stores a fitted calibrator together with the fingerprints of its model and its graph.
 * matched.py and mixed.py calibrate to a file of candidates, whose mixture kgcore/mixture fits. windows.py has their
   confidence limits.
+* answering.py orders the calibrators by their Brier score on validation; folds.py has the cross-fitting.
 * unseen_answers.py answers about triples with entities that training has not seen, from their names.
 * shift.py moves probabilities to another base rate.
 * baselines/ holds simple maps that calibrators are compared with.

@@ -1,44 +1,64 @@
-"""Which calibrator answers if the user names none: the choice between the score alone and evidence, by validation."""
+"""Which calibrator answers if the user names none: the best of its kind of negatives, by validation."""
 
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
+from kgcore.arrays import Bools, Ints
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
+from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.unlabelled import unlabelled_brier
 from kgcore.combiners.unlike import unlike
+from kgcore.errors import FitError, KgcalWarning
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
 FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
 UNLIKE = "unlike_positives_"  # the share of true candidates that cannot be like the positives: see `unlike`
 MUCH_UNLIKE = 0.05  # such a share from this one on is reported
+ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # the calibrators of the first kind that a run has answer
+MOST_ROWS = 500_000  # of a larger sample, as many rows are cross-fitted
 
 
-def labelled_figures(
-    fitted: Sequence[tuple[BoundCalibrator, CalibrationSample]], folds: int, rng: np.random.Generator
+def held_out_figures(
+    fitted: Sequence[tuple[BoundCalibrator, CalibrationSample]], groups: Ints, folds: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return the cross-fitted Brier score of each calibrator on labelled validation triples.
+    """Return the cross-fitted Brier score of each calibrator on the validation rows of one kind of negatives.
 
     fitted  calibrators, and the samples that they were fitted on. That of a combiner has log-odds of combiners that had
             not seen the triple
-    folds   parts of the rows: a calibrator that is fitted to the others predicts each
+    groups  (n,) the group of each row: see `row_groups`. A group stays in one fold
+    folds   parts of the rows: a calibrator that is fitted to the others predicts each. Fewer, if fewer groups have a
+            label
+
+    Empty if fewer than two groups have a label. A calibrator whose fit to a part fails has no figure.
     """
-    labels = fitted[0][1].labels
-    parts = np.empty(len(labels), dtype=np.int64)
-    parts[np.lexsort((rng.random(len(labels)), labels))] = np.arange(len(labels)) % folds
-    return {FIGURE + bound.shown_name: _brier(bound, sample, parts) for bound, sample in fitted}
+    rows = _some(groups, rng)
+    labels, groups = fitted[0][1].labels[rows], groups[rows]
+    folds = min(folds, *(len(np.unique(groups[labels == label])) for label in (0, 1)))
+    if folds < 2:
+        return {}
+    parts, figures = draw_folds(groups, labels, folds, rng), {}
+    for bound, sample in fitted:
+        own = sample if rows.all() else sample.part(rows)
+        with suppress(FitError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", KgcalWarning)  # the fit to all rows has warned
+            q = cross_fitted(CALIBRATORS.get(bound.name), own, parts)
+            figures[FIGURE + bound.shown_name] = float(np.average((q - labels) ** 2, weights=own.weights))
+    return figures
 
 
-def _brier(bound: BoundCalibrator, sample: CalibrationSample, parts: np.ndarray) -> float:
-    q = np.empty(len(parts))
-    for part in np.unique(parts):
-        own = parts == part
-        made = CALIBRATORS.get(bound.name)().fit_sample(sample.part(~own))
-        q[own] = made.calibrate_of(sample.scores[own], None if sample.predicates is None else sample.predicates[own])
-    return float(np.average((q - sample.labels) ** 2, weights=sample.weights))
+def _some(groups: Ints, rng: np.random.Generator) -> Bools:
+    """Return a mask (n,) of the rows of random groups: of about MOST_ROWS rows, or of all if there are not more."""
+    if len(groups) <= MOST_ROWS:
+        return np.ones(len(groups), dtype=bool)
+    distinct, place = np.unique(groups, return_inverse=True)
+    chosen: Bools = (rng.random(len(distinct)) < MOST_ROWS / len(groups))[place]
+    return chosen
 
 
 def unlabelled_figures(fitted: Sequence[tuple[BoundCalibrator, MixtureData]]) -> dict[str, float]:
@@ -63,27 +83,62 @@ def in_order(fitted: Sequence[BoundCalibrator], figures: Mapping[str, Mapping[st
 
     figures  kind of negatives -> the figures of its calibrators
 
-    A calibrator that sees evidence comes first if its figure is the lowest of its kind. Otherwise the order stays.
+    Of each kind, the lowest figure comes first, and calibrators without a figure come last.
     """
-    briers = {kind: _figures(own, FIGURE) for kind, own in figures.items() if own}
-    leading = {f"{kind}.{min(own, key=lambda name: own[name])}" for kind, own in briers.items()}
-    return sorted(fitted, key=lambda bound: bound.combined is None or bound.label not in leading)
+    kinds = list(dict.fromkeys(bound.negatives for bound in fitted))
+    briers = {kind: _figures(figures.get(kind, {}), FIGURE) for kind in kinds}
+    return sorted(
+        fitted,
+        key=lambda bound: (kinds.index(bound.negatives), briers[bound.negatives].get(bound.shown_name, np.inf)),
+    )
+
+
+def answering(fitted: Sequence[BoundCalibrator]) -> str:
+    """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there."""
+    for kind in ANSWERING:
+        for bound in fitted:
+            if bound.negatives == kind:
+                return bound.label
+    return ""
+
+
+def answers_because(figures: Mapping[str, float]) -> str:
+    """Return which calibrator of a kind of negatives answers, and why; '' if there is no comparison.
+
+    figures  the figures of the calibrators of this kind
+    """
+    best, *others = sorted(_figures(figures, FIGURE).items(), key=lambda item: item[1]) or [("", 0.0)]
+    if not others:
+        return ""
+    (name, brier), (following, next_brier) = best, others[0]
+    return (
+        f"The calibrator {_words(name)} answers: the best of {1 + len(others)} on validation (Brier score {brier:.4f}; "
+        f"next: {_words(following)}, {next_brier:.4f})."
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return what validation says about evidence, in sentences.
+    """Return which calibrator answers, and what validation says about all of them, in sentences.
 
     audits  kind of negatives -> figures, among them those of this module
     """
-    notes = []
-    ways = {GROUND_TRUTH: "cross-fitted on the labelled validation triples", CANDIDATES: "estimated without labels"}
+    first = next((kind for kind in ANSWERING if kind in audits), "")
+    notes = [said] if (said := answers_because(audits.get(first, {}))) else []
+    ways = {
+        GROUND_TRUTH: "cross-fitted on the labelled validation triples",
+        CANDIDATES: "estimated without labels",
+        SYNTHETIC: "cross-fitted on the validation triples and their corruptions",
+    }
     for kind, how in ways.items():
         own = _figures(audits.get(kind, {}), FIGURE)
         if len(own) > 1:
-            best = min(own, key=lambda name: own[name])
             texts = ", ".join(f"{name} {value:.4f}" for name, value in sorted(own.items(), key=lambda item: item[1]))
-            words = kind.replace("_", " ")
-            notes.append(f"Brier scores of the calibrators on {words}, {how}: {texts}. {best} has the lowest.")
+            words = "synthetic negatives" if kind == SYNTHETIC else _words(kind)
+            notes.append(f"Brier scores of the calibrators on {words}, {how}: {texts}.")
         for name, share in _figures(audits.get(kind, {}), UNLIKE).items():
             if share >= MUCH_UNLIKE:
                 notes.append(

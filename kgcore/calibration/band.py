@@ -111,7 +111,7 @@ class LabelSums:
         counts, sizes = [], []
         for one in (label, 1 - label):
             plain, squared = (s[one][stop] - s[one][start] for s in (self.plain, self.squared))
-            some = plain > 1e-9
+            some = (plain > 1e-9) & (squared > 0)  # a difference of sums can lose the square of a tiny weight
             counts.append(np.where(some, plain**2 / np.where(some, squared, 1.0), 0.0))
             sizes.append(np.where(some, squared / np.where(some, plain, 1.0), 1.0) * self.scale[one])
         limits = lower_limits(counts[0], counts[0] + counts[1], level)

@@ -7,6 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
+from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.matched import Matched
 from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
@@ -17,14 +18,10 @@ from kgcore.config.calibrate import base_rate_text
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import BASELINES, CALIBRATORS
 
-# format 1 lacks the key fitted_at, formats 1 and 2 lack corruptions, formats 1 to 3 lack support, and formats 1 to 4
-# lack mixture, base_rate_low and base_rate_high; formats 1 to 5 lack combined, formats 1 to 6 unseen
-FORMAT = 7
+FORMAT = 8
+# the format that added a key; format 2 added fitted_at, format 3 corruptions. A file has the first with all its keys
+ADDED = {"support": 4, "mixture": 5, "base_rate_low": 5, "combined": 6, "unseen": 7, "hidden": 8}
 LARGEST_SCORE = 1e30  # no model has a larger score
-WITHOUT_SUPPORT = 3  # the format of a calibrator without support
-WITHOUT_MIXTURE = 4  # the format of a calibrator without mixture, and without an interval of the base rate
-WITHOUT_COMBINED = 5  # the format of a calibrator that sees the score alone
-WITHOUT_UNSEEN = 6  # the format of a calibrator that has no answers about unseen entities
 
 
 @dataclass(frozen=True)
@@ -61,6 +58,8 @@ class BoundCalibrator:
                  calibrator of format 1 to 3
     combined     the combiner whose log-odds are its scores, if it sees evidence; None: it sees the score of a model
     unseen       answers about triples with entities that training has not seen; None: these get no probability
+    hidden       the share of its synthetic negatives that are estimated to be true, and that count as much less. None:
+                 they all count as false
     """
 
     name: str
@@ -77,6 +76,7 @@ class BoundCalibrator:
     mixture: Matched | None = field(default=None, compare=False)
     combined: Combined | None = None
     unseen: UnseenAnswers | None = field(default=None, compare=False)
+    hidden: HiddenShare | None = None
 
     @property
     def label(self) -> str:
@@ -190,15 +190,12 @@ class BoundCalibrator:
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
-        support = {} if self.support is None else {"support": self.support.to_json()}
-        names = ("base_rate_low", "base_rate_high")
-        added: dict[str, Any] = dict(zip(names, self.limits or (), strict=False))
-        added |= {} if self.mixture is None else {"mixture": self.mixture.to_json()}
-        version = WITHOUT_COMBINED if added else WITHOUT_MIXTURE if support else WITHOUT_SUPPORT
-        added |= {} if self.combined is None else {"combined": self.combined.to_json()}
-        added |= {} if self.unseen is None else {"unseen": self.unseen.to_json()}
+        added: dict[str, Any] = dict(zip(("base_rate_low", "base_rate_high"), self.limits or (), strict=False))
+        for name in ("mixture", "combined", "unseen", "hidden", "support"):
+            value = getattr(self, name)
+            added |= {} if value is None else {name: value.to_json()}
         return {
-            "format": FORMAT if self.unseen else WITHOUT_UNSEEN if self.combined else version,
+            "format": max([3, *(ADDED[name] for name in added if name in ADDED)]),
             "calibrator": self.name,
             "negatives": self.negatives,
             "base_rate": self.base_rate,
@@ -209,7 +206,6 @@ class BoundCalibrator:
             "parameters": self.calibrator.parameters(),
             **({"base_rate_is": self.base_rate_is} if self.base_rate_is else {}),
             **added,
-            **support,
         }
 
     @classmethod
@@ -236,6 +232,7 @@ class BoundCalibrator:
             mixture=Matched.from_json(data["mixture"]) if "mixture" in data else None,
             combined=Combined.from_json(data["combined"]) if "combined" in data else None,
             unseen=UnseenAnswers.from_json(data["unseen"]) if "unseen" in data else None,
+            hidden=HiddenShare.from_json(data["hidden"]) if "hidden" in data else None,
         )
 
 

@@ -1,6 +1,7 @@
 """Fit the configured calibrators to a score table, on labelled and on synthetic negatives, and to candidates."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from kgcore.calibration.base import Calibrator
 from kgcore.calibration.baselines.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.hidden import HiddenFacts, hidden_facts
 from kgcore.calibration.matched import Matched, fit_matched
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.calibration.support import Support
@@ -24,34 +26,72 @@ CANDIDATES = "candidates"  # the kind of negatives of a calibrator that is fitte
 def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str, CalibrationSample]:
     """Return the validation rows as calibration samples, by kind of negatives.
 
-    `synthetic` holds the positives and the corruptions. It is weighted to the base rate of the configuration, unless
-    `config.weighted` is False. `ground_truth` holds the labelled triples, and exists only if some negatives are
-    labelled. It is weighted to `table.labelled_base_rate`, if the table has one.
+    `synthetic` holds the positives and the corruptions, which count as far as they are estimated to be false: see
+    `hidden_facts`. It is weighted to the base rate of the configuration, unless `config.weighted` is False.
+    `ground_truth` holds the labelled triples, and exists only if some negatives are labelled. It is weighted to
+    `table.labelled_base_rate`, if the table has one.
 
     If the rows have confidences, `ground_truth` holds every stored triple with its confidence as a soft label, and in
     `synthetic` a positive counts with its confidence.
     """
-    soft = table.soft("valid")
+    hidden = hidden_facts(table, config.completeness)
+    samples = {SYNTHETIC: synthetic_of(table, config, hidden, hidden.share.share if hidden else 0.0)}
+    if table.soft("valid"):
+        stored = table.rows("valid", LABELLED)
+        samples[GROUND_TRUTH] = soft_sample(table.scores[stored], table.truth[stored], table.triples[stored, 1])
+    elif table.labelled_negatives("valid"):
+        labelled = table.rows("valid", LABELLED)
+        samples[GROUND_TRUTH] = ground_truth_sample(
+            table.scores[labelled], table.labels[labelled], table.triples[labelled, 1], table.labelled_base_rate
+        )
+    return samples
+
+
+def synthetic_of(
+    table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | None, share: float
+) -> CalibrationSample:
+    """Return the sample `synthetic` of `calibration_samples` if a share of the corruptions, by weight, is true.
+
+    hidden  which corruptions are likely true; None: nobody knows, and all of them count as false
+    share   in [0, 1)
+    """
+    soft, predicates = table.soft("valid"), table.triples[:, 1]
     positives, corruptions = table.rows("valid", LABELLED, 1), table.corruptions()
     if soft:
         positives &= table.truth > 0
-    predicates = table.triples[:, 1]
-    scores = (table.scores[positives], table.scores[corruptions])
-    both_predicates = (predicates[positives], predicates[corruptions])
     counts = None if table.weights is None else table.weights[corruptions]
-    confidences = table.truth[positives] if soft else None
-    shares = None if table.concentrations is None else table.concentrations[corruptions]
-    synthetic = synthetic_sample(*scores, config.alpha, config.weighted, both_predicates, counts, confidences, shares)
-    samples = {"synthetic": synthetic}
-    if soft:
-        stored = table.rows("valid", LABELLED)
-        samples["ground_truth"] = soft_sample(table.scores[stored], table.truth[stored], predicates[stored])
-    elif table.labelled_negatives("valid"):
-        labelled = table.rows("valid", LABELLED)
-        samples["ground_truth"] = ground_truth_sample(
-            table.scores[labelled], table.labels[labelled], predicates[labelled], table.labelled_base_rate
-        )
-    return samples
+    if hidden is not None and share > 0:
+        counts = hidden.weights * (1 - hidden.chances(share))
+    return synthetic_sample(
+        table.scores[positives],
+        table.scores[corruptions],
+        config.alpha,
+        config.weighted,
+        (predicates[positives], predicates[corruptions]),
+        counts,
+        confidences=table.truth[positives] if soft else None,
+        concentrations=None if table.concentrations is None else table.concentrations[corruptions],
+    )
+
+
+def ends_of(table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | None) -> tuple[CalibrationSample, ...]:
+    """Return the samples `synthetic` at both ends of the interval of the hidden share; none if the share is 0."""
+    if hidden is None or not hidden.share.share:
+        return ()
+    return tuple(synthetic_of(table, config, hidden, end) for end in (hidden.share.low, hidden.share.high))
+
+
+def support_of(sample: CalibrationSample, by_predicate: bool, ends: Sequence[CalibrationSample] = ()) -> Support:
+    """Return the support of a sample, with the lower limits of a second sample and the upper limits of a third.
+
+    ends  the two samples, which have the same rows with other weights; empty: the sample has its own limits. Their
+          scores are not used
+    """
+    own = Support.fit(sample, by_predicate)
+    if not ends:
+        return own
+    low, high = (Support.fit(replace(end, scores=sample.scores), by_predicate) for end in ends)
+    return own.widened(low, high)
 
 
 def base_rate_of(sample: CalibrationSample, negatives: str, config: CalibrateConfig) -> float:
@@ -107,10 +147,11 @@ def fit_calibrators(
             base_rate_is=ESTIMATED if labelled else config.base_rate_is,
             support=support,
             limits=None if labelled else config.limits,
+            hidden=hidden.share if hidden and negatives == SYNTHETIC else None,
             mixture=candidates.matched if candidates and negatives == CANDIDATES else None,
         )
 
-    alpha = config.alpha
+    alpha, hidden = config.alpha, hidden_facts(table, config.completeness)
     bound = [
         bind("uncalibrated", "none", alpha, Uncalibrated().set_fitted()),
         bind("base_rate", "none", alpha, BaseRate().set_fitted(alpha=alpha)),
@@ -126,7 +167,8 @@ def fit_calibrators(
             bound.append(bind(name, "none", mean, BASELINES.get(name)().fit_sample(samples[GROUND_TRUTH])))
     for negatives, sample in sorted(samples.items()):
         fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.score_calibrators}
-        support = {kind: Support.fit(sample, kind) for kind in {one.by_predicate for one in fitted.values()}}
+        ends = ends_of(table, config, hidden) if negatives == SYNTHETIC else ()
+        support = {kind: support_of(sample, kind, ends) for kind in {one.by_predicate for one in fitted.values()}}
         bound += [
             bind(name, negatives, base_rate_of(sample, negatives, config), one, support[one.by_predicate])
             for name, one in fitted.items()

@@ -1,7 +1,7 @@
 """The evidence behind the probabilities of a calibrator: confidence limits, and the calibration rows per predicate."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -47,6 +47,17 @@ class Support:
             if by_predicate and min(rows[predicate]) > 0:
                 relations[predicate] = Band.fit(sample.part(own), most_points=MOST_POINTS_OF_A_RELATION)
         return cls(Band.fit(sample), relations, rows)
+
+    def widened(self, low: Self, high: Self) -> Self:
+        """Return the support with the lower limits of `low` and the upper limits of `high`.
+
+        low, high  of the same rows with other weights
+        """
+        relations = {
+            predicate: Band(band.scores, low.relations[predicate].low, high.relations[predicate].high)
+            for predicate, band in self.relations.items()
+        }
+        return replace(self, band=Band(self.band.scores, low.band.low, high.band.high), relations=relations)
 
     def limits(self, scores: Scores, predicates: Ints | None) -> tuple[Probabilities, Probabilities]:
         """Return the lower and the upper confidence limit (n,) of the share of true triples, at the sample's base rate.

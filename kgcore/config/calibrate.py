@@ -100,6 +100,13 @@ class CalibrateConfig(Config):
         lt=1,
     )
     base_rate_from: str = setting(STATED, "where the base rate that you give comes from", choices=(STATED, ESTIMATED))
+    completeness: float | None = setting(
+        None,
+        "share of the true facts that the graph knows. Then more corruptions are estimated to be true. If you do not "
+        "state it, only facts of test are hidden from the fit",
+        gt=0,
+        le=1,
+    )
     weighted: bool = setting(
         True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
     )

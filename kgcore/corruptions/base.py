@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, Weights
+from kgcore.corruptions.hits import DrawnHits
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
@@ -93,6 +94,8 @@ class Corruptions:
     redrawn    number of corruptions whose first draw was a known fact, and that were drawn again
     weights    (m,) above 0, with mean 1, if these are all corruptions of each positive: see `every_corruption`. None:
                they were drawn, and each of them counts the same
+    hits       (n,) at least 0: how often each of the n positives would be among the corruptions if it were a hidden
+               fact, for each corruption: see kgcore/corruptions/hits.py. None: they were not counted
     """
 
     triples: Triples
@@ -101,6 +104,7 @@ class Corruptions:
     fallbacks: int = 0
     redrawn: int = 0
     weights: Weights | None = None
+    hits: Floats | None = None
 
 
 def corrupt(
@@ -110,11 +114,13 @@ def corrupt(
     rng: np.random.Generator,
     shares: Floats,
     known: TripleIndex | None = None,
+    seen: TripleIndex | None = None,
 ) -> Corruptions:
     """Corrupt every positive (n, 3) eta times: replace its subject or object by another entity (paper, section 4).
 
     shares  (R,) probability that a corruption replaces the subject, for each predicate: see kgcore/corruptions/sides.py
     known   facts that are not corruptions; None = keep all corruptions, as in the paper
+    seen    those of them that are not among the positives: the facts of train. With it, `hits` are counted
 
     A corruption that is a known fact is drawn again, side and entity, up to REDRAWS times, and then dropped. So each
     positive keeps its eta corruptions where it can, and they have the distribution of the strategy, given that they are
@@ -128,19 +134,25 @@ def corrupt(
     triples = _corrupted(positives[source], strategy, rng, shares)
     keep = ~known.contains(triples) if known is not None else np.ones(len(triples), dtype=bool)
     again, redrawn = np.flatnonzero(~keep), 0
+    counted = None if known is None or seen is None else DrawnHits(positives, seen)
     if known is not None and not strategy.by_batch:
         redrawn = len(again)
         for _ in range(REDRAWS):
             if not len(again):
                 break
+            if counted is not None:
+                counted.add(triples[again], again)
             triples[again] = _corrupted(positives[source[again]], strategy, rng, shares)
             keep[again] = ~known.contains(triples[again])
             again = again[~keep[again]]
+    if counted is not None:
+        counted.add(triples[again], again)
     if len(triples) and not keep.any():
         raise InputError(
             f"all {len(triples):,} corruptions are known facts: use another strategy, or do not drop known facts"
         )
-    return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before, redrawn)
+    hits = None if counted is None else counted.for_each(keep)
+    return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before, redrawn, hits=hits)
 
 
 def _corrupted(triples: Triples, strategy: Strategy, rng: np.random.Generator, shares: Floats) -> Triples:

@@ -7,6 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions, Strategy
+from kgcore.corruptions.hits import hits_of
 from kgcore.errors import InputError
 from kgcore.graph import TripleIndex
 
@@ -16,13 +17,18 @@ NEGLIGIBLE = 1e-9  # less probable corruptions are left out; the best of 20 cand
 
 
 def every_corruption(
-    positives: Triples, most: int, strategy: Strategy, shares: Floats, known: TripleIndex | None = None
+    positives: Triples,
+    most: int,
+    strategy: Strategy,
+    shares: Floats,
+    known: TripleIndex | None = None,
+    seen: TripleIndex | None = None,
 ) -> Corruptions | None:
     """Make all corruptions of every positive (n, 3), or return None if there are more than `most`.
 
     None is returned without counting them all if SAMPLE positives have so many that all have more than about 2 `most`.
 
-    shares, known  as in `corrupt`
+    shares, known, seen  as in `corrupt`
 
     The weight of a corruption is proportional to the probability that one draw of `corrupt` gives it, if a draw that is
     a known fact is repeated without end. For a positive i with the probabilities p_ij of its side and its entity,
@@ -48,7 +54,7 @@ def every_corruption(
     for block in blocks_of_all(positives, strategy, shares, known):
         if block is None:
             return None
-        found, facts = found + len(block.triples), facts + block.facts
+        found, facts = found + len(block.triples), facts + len(block.facts.triples)
         if found > most:
             return None
         parts.append(block)
@@ -57,26 +63,44 @@ def every_corruption(
     triples, source, chances = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("triples", "source", "chances")
     )
-    totals = np.bincount(source, chances, len(positives))
+    totals: Floats = np.bincount(source, chances, len(positives)).astype(np.float64)
     used = int((totals > 0).sum())
     weights = chances / totals[source] * (found / used)
-    return Corruptions(triples, source, len(positives) - used, redrawn=facts, weights=weights)
+    hits = None if known is None or seen is None else _hits(parts, totals, positives, seen)
+    return Corruptions(triples, source, len(positives) - used, redrawn=facts, weights=weights, hits=hits)
+
+
+def _hits(blocks: list["Block"], totals: Floats, positives: Triples, seen: TripleIndex) -> Floats:
+    """Return the hits (n,) of `Corruptions`: what infinitely many draws would count.
+
+    totals  (n,) the probability that a draw for each positive is no known fact
+    """
+    facts, source, chances = (
+        np.concatenate([getattr(block.facts, name) for block in blocks]) for name in ("triples", "source", "chances")
+    )
+    outside = ~seen.contains(facts)
+    facts, source, chances = facts[outside], source[outside], chances[outside]
+    hits = hits_of(facts, chances / (totals[source] + chances), positives, seen)
+    return hits / float((totals > 0).sum())
 
 
 @dataclass(frozen=True)
-class Block:
-    """All corruptions of a few positives.
+class Rows:
+    """Corruptions of positives: triples (m, 3), the rows of the positives (m,), ascending, and the probabilities (m,).
 
-    triples  (m, 3)
-    source   (m,) the row of the positive of each corruption, ascending
-    chances  (m,) the probabilities of side and entity
-    facts    number of corruptions that were left out, because they are known facts
+    chances  the probabilities of side and entity
     """
 
     triples: Triples
     source: Ints
     chances: Floats
-    facts: int
+
+
+@dataclass(frozen=True)
+class Block(Rows):
+    """All corruptions of a few positives. `facts` are those that were left out, because they are known facts."""
+
+    facts: Rows
 
 
 def estimated_number(positives: Triples, strategy: Strategy, shares: Floats) -> float | None:
@@ -105,12 +129,10 @@ def blocks_of_all(
             yield None
             return
         triples, source, chances = made
-        facts = 0
-        if known is not None:
-            new = ~known.contains(triples)
-            facts = int((~new).sum())
-            triples, source, chances = triples[new], source[new], chances[new]
-        yield Block(triples, source + start, chances, facts)
+        source = source + start
+        new = np.ones(len(triples), dtype=bool) if known is None else ~known.contains(triples)
+        facts = Rows(triples[~new], source[~new], chances[~new])
+        yield Block(triples[new], source[new], chances[new], facts)
 
 
 def _block(triples: Triples, strategy: Strategy, shares: Floats) -> tuple[Triples, Ints, Floats] | None:

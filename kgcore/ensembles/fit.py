@@ -8,15 +8,22 @@ import numpy as np
 
 from kgcore.arrays import Ints
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import base_rate_of, calibration_samples, corruption_settings
+from kgcore.calibration.fit import (
+    SYNTHETIC,
+    base_rate_of,
+    calibration_samples,
+    corruption_settings,
+    ends_of,
+    support_of,
+)
+from kgcore.calibration.folds import cross_fitted, draw_folds, row_groups
+from kgcore.calibration.hidden import hidden_facts
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.ensemble import Ensemble, Pooling
-from kgcore.ensembles.folds import cross_fitted, draw_folds
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import CALIBRATORS, POOLS
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.score_table import ScoreTable
 
 
 def fit_ensembles(
@@ -50,7 +57,8 @@ def fit_ensembles(
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
-    groups = _groups(tables[0], source, calibrate.weighted)
+    hidden = hidden_facts(tables[0], calibrate.completeness)
+    groups = row_groups(tables[0], source, calibrate.weighted)
     made = []
     for negatives in sorted(samples[0]):
         own, labelled = [sample[negatives] for sample in samples], negatives == "ground_truth"
@@ -61,8 +69,10 @@ def fit_ensembles(
             corruptions=corruption_settings(corrupt, negatives),
             base_rate_is=ESTIMATED if labelled else calibrate.base_rate_is,
             limits=None if labelled else calibrate.limits,
+            hidden=hidden.share if hidden and negatives == SYNTHETIC else None,
         )
-        made += _fit_pools(tables, unfitted, own, groups[negatives], config, rng)
+        ends = ends_of(tables[0], calibrate, hidden) if negatives == SYNTHETIC else ()
+        made += _fit_pools(tables, unfitted, own, ends, groups[negatives], config, rng)
     return made
 
 
@@ -87,34 +97,11 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
             )
 
 
-def _groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
-    """Return, for each kind of negatives, the group number (n,) of each row of its sample. A group stays in one fold.
-
-    In the synthetic sample, a positive and its corruptions are one group; if it is weighted, it has no positives of
-    relations without corruptions. In the ground-truth sample, each triple is a group of its own. With confidences, it
-    has two rows there (`soft_sample`), and the synthetic sample has no triple with the confidence 0.
-    """
-    rows = [table.rows("valid", *kind) for kind in ((LABELLED, 1), (CORRUPTION,))]
-    positives, corruptions = (int(own.sum()) for own in rows)
-    if len(source) != corruptions or (len(source) and not 0 <= source.min() <= source.max() < positives):
-        raise MismatchError(
-            f"{len(source):,} corruptions have a source, but the table has {corruptions:,} corruptions of "
-            f"{positives:,} positives: the sources and the table must come from one corrupt run"
-        )
-    own, theirs = (table.triples[mask, 1] for mask in rows)
-    used = np.isin(own, theirs) if weighted else np.ones(positives, dtype=bool)
-    truth = table.truth[table.rows("valid", LABELLED)]
-    labelled = np.arange(len(truth))
-    if table.soft("valid"):
-        used &= table.truth[rows[0]] > 0
-        labelled = np.r_[np.flatnonzero(truth > 0), np.flatnonzero(truth < 1)]
-    return {"synthetic": np.r_[np.flatnonzero(used), source], "ground_truth": labelled}
-
-
 def _fit_pools(
     tables: Sequence[ScoreTable],
     unfitted: Callable[..., BoundCalibrator],
     samples: Sequence[CalibrationSample],
+    ends: Sequence[CalibrationSample],
     groups: Ints,
     config: EnsembleConfig,
     rng: np.random.Generator,
@@ -123,6 +110,7 @@ def _fit_pools(
 
     unfitted  binds a calibrator of the samples: it knows their kind of negatives and their base rate
     samples   (m) the calibration sample of each member
+    ends      samples at the ends of the interval of the hidden share: see `support_of`
     groups    (n,) the group number of each row; rows of one group stay in one fold
     """
     name = config.member_calibrator
@@ -145,7 +133,7 @@ def _fit_pools(
             name=config.recalibrator,
             model=pooling.fingerprint(),
             calibrator=again,
-            support=Support.fit(pooled, again.by_predicate),
+            support=support_of(pooled, again.by_predicate, ends),
         )
         made.append(Ensemble(pooling, recalibrated))
     return made

@@ -57,12 +57,15 @@ class Predictions:
         """Return the share of positives, or the mean confidence, by weight."""
         return float(np.average(self.truth, weights=self.weights))
 
-    def notes(self, base_rate: float, base_rate_is: str = STATED, labelled_false: int = 0) -> list[str]:
+    def notes(
+        self, base_rate: float, base_rate_is: str = STATED, labelled_false: int = 0, calibrated: bool = True
+    ) -> list[str]:
         """Return sentences that say how the results were measured, and what they say about real mistakes.
 
         base_rate       base rate of synthetic calibrators, in (0, 1)
         base_rate_is    where it comes from: assumed, stated or estimated
         labelled_false  number of validation triples that are labelled false
+        calibrated      whether the calibration error is within the tolerance
         """
         positives = int(self.labels.sum())
         negatives = len(self.labels) - positives
@@ -71,7 +74,8 @@ class Predictions:
                 f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
                 f"weighted to the {base_rate_is} base rate of {base_rate:.4g} in each relation, because this data set "
                 "has no labelled negatives.",
-                *_about_mistakes(labelled_false),
+                *(_BY_CONSTRUCTION if calibrated else ()),
+                _about_mistakes(labelled_false),
             ]
             if self.left_out:
                 notes.append(
@@ -119,28 +123,28 @@ class Predictions:
         ]
 
 
-def _about_mistakes(labelled_false: int) -> list[str]:
-    """Return sentences that say what results on corruptions say about real mistakes.
+_BY_CONSTRUCTION = (
+    "A small calibration error here is by construction: the test negatives are corruptions that were drawn in the same "
+    "way as those that the synthetic calibrators are fitted to. It does not show that the probabilities are right for "
+    "real mistakes.",
+)
+
+
+def _about_mistakes(labelled_false: int) -> str:
+    """Return a sentence that says what evidence about real mistakes there is.
 
     labelled_false  number of validation triples that are labelled false
     """
-    by_construction = (
-        "A small calibration error here is by construction: the test negatives are corruptions that were drawn in the "
-        "same way as those that the synthetic calibrators are fitted to. It does not show that the probabilities are "
-        "right for real mistakes."
-    )
     if not labelled_false:
-        return [
-            by_construction,
+        return (
             "Evidence about real mistakes: none, because no triple is labelled false. To get some, label a random "
-            "sample of your candidates, and run `kgcal recalibrate --labels FILE`.",
-        ]
-    return [
-        by_construction,
+            "sample of your candidates, and run `kgcal recalibrate --labels FILE`."
+        )
+    return (
         f"Evidence about real mistakes: {labelled_false:,} validation triples that are labelled false. The ground "
         "truth calibrators are fitted to them; the metrics here are not measured on them. To measure, label a random "
-        "sample of other candidates, and run `kgcal watch --labels FILE`.",
-    ]
+        "sample of other candidates, and run `kgcal watch --labels FILE`."
+    )
 
 
 def classify(

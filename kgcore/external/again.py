@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.ensembles.folds import draw_folds
+from kgcore.calibration.folds import draw_folds
 from kgcore.external.read import ScoreFile
 from kgcore.external.rows import ScoreRows
 

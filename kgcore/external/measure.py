@@ -7,8 +7,8 @@ import numpy as np
 
 from kgcore.arrays import Probabilities
 from kgcore.calibration.base import Calibrator
+from kgcore.calibration.folds import draw_folds
 from kgcore.config import ScoresConfig
-from kgcore.ensembles.folds import draw_folds
 from kgcore.errors import KgcalWarning
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator

@@ -71,7 +71,7 @@ class ModelCard:
             *("## Data", self._data()),
             *("## Model", self._model(), *([race_markdown(self.race)] if self.race else [])),
             *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
-            *("## Results", *self.summary.notes, self._results()),
+            *("## Results", *self._warning(), *self.summary.notes, self._results()),
             *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),
             *("## Use", self._use()),
             "Runs: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in self.runs.items()),
@@ -122,9 +122,19 @@ class ModelCard:
         else:
             against, drawn = "triples that are labelled false", ""
         if bound.support is None:
-            return f"{bound.name}, fitted on validation triples and {against}{drawn}."
+            return f"{bound.name}, fitted on validation triples and {against}{drawn}.{self._hidden()}"
         true, false = (sum(both[side] for both in bound.support.rows.values()) for side in (0, 1))
-        return f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}."
+        return (
+            f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}.{self._hidden()}"
+        )
+
+    def _warning(self) -> list[str]:
+        return [self.summary.miscalibrated[self.label]] if self.label in self.summary.miscalibrated else []
+
+    def _hidden(self) -> str:
+        """Return how many of its corruptions are estimated to be true; '' if that is not known, or if none are."""
+        hidden = self.calibrator.hidden
+        return f" {hidden.sentence()}" if hidden and hidden.share else ""
 
     def _drawn(self) -> str:
         """Return how the corruptions were drawn, in parentheses; '' if it is unknown."""

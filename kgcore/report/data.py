@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.config.split import RANDOM
 from kgcore.registries import DATASETS
 
@@ -108,17 +109,35 @@ def _overlap_notes(counts: Mapping[str, int]) -> list[str]:
     return [f"Not held out, but kept in this data set: {', '.join(texts)}."] if texts else []
 
 
-def hidden_fact_notes(share: float) -> list[str]:
+def hidden_fact_notes(share: float, figures: Mapping[str, float]) -> list[str]:
     """Return a sentence if many of the corruptions that calibrators are fitted to are true; none if few are.
 
-    share  the share of validation corruptions, by weight, that are facts of test
+    share    the share of validation corruptions, by weight, that are facts of test
+    figures  the audit of the synthetic sample, with the estimated share of true corruptions, if it was estimated
     """
-    if share < MANY_HIDDEN:
+    hidden = HiddenShare.of_figures(figures)
+    if max(share, hidden.share if hidden else 0.0) < MANY_HIDDEN:
         return []
+    if hidden:
+        return [f"{hidden.sentence()} The estimate uses no fact of test: {100 * share:.2g} % are facts of test."]
     return [
         f"{100 * share:.0f} % of the corruptions that synthetic calibrators are fitted to are facts of test. No fit "
         "may know this, so they count as false, and the probabilities of true triples are too low. Facts that are in "
         "no split have the same effect. Labelled triples do not: run `kgcal recalibrate --labels FILE`."
+    ]
+
+
+def completeness_notes(completeness: float | None, corrupted: bool) -> list[str]:
+    """Return what a stated completeness means for the results; nothing if they are measured on labelled negatives.
+
+    completeness  share of the true facts that the graph knows; None: not stated
+    corrupted     whether the negatives of test are corruptions
+    """
+    if not corrupted or completeness in (None, 1):
+        return []
+    return [
+        f"The graph is stated to know {completeness:.4g} of the true facts. So some corruptions of test are true, but "
+        "they count as false here: probabilities that are right look too high. Labelled triples show how good they are."
     ]
 
 

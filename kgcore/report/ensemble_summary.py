@@ -1,7 +1,7 @@
 """The summary of an ensemble's run, and its JSON in summary.json."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.ensembles.disagreement import Disputed
@@ -55,6 +55,7 @@ class EnsembleSummary:
     notes      sentences that a report must show with the results
     results    a row for each member and each pool
     run        MLflow run id; '' while it is unknown
+    miscalibrated  label -> a sentence, for ensembles with a calibration error above the tolerance
     """
 
     dataset: str
@@ -64,13 +65,14 @@ class EnsembleSummary:
     notes: tuple[str, ...]
     results: Results
     run: str = ""
+    miscalibrated: Mapping[str, str] = field(default_factory=dict)
 
     def pooled(self, negatives: str, pool: str) -> PooledSummary:
         """Return the ensemble that a pool makes from members calibrated with these negatives."""
         return self.ensembles[f"{negatives}.{pool}"]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys dataset, members, pools, ensembles, notes, metrics, intervals, and run if it is known."""
+        """Return the keys dataset, members, pools, ensembles, notes, metrics, intervals, run, and miscalibrated."""
         return {
             "dataset": self.dataset,
             "members": [asdict(member) for member in self.members],
@@ -79,6 +81,7 @@ class EnsembleSummary:
             "notes": list(self.notes),
             **self.results.to_json(),
             **({"run": self.run} if self.run else {}),
+            **({"miscalibrated": dict(self.miscalibrated)} if self.miscalibrated else {}),
         }
 
     @classmethod
@@ -92,6 +95,7 @@ class EnsembleSummary:
             notes=tuple(data["notes"]),
             results=Results.from_json(data),
             run=data.get("run", ""),
+            miscalibrated=data.get("miscalibrated", {}),
         )
 
 

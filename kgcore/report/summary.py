@@ -1,7 +1,7 @@
 """The summaries of an evaluation and of a pipeline, and their JSON for summary.json and `kgcal run --json`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.config.calibrate import base_rate_text
@@ -69,6 +69,8 @@ class Summary:
     base_rate              base rate of the synthetic calibrators; None in summaries of earlier versions and ensembles
     base_rate_is           where it comes from: assumed, stated or estimated; '' if it is None
     base_rate_limits       the ends of the interval of the base rate; None: it has none
+    answers                label of the calibrator that answers if the user names none; '' if it is not known
+    miscalibrated          label -> a sentence, for calibrators with a calibration error above the tolerance
     """
 
     results: Results
@@ -80,6 +82,13 @@ class Summary:
     base_rate: float | None = None
     base_rate_is: str = ""
     base_rate_limits: tuple[float, float] | None = None
+    answers: str = ""
+    miscalibrated: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def warning(self) -> str:
+        """The sentence that stands above all results, if the calibrator that answers is not calibrated; else ''."""
+        return self.miscalibrated.get(self.answers, "")
 
     @property
     def base_rate_text(self) -> str:
@@ -91,7 +100,8 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.
 
-        The keys knowledge, base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high.
+        The keys knowledge, base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high,
+        answers, and miscalibrated.
         """
         rate = {"base_rate": self.base_rate, "base_rate_is": self.base_rate_is} if self.base_rate is not None else {}
         ends = dict(zip(("base_rate_low", "base_rate_high"), self.base_rate_limits or (), strict=False))
@@ -103,6 +113,8 @@ class Summary:
             **({"knowledge": [asdict(group) for group in self.knowledge]} if self.knowledge else {}),
             **rate,
             **ends,
+            **({"answers": self.answers} if self.answers else {}),
+            **({"miscalibrated": dict(self.miscalibrated)} if self.miscalibrated else {}),
         }
 
     @classmethod
@@ -118,6 +130,8 @@ class Summary:
             base_rate=data.get("base_rate"),
             base_rate_is=data.get("base_rate_is", ""),
             base_rate_limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
+            answers=data.get("answers", ""),
+            miscalibrated=data.get("miscalibrated", {}),
         )
 
 

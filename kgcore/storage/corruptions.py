@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kgcore.arrays import Floats
 from kgcore.corruptions.base import Corruptions
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
@@ -13,7 +14,8 @@ _COUNTS = ("dropped", "fallbacks", "redrawn")
 def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
     """Write the corruptions of all splits as one table with the columns s, p, o, source, split, and perhaps weight.
 
-    The column weight exists if the corruptions of a split have weights. It is NaN for the others.
+    The column weight exists if the corruptions of a split have weights. It is NaN for the others. The metadata has the
+    hits above 0 of a split: the rows of the positives, and the hits.
 
     made  split -> its corruptions
     """
@@ -24,7 +26,8 @@ def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
         weights = [np.full(len(c.triples), np.nan) if c.weights is None else c.weights for c in made.values()]
         columns["weight"] = np.concatenate(weights)
     counts = {name: {split: getattr(c, name) for split, c in made.items()} for name in _COUNTS}
-    write_table(path, columns, counts)
+    hits = {split: c.hits for split, c in made.items() if c.hits is not None}
+    write_table(path, columns, counts | {"hits": {split: _sparse(values) for split, values in hits.items()}})
 
 
 def read_corruptions(path: Path) -> dict[str, Corruptions]:
@@ -37,5 +40,17 @@ def read_corruptions(path: Path) -> dict[str, Corruptions]:
         fallbacks, redrawn = (metadata.get(name, {}).get(split, 0) for name in _COUNTS[1:])
         weights = table["weight"][own] if "weight" in table else None
         weights = None if weights is None or np.isnan(weights).any() else weights
-        made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights)
+        hits = _dense(*metadata["hits"][split]) if split in metadata.get("hits", {}) else None
+        made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights, hits)
     return made
+
+
+def _sparse(values: Floats) -> tuple[int, list[int], list[float]]:
+    rows = np.flatnonzero(values)
+    return len(values), rows.tolist(), values[rows].tolist()
+
+
+def _dense(size: int, rows: list[int], hits: list[float]) -> Floats:
+    values = np.zeros(size)
+    values[rows] = hits
+    return values

@@ -4,11 +4,12 @@ import logging
 from dataclasses import dataclass
 
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.answering import answers_because
 from kgcore.errors import InputError
 from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
-from tasks.tracking.artifacts import MANIFEST
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, MANIFEST
 from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
@@ -63,8 +64,8 @@ class Ask:
                 '': the champion of the data set or, if it has none, the calibrators of its newest calibrate run
     dataset     name of the data set, or the folder of the user's files; '': the data set of the newest pipeline
     calibrator  label of one of the calibrators or ensembles of a run, such as `synthetic.isotonic` or
-                `synthetic.linear`; '': the first of the run's settings, fitted on labelled negatives if there are
-                any, otherwise to candidates if there are any
+                `synthetic.linear`; '': the best on validation of those fitted on labelled negatives if there are any,
+                otherwise to candidates if there are any
     """
 
     model: str = ""
@@ -75,9 +76,23 @@ class Ask:
 def find_calibrated_model(ask: Ask) -> FoundModel:
     """Return the calibrated model that a choice names. Raises InputError as `locate` and `read_located` do."""
     found = read_located(locate(ask))
-    if not ask.model and not ask.calibrator and found.uri == f"models:/{found.model_id}":
-        log.info("%s has no champion: the newest calibrators answer", found.dataset)
+    if not ask.calibrator and found.uri == f"models:/{found.model_id}" != ask.model:
+        which = "" if ask.model else f"{found.dataset} has no champion: the newest calibrators answer. "
+        log.info("%s%s", which, _because(found))
+    elif not ask.model and not ask.calibrator:
+        log.info("the champion answers: %s, %s", found.label.replace("_", " "), found.uri)
     return found
+
+
+def _because(found: FoundModel) -> str:
+    """Return why this calibrator answers, and not another one of its run."""
+    store, (negatives, _, name) = open_store(), found.label.rpartition(".")
+    run_id, who = store.model(found.model_id).run_id or "", f"The calibrator {name.replace('_', ' ')} answers"
+    if CALIBRATION_AUDIT.path in (store.known(run_id).tags.artifacts or {}):
+        because = answers_because(store.load(run_id, CALIBRATION_AUDIT).get(negatives, {}))
+        if because.startswith(who):  # in runs of earlier versions, another one may answer
+            return because
+    return f"{who}: the first one of its run with {negatives.replace('_', ' ')} negatives."
 
 
 def locate(ask: Ask) -> Located:

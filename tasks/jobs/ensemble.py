@@ -61,14 +61,18 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     code = ["kgcore.ensembles.fit", "kgcore.ensembles.judge", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
     code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
+    code += ["kgcore.evaluation.tolerance"]
 
     def body(run: StageRun) -> None:
+        from kgcore.evaluation.tolerance import miscalibrated
+
         tables = [member.scores() for member in members]
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
         judged = judge(ensembles, tables, names, calibrate.alpha, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
+        pooled = {ensemble.label: ensemble.recalibrated for ensemble in ensembles}
         summary = EnsembleSummary(
             dataset=run.dataset.name,
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
@@ -76,6 +80,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
             notes=tuple(judged.predictions.notes(calibrate.alpha, calibrate.base_rate_is)),
             results=Results.of(measured),
+            miscalibrated=miscalibrated(pooled, judged.predictions, measured, calibrate.completeness),
         )
         _write(run, judged, measured, summary)
         models = _log_models(run, ensembles, members, names)

@@ -1,7 +1,7 @@
 """What an evaluation measured: the evaluate run of a pipeline, or the run of an ensemble."""
 
 from kgcore.evaluation.predictions import Predictions
-from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS
+from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, ENSEMBLE_SUMMARY, PREDICTIONS, SUMMARY
 from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.store import Store
 
@@ -18,3 +18,15 @@ def predictions_of(store: Store, run_id: str) -> Predictions:
     if run.tags.stage == ENSEMBLE_NAME:
         return store.load(run_id, ENSEMBLE_PREDICTIONS)
     return store.load(run.tags.inputs["classify"], PREDICTIONS)
+
+
+def miscalibration(store: Store, run_id: str, label: str) -> str:
+    """Return a sentence if a run measured a calibration error above the tolerance; '' if it did not.
+
+    label  of the calibrator or the ensemble
+
+    Raises InputError if the summary of the run is missing.
+    """
+    ensemble = store.known(run_id).tags.stage == ENSEMBLE_NAME
+    summary = store.load(run_id, ENSEMBLE_SUMMARY) if ensemble else store.load(run_id, SUMMARY)
+    return summary.miscalibrated.get(label, "")

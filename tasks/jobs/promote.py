@@ -75,8 +75,10 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
     has other mistakes than the file.
 
     If the data set has no champion, candidates are compared with a constant probability, the base rate. A challenger
-    that passes gets the alias `champion`, or waits for a person if `config.approve`. Its LoggedModel gets the embedding
-    models and the graph, so that it can be served alone, and its version gets a model card as description.
+    passes if the gate passes it, and if its calibration error on its own test is not significantly above the tolerance:
+    see kgcore/evaluation/tolerance.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
+    Its LoggedModel gets the embedding models and the graph, so that it can be served alone, and its version gets a
+    model card as description.
 
     Raises InputError, before anything is changed, for a base rate out of range, if no calibrator was measured, if too
     few questions are new to the models, or if the champion was trained on a different graph.
@@ -162,18 +164,19 @@ def _decide(
     version = register(store, dataset, best.model_id, best.words)
     complete_model(store, version.model_id)
     describe(store, dataset, version, model_card(store, version, best.evaluate).markdown())
-    waiting = verdict.passed and config.approve
+    passed = judged[0].passed
+    waiting = passed and config.approve
     why = _explanation(dataset, version, champion, sheet, judged)
     what = "It waits for approval." if waiting else "It is the new champion."
-    why = f"{why}. {what if verdict.passed else 'It is not promoted.'}{left_out}"
-    decision = Decision(dataset, version.uri, champion.uri if champion else None, verdict.passed, why, None, waiting)
+    why = f"{why}. {what if passed else 'It is not promoted.'}{left_out}"
+    decision = Decision(dataset, version.uri, champion.uri if champion else None, passed, why, None, waiting)
     tags = RunTags(
         stage="promote",
         dataset=dataset,
         exam=str(sheet.exam),
         era=str(sheet.paper.era),
         paper=sheet.identity,
-        judged=[one.candidate.content[:16] for one in judged if waiting or not (one is judged[0] and verdict.passed)],
+        judged=[one.candidate.content[:16] for one in judged if waiting or not (one is judged[0] and passed)],
         note=why,
     )
     with store.open_run(f"promote {dataset}", tags) as run_id:
@@ -182,9 +185,9 @@ def _decide(
             run_id, named | asdict(config) | {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
         )
         sample = DatasetId(dataset, sheet.paper.digest)
-        store.log_metrics(run_id, _metrics(verdict), model_id=version.model_id, dataset=sample)
+        store.log_metrics(run_id, _metrics(verdict, passed), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)
-        if verdict.passed and not waiting:
+        if passed and not waiting:
             decision = _make_champion(store, decision, version, sheet.paper.era)
     return replace(decision, run=run_id)
 
@@ -192,12 +195,12 @@ def _decide(
 def _explanation(
     dataset: str, version: Version, champion: Version | None, sheet: Sheet, judged: Sequence[Judged]
 ) -> str:
-    best, verdict = judged[0].candidate, judged[0].verdict
+    best = judged[0].candidate
     against = f"the champion, version {champion.number}" if champion else "the base rate, as there is no champion yet"
     among = f"the best of {len(judged)}" if len(judged) > 1 else "the only new challenger"
     return (
         f"{dataset}: version {version.number} ({best.words}), {among}, against {against}, in {sheet.described()}: "
-        f"{verdict.reason()}"
+        f"{judged[0].reason()}"
     )
 
 
@@ -235,11 +238,11 @@ def approve(decision: Decision, yes: bool | None) -> Decision:
         return _make_champion(store, decision, challenger, int(run.tags.era or TEST)) if yes else decision
 
 
-def _metrics(verdict: Verdict) -> dict[str, float]:
+def _metrics(verdict: Verdict, passed: bool) -> dict[str, float]:
     """Return the differences that the gate tested, the ends of their intervals, and `passed` (1 or 0), as metrics."""
     figures = {"brier_gain": verdict.brier}
     figures |= {"calibration_excess": verdict.calibration} if verdict.calibration else {}
     metrics = {name: estimate.value for name, estimate in figures.items()}
     metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
     metrics |= {f"{name}_high": estimate.high for name, estimate in figures.items()}
-    return metrics | {"passed": float(verdict.passed)}
+    return metrics | {"passed": float(passed)}

@@ -14,6 +14,7 @@ from kgcore.monitoring.exam import TEST, Exam, Paper
 from kgcore.monitoring.gate import Verdict, gate
 from kgcore.monitoring.spending import level_of
 from tasks.jobs.candidates import Candidate, Choice
+from tasks.jobs.measured import miscalibration
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import load_calibrated
@@ -104,10 +105,24 @@ class Answers:
 
 @dataclass(frozen=True)
 class Judged:
-    """A candidate and the verdict on it."""
+    """A candidate and the verdict on it.
+
+    refused  why it does not pass whatever the verdict is: its calibration error on its own test; '': nothing is against
+             it
+    """
 
     candidate: Candidate
     verdict: Verdict
+    refused: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it may become the champion."""
+        return self.verdict.passed and not self.refused
+
+    def reason(self) -> str:
+        """Return the comparison as a clause, and what is against it as a sentence."""
+        return self.verdict.reason() + (f". {self.refused.removesuffix('.')}" if self.refused else "")
 
 
 def sit(
@@ -140,10 +155,10 @@ def sit(
             continue
         chosen, rows = sheet.paper.rows(own & allowed, sheet.base_rate)
         verdict = gate(q[chosen], None if theirs is None else theirs[chosen], rows, config, level)
-        judged.append(Judged(candidate, verdict))
+        judged.append(Judged(candidate, verdict, miscalibration(store, candidate.evaluate, model.label)))
     if not judged:
         _check_enough(most & allowed, "every challenger")
-    return sorted(judged, key=lambda one: (not one.verdict.passed, -one.verdict.brier.value))
+    return sorted(judged, key=lambda one: (not one.passed, -one.verdict.brier.value))
 
 
 def _check_enough(rows: Bools, whose: str) -> None:

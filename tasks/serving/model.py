@@ -9,7 +9,7 @@ from kgcore.config import ExplainConfig, PredictConfig
 from kgcore.errors import KgcalError, first_line
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer
-from tasks.jobs.calibrated_model import Ask, FoundModel, locate, read_located
+from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model, locate
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.serving.follow import Followed
 from tasks.serving.names import Names
@@ -70,7 +70,7 @@ class Served(Followed[Answerer]):
         return locate(self._ask) != self.current.found.located
 
     def _load(self) -> Answerer:
-        found, config = read_located(locate(self._ask)), PredictConfig()
+        found, config = find_calibrated_model(self._ask), PredictConfig()
         graph, answers = found.model.graph, Answers(found.model, config.decides_at, config.at_least)
         answers.table(table_of([(graph.entities[0], graph.predicates[0], graph.entities[0])]))  # fills its caches
         if found.model.answers_unseen:

@@ -9,7 +9,7 @@ from kgcore.registries import ALL_CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
 from tasks.stages.calibrator_model import log_calibrator
-from tasks.stages.combine import combine
+from tasks.stages.combine import combine, validation_figures
 from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_COMBINE = ("kgcore.calibration.answering", "kgcore.calibration.combine", "kgcore.combiners.ablation")
+_COMBINE = ("kgcore.calibration.combine", "kgcore.combiners.ablation")
 
 
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
     return (
         "kgcore.calibration.fit",
+        "kgcore.calibration.answering",
         "kgcore.calibration.audit",
         "kgcore.calibration.thin",
         *(_COMBINE if config.combiners else ()),
@@ -65,15 +66,18 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     table, candidates = run.load(SCORES), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     samples = _samples(table, config, candidates)
-    combined, figures = combine(run, table, config, samples, candidates, fitted)
-    fitted = _with_unseen(run, in_order([*fitted, *combined], figures))
+    combined = combine(run, table, config, samples, candidates)
+    figures = validation_figures(run, table, config, samples, candidates, fitted, combined)
+    beside = [bound for own in combined for bound, _ in own]
+    fitted = _with_unseen(run, in_order([*fitted, *beside], figures))
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
     soft = table.soft("valid")
     audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
     for kind, own in figures.items():
         audits[kind] |= own
-    audits["synthetic"] |= table.search_figures()
+    hidden = next((bound.hidden for bound in fitted if bound.hidden), None)
+    audits["synthetic"] |= table.search_figures() | (hidden.figures() if hidden else {})
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)

@@ -46,6 +46,7 @@ def calibrator_params(run: StageRun, bound: "BoundCalibrator") -> dict[str, obje
     if bound.combined and (named := other_models(run.inputs)):
         others = [run.store.known(run_id) for run_id in named]
         params["other_models"] = " ".join(config_of(TrainConfig, other).model for other in others)
+    params |= {"hidden_share": str(bound.hidden)} if bound.hidden else {}
     return params | corruption_params(run) if bound.negatives == "synthetic" else params
 
 

@@ -1,4 +1,4 @@
-"""The part of calibrate that fits calibrators that see evidence."""
+"""The parts of calibrate that fit calibrators that see evidence, and that compare all calibrators on validation."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from tasks.tracking.artifacts import (
     ABLATION,
     CANDIDATE_EVIDENCE,
     COMBINED_MIXTURE,
+    CORRUPTIONS,
     EVIDENCE,
     HELD_OUT_LOG_ODDS,
     MIXTURE_TRIPLES,
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from kgcore.calibration.fit import Candidates
     from kgcore.calibration.sample import CalibrationSample
     from kgcore.combiners.base import EvidenceSample
+    from kgcore.mixture.samples import MixtureData
+
+    Combined = tuple[list[tuple[BoundCalibrator, CalibrationSample]], list[tuple[BoundCalibrator, MixtureData]]]
 
 
 def combine(
@@ -31,36 +35,61 @@ def combine(
     config: CalibrateConfig,
     samples: "Mapping[str, CalibrationSample]",
     candidates: "Candidates | None",
-    fitted: "Sequence[BoundCalibrator]",
-) -> "tuple[list[BoundCalibrator], dict[str, dict[str, float]]]":
+) -> "Combined":
     """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run.
 
-    Return them, and the figures by which they are compared with `fitted`, the calibrators that see the score alone.
+    Return those of labelled triples, and those of candidates, each with what it was fitted to.
     """
-    from kgcore.calibration.answering import labelled_figures, unlabelled_figures
     from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled, labelled_sample
-    from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
+    from kgcore.calibration.fit import GROUND_TRUTH
 
+    labelled: list[tuple[BoundCalibrator, CalibrationSample]] = []
+    unlabelled: list[tuple[BoundCalibrator, MixtureData]] = []
     if "evidence" not in run.inputs:
-        return [], {}
-    figures: dict[str, dict[str, float]] = {}
-    combined, alone = [], {kind: [one for one in fitted if one.negatives == kind] for kind in samples}
+        return labelled, unlabelled
     if GROUND_TRUTH in samples and not table.soft("valid"):
-        sample, rng = samples[GROUND_TRUTH], np.random.default_rng(config.combine_seed)
-        evidence = run.load(EVIDENCE)
-        made = fit_combiners(table, evidence, sample, config)
+        sample, evidence = samples[GROUND_TRUTH], run.load(EVIDENCE)
+        labelled = list(fit_combiners(table, evidence, sample, config))
         _ablate(run, labelled_sample(table, evidence, sample), evidence.groups, config)
-        run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in made})
-        every = [*((one, sample) for one in alone[GROUND_TRUTH]), *made]
-        figures[GROUND_TRUTH] = labelled_figures(every, config.combine_folds, rng)
-        combined += [bound for bound, _ in made]
+        run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in labelled})
     if candidates:
         seen, triples = run.load(CANDIDATE_EVIDENCE), run.load(MIXTURE_TRIPLES)
-        found = fit_to_unlabelled(table, seen, triples, candidates, config)
-        run.save(COMBINED_MIXTURE, found[0][1])
-        figures[CANDIDATES] = unlabelled_figures([*((one, candidates.data) for one in alone[CANDIDATES]), *found])
-        combined += [bound for bound, _ in found]
-    return combined, figures
+        unlabelled = list(fit_to_unlabelled(table, seen, triples, candidates, config))
+        run.save(COMBINED_MIXTURE, unlabelled[0][1])
+    return labelled, unlabelled
+
+
+def validation_figures(
+    run: StageRun,
+    table: ScoreTable,
+    config: CalibrateConfig,
+    samples: "Mapping[str, CalibrationSample]",
+    candidates: "Candidates | None",
+    fitted: "Sequence[BoundCalibrator]",
+    combined: "Combined",
+) -> dict[str, dict[str, float]]:
+    """Return the figures by which the calibrators of each kind of negatives are ordered: kind -> figures.
+
+    fitted    the calibrators that see the score alone
+    combined  the output of `combine`
+    """
+    from kgcore.calibration.answering import held_out_figures, unlabelled_figures
+    from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
+    from kgcore.calibration.folds import row_groups
+
+    alone = {kind: [bound for bound in fitted if bound.negatives == kind] for kind in samples}
+    groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted)
+    figures: dict[str, dict[str, float]] = {}
+    for kind, sample in samples.items():
+        if kind != CANDIDATES:
+            every = [*((bound, sample) for bound in alone[kind]), *(combined[0] if kind == GROUND_TRUTH else ())]
+            rng = np.random.default_rng(config.combine_seed)
+            figures[kind] = held_out_figures(every, groups[kind], config.combine_folds, rng) if every else {}
+    if candidates:
+        figures[CANDIDATES] = unlabelled_figures(
+            [*((bound, candidates.data) for bound in alone[CANDIDATES]), *combined[1]]
+        )
+    return figures
 
 
 def _ablate(run: StageRun, sample: "EvidenceSample", groups: Sequence[str], config: CalibrateConfig) -> None:

@@ -43,6 +43,8 @@ _CODE = (
     "kgcore.evaluation.evaluate",
     "kgcore.evaluation.all_rows",
     "kgcore.evaluation.by_knowledge",
+    "kgcore.evaluation.tolerance",
+    "kgcore.calibration.answering",
     "kgcore.report.summary",
     "kgcore.report.data",
     "kgcore.report.markdown",
@@ -50,18 +52,23 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibration.answering import answering_notes
+    from kgcore.calibration.answering import answering, answering_notes
     from kgcore.calibration.thin import thin_notes
     from kgcore.evaluation.by_knowledge import reliability_by_knowledge
     from kgcore.evaluation.by_relation import reliability_by_relation
-    from kgcore.report.data import data_notes, hidden_fact_notes, score_notes
+    from kgcore.evaluation.tolerance import miscalibrated
+    from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
 
     predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
     measured = measure(run, predictions, config, tau)
     run.save(MEASURED, measured)
     names, counts = run.load(PREDICATES), run.load(COUNTS)
     calibrate = run.config(CalibrateConfig)
-    notes = predictions.notes(calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"])
+    fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
+    bounds = {bound.label: bound for bound in fitted}
+    answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, calibrate.completeness)
+    said = (calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"], answers not in wrong)
+    notes = predictions.notes(*said)
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [
@@ -69,7 +76,8 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         *score_notes(run.config(TrainConfig).cohort_weight),
         *data_notes(counts, run.config(PrepareConfig).split),
     ]
-    notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"])
+    notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"], audits["synthetic"])
+    notes += completeness_notes(calibrate.completeness, predictions.synthetic_negatives)
     everything = _all_rows(run, predictions)
     notes += [one.note(label) for label, one in everything.items()]
     summary = Summary(
@@ -82,6 +90,8 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         base_rate=calibrate.alpha,
         base_rate_is=calibrate.base_rate_is,
         base_rate_limits=calibrate.limits,
+        answers=answers,
+        miscalibrated=wrong,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
@@ -102,8 +112,9 @@ def _all_rows(run: StageRun, predictions: "Predictions") -> "dict[str, AllRows]"
 
     if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
         return {}
-    first, labels = run.load_models(CALIBRATOR)[0], run.load(UNSEEN).splits["test"].labels
-    if first.negatives != GROUND_TRUTH or first.fitted_at is not None:
+    labels = run.load(UNSEEN).splits["test"].labels
+    first = next((bound for bound in run.load_models(CALIBRATOR) if bound.negatives == GROUND_TRUTH), None)
+    if first is None or first.fitted_at is not None:
         return {}
     known = predictions.probabilities[first.label], predictions.labels
     found = AllRows.of(known, (run.load(UNSEEN_TEST).probabilities, labels), run.config(ClassifyConfig).tau)

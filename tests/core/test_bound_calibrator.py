@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
@@ -150,9 +151,9 @@ def test_baselines_of_every_format_are_read(earlier: dict, name: str, parameters
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 7"):
+    with pytest.raises(InputError, match="the calibrator has format 99: this version reads 1 to 8"):
         BoundCalibrator.from_json(bound().to_json() | {"format": 99})
-    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 7"):
+    with pytest.raises(InputError, match="the calibrator has format None: this version reads 1 to 8"):
         BoundCalibrator.from_json({})
 
 
@@ -201,3 +202,13 @@ def test_an_interval_of_the_base_rate_is_stored_and_shown() -> None:
     assert again.base_rate_text == "0.0225 [0.01, 0.05], stated"
     assert again.at(0.3).limits is None
     assert "base_rate_low" not in again.at(0.3).to_json()
+
+
+def test_the_hidden_share_survives_json_and_another_base_rate() -> None:
+    corrected = replace(fitted_with_support(), hidden=HiddenShare(0.34, 0.3, 0.38))
+    data = json.loads(json.dumps(corrected.to_json()))
+    assert data["format"] == 8
+    assert data["hidden"] == {"share": 0.34, "low": 0.3, "high": 0.38}
+    again = BoundCalibrator.from_json(data)
+    assert again.hidden == corrected.hidden
+    assert again.at(0.02).hidden == corrected.hidden

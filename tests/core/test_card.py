@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.matched import Matched
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.calibration.support import Support
@@ -132,3 +133,15 @@ def test_the_card_of_candidates_says_what_they_are() -> None:
     assert "platt, fitted to 200 candidates of mine.tsv. Their mistakes resemble corruptions: " in text
     assert "Base rate: 0.2 [0.1, 0.3], " in text
     assert "must resemble the false triples among its candidates." in text
+
+
+def test_the_card_says_how_many_corruptions_are_estimated_to_be_true() -> None:
+    text = card(replace(bound(), hidden=HiddenShare(0.34, 0.3, 0.38))).markdown()
+    assert "34 % [30, 38] of the corruptions that the synthetic calibrators are fitted to are estimated to be" in text
+    assert "estimated to be" not in card(replace(bound(), hidden=HiddenShare(0.0, 0.0, 0.0))).markdown()
+
+
+def test_the_card_begins_the_results_with_a_calibration_error_above_the_tolerance() -> None:
+    one = card(bound())
+    wrong = replace(one, summary=replace(one.summary, miscalibrated={"synthetic.platt": "It is not calibrated."}))
+    assert "## Results\n\nIt is not calibrated.\n\nMeasured on it." in wrong.markdown()

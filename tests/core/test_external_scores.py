@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from kgcore import storage
+from kgcore.calibration import folds
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.config import EvaluateConfig
-from kgcore.ensembles import folds
 from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.external.answers import ScoreAnswers

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.bound import WITHOUT_COMBINED, BoundCalibrator
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.matched import Matched, candidate_sample, fit_matched, match
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
@@ -124,7 +124,7 @@ def test_a_calibrator_stores_its_candidates(data: MixtureData, estimated: Matche
     alpha, limits = estimated.fit.base_rate, (estimated.fit.estimated.low, estimated.fit.estimated.high)
     origin = {"base_rate_is": "estimated", "support": support, "limits": limits, "mixture": estimated}
     bound = BoundCalibrator("beta", "candidates", alpha, "m", "d", calibrator, **origin)
-    assert bound.to_json()["format"] == WITHOUT_COMBINED == 5
+    assert bound.to_json()["format"] == 5
     again = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
     assert (again.label, again.mixture, again.limits) == ("candidates.beta", estimated, limits)
     scores = np.linspace(-2, 2, 9)

@@ -14,6 +14,7 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.even import even_sample
 from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.calibration.thin import Thinness
@@ -21,7 +22,6 @@ from kgcore.config import CalibrateConfig
 from kgcore.conformal.selection import conformal_p_values
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.fit import bounds, check_same_rows
-from kgcore.ensembles.folds import cross_fitted, draw_folds
 from kgcore.errors import MismatchError
 from kgcore.monitoring.score_basis import NormalScores
 from kgcore.monitoring.two_samples import NewTriples, TwoSamples

@@ -115,7 +115,8 @@ def test_contributions_add_up_to_the_log_odds(made: Made) -> None:
 
 def test_a_calibrator_that_sees_evidence_answers_promotes_watches_and_moves(made: Made) -> None:
     kgcal, runs = made.kgcal, made.results["runs"]
-    first = CALIBRATOR.read(model_folder(kgcal, models_of(kgcal, runs["calibrate"])[0].model_id))
+    [model] = [m for m in models_of(kgcal, runs["calibrate"]) if m.tags["label"] == made.results["answers"]]
+    first = CALIBRATOR.read(model_folder(kgcal, model.model_id))
     assert first.label in FORESTS
     assert first.combined is not None
     assert first.combined.kind == "stack"

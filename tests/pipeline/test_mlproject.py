@@ -114,7 +114,10 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"other_models", "ensemble", "force", "device"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
     assert stages == of_stages | {"force", "device", "choice", "other_models"} | UPSTREAM
-    later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig, config.ChooseConfig) | {"weighted"}
+    later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig, config.ChooseConfig) | {
+        "weighted",
+        "completeness",
+    }
     later |= {name for name in names(config.CalibrateConfig) if name.startswith(("base_rate_", "combine_"))}
     later |= names(config.EvidenceConfig)
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later - {"other_models", "ensemble"} | names(config.TuneConfig)

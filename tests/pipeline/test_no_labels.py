@@ -104,3 +104,16 @@ def test_new_labels_join_the_validation_positives(unlabelled: Unlabelled) -> Non
         label: sum(true for true, _ in one.support.rows.values()) for label, one in bound.items() if one.support
     }
     assert positives == dict.fromkeys(("ground_truth.platt", "synthetic.platt"), second["valid_positives"])
+
+
+def test_the_share_of_true_corruptions_is_estimated_stored_and_logged(unlabelled: Unlabelled) -> None:
+    runs, client = unlabelled.before["runs"], client_of(unlabelled.kgcal)
+    [model] = [m for m in models_of(unlabelled.kgcal, runs["calibrate"]) if m.tags["label"] == "synthetic.platt"]
+    hidden = CALIBRATOR.read(model_folder(unlabelled.kgcal, model.model_id)).hidden
+    assert hidden is not None
+    assert 0 < hidden.low < hidden.share < hidden.high < 0.1
+    assert model.params["hidden_share"] == str(hidden)
+    metrics = client.get_run(runs["calibrate"]).data.metrics
+    assert metrics["syn.hidden_share"] == hidden.share
+    true = client.get_run(runs["corrupt"]).data.metrics["valid.true_in_test"]
+    assert hidden.low < true < hidden.high

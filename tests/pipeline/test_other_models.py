@@ -93,7 +93,8 @@ def test_contributions_name_the_further_models_and_add_up(made: Made) -> None:
 
 def test_the_logged_model_and_the_champion_answer_alone(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     kgcal, expected = made.kgcal, made.answers()
-    model_id = models_of(kgcal, made.results["runs"]["calibrate"])[0].model_id
+    models = models_of(kgcal, made.results["runs"]["calibrate"])
+    [model_id] = [model.model_id for model in models if model.tags["label"] == made.results["answers"]]
     assert CALIBRATOR.read(model_folder(kgcal, model_id)).label == LABEL
     mlflow.set_tracking_uri(f"sqlite:///{kgcal.home}/mlflow.db")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{kgcal.home}/mlflow.db")

@@ -66,6 +66,7 @@ def test_a_triple_is_answered_in_two_lines(trained: Trained) -> None:
     assert lines[0] == f"{subject} {predicate} {object_}"
     assert lines[1].startswith(f"probability {row['probability']:.4f} (95 % interval: {row['low']:.4f} to ")
     assert "family has no champion: the newest calibrators answer" in done.stderr
+    assert "answers: the best of" in done.stderr
 
 
 def test_an_unknown_name_has_no_answer_and_a_reason(trained: Trained, tmp_path: Path) -> None:

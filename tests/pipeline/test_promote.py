@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from mlflow import MlflowClient
 
@@ -11,10 +12,11 @@ from flows.pipeline import pipeline
 from flows.promote import promote
 from kgcore.config import CalibrateGiven, GateConfig, PrepareGiven, TrainGiven
 from kgcore.errors import InputError
+from kgcore.evaluation.tolerance import TOLERANCE
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tests.conftest import use_home
-from tests.folders import write_folder
+from tests.folders import ROWS, TEST, TRAIN, VALID, write_folder
 from tests.pipeline.command import tags_of
 from tests.pipeline.finished import copy_home
 
@@ -154,16 +156,22 @@ def test_a_champion_of_another_graph_is_not_compared_with(begun: Begun, home: Pa
         decided()
 
 
-def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
-    folder = write_folder(home / "mine")
-    config, train = PrepareGiven(dataset=str(folder)), TrainGiven(k=16, epochs=60, batch_size=128)
-    beta = CalibrateGiven(calibrators=("beta",))
-    pipeline.fn(prepare=config, train=train, calibrate=beta, preset="default")
+def with_base_rates(folder: Path, splits: tuple[list[str], ...]) -> tuple[PrepareGiven, TrainGiven, CalibrateGiven]:
+    """Make the champion a calibrator of a data set at the assumed base rate. Return the settings."""
+    config = PrepareGiven(dataset=str(write_folder(folder, *splits)))
+    train, isotonic = TrainGiven(k=16, epochs=60, batch_size=128), CalibrateGiven(calibrators=("smoothed_isotonic",))
+    pipeline.fn(prepare=config, train=train, calibrate=isotonic, preset="default")
     [first] = promote.fn(dataset=str(folder))
     assert first.challenger == "models:/kgcal-mine/1"
+    client_of(folder.parent).set_registered_model_alias("kgcal-mine", "champion", "1")
+    return config, train, isotonic
+
+
+def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
+    rows = np.random.default_rng(0).permutation(ROWS).tolist()
+    config, train, isotonic = with_base_rates(home / "mine", (rows[:900], rows[900:1050], rows[1050:]))
     client = client_of(home)
-    client.set_registered_model_alias("kgcal-mine", "champion", "1")
-    pipeline.fn(prepare=config, train=train, calibrate=replace(beta, base_rate=0.1), preset="default")
+    pipeline.fn(prepare=config, train=train, calibrate=replace(isotonic, base_rate=0.1), preset="default")
     with pytest.raises(InputError, match=r"base_rate is 1.5: it must be above 0 and below 1"):
         promote.fn(dataset="mine", base_rate=1.5)
     assert client.get_model_version_by_alias("kgcal-mine", "challenger").version == 1  # nothing has moved
@@ -176,3 +184,22 @@ def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     [again] = promote.fn(dataset="mine", base_rate=0.5)  # both were judged at 0.5 before
     assert again.run is None
     assert again.champion == moved.champion == "models:/kgcal-mine/2"
+
+
+def test_a_calibrator_whose_error_on_its_own_test_is_above_the_tolerance_does_not_pass(home: Path) -> None:
+    """The facts of test are unlike those of valid. The challenger is better than the champion, but not calibrated."""
+    config, train, isotonic = with_base_rates(home / "mine", (list(TRAIN), list(VALID), list(TEST)))
+    at_a_tenth = replace(isotonic, base_rate=0.1)
+    results = pipeline.fn(prepare=config, train=train, calibrate=at_a_tenth, preset="default")
+    low, high = results.results.row("synthetic", "smoothed_isotonic").intervals["debiased_rmsce"]
+    assert results.answers == "synthetic.smoothed_isotonic"
+    assert low > TOLERANCE
+    assert f"[{low:.4f}, {high:.4f}], and 0.02 is the tolerance." in results.warning
+    assert not any("by construction" in note for note in results.notes)
+    report = Path(results.report).read_text()
+    assert report.index(results.warning) < report.index("Measured on")
+    [decision] = promote.fn(dataset="mine")
+    assert "its Brier score is significantly lower" in decision.explanation
+    assert f"{results.warning} It is not promoted." in decision.explanation
+    assert not decision.passed
+    assert decision.champion == "models:/kgcal-mine/1"

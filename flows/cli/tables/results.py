@@ -14,7 +14,9 @@ from tasks.tracking.ui import ui_command
 
 
 def show_results(console: Console, summary: PipelineSummary) -> None:
-    """Print the race, the results of each calibrator, the ranks, where the results are, and the ensemble."""
+    """Print a warning if there is one, the race, the results, the ranks, where the results are, and the ensemble."""
+    if summary.warning:
+        console.print(summary.warning, markup=False, style="bold")
     if summary.race:
         show_race(console, summary.race)
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")

@@ -5,7 +5,8 @@ import numpy as np
 from kgcore.arrays import Ints, Labels, Probabilities, same_length
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.errors import InputError
+from kgcore.errors import InputError, MismatchError
+from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
 
 def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generator) -> Ints:
@@ -28,6 +29,38 @@ def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generato
     fold[order] = np.arange(len(distinct)) % folds
     found: Ints = fold[place]
     return found
+
+
+def row_groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
+    """Return, for each kind of negatives, the group number (n,) of each row of its sample. A group stays in one fold.
+
+    source  (c,) for each validation corruption of the table that was not searched: the index, from 0, of the validation
+            positive that it was made from
+
+    In the synthetic sample, a positive and its corruptions are one group, and each searched row is a group. If the
+    sample is weighted, it has no positives of relations without corruptions. In the ground-truth sample, each triple is
+    a group. With confidences, a triple has two rows there (`soft_sample`), and the synthetic sample has no triple with
+    the confidence 0.
+
+    Raises MismatchError if `source` does not fit the table.
+    """
+    positives, drawn = np.flatnonzero(table.rows("valid", LABELLED, 1)), table.rows("valid", CORRUPTION)
+    if len(source) != drawn.sum() or (len(source) and not 0 <= source.min() <= source.max() < len(positives)):
+        raise MismatchError(
+            f"{len(source):,} corruptions have a source, but the table has {int(drawn.sum()):,} corruptions of "
+            f"{len(positives):,} positives: the sources and the table must come from one corrupt run"
+        )
+    group = len(positives) + np.arange(len(table))
+    group[drawn] = source
+    corruptions, used = table.corruptions(), np.ones(len(positives), dtype=bool)
+    truth = table.truth[table.rows("valid", LABELLED)]
+    labelled = np.arange(len(truth))
+    if weighted:
+        used = np.isin(table.triples[positives, 1], table.triples[corruptions, 1])
+    if table.soft("valid"):
+        used &= table.truth[positives] > 0
+        labelled = np.r_[np.flatnonzero(truth > 0), np.flatnonzero(truth < 1)]
+    return {"synthetic": np.r_[np.flatnonzero(used), group[corruptions]], "ground_truth": labelled}
 
 
 def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: Ints) -> Probabilities:

@@ -1,0 +1,66 @@
+"""Dense graphs with known truth: entities have kinds, and facts depend on these. A graph knows some of the facts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from kgcore.corruptions.held_out import corrupt_held_out
+from kgcore.corruptions.mixture import Mixture
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.models.base import Embeddings
+from kgcore.models.trained import TrainedModel
+from kgcore.score_table import ScoreTable, score_table
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A graph of subjects and objects, a model whose scores are higher for true triples, and the truth.
+
+    truth  (R, n, n) whether subject i has the predicate r to object j. Objects are the entities n to 2 n - 1
+    """
+
+    graph: KnowledgeGraph
+    model: TrainedModel
+    truth: np.ndarray
+
+    def true(self, triples: np.ndarray) -> np.ndarray:
+        """Return whether triples (n, 3) are true."""
+        size = self.truth.shape[1]
+        found = np.zeros(len(triples), dtype=bool)
+        fits = (triples[:, 0] < size) & (triples[:, 2] >= size)
+        s, p, o = triples[fits].T
+        found[fits] = self.truth[p, s, o - size]
+        return found
+
+    def table(self, strategy: dict[str, float], seed: int, eta: int = 20, filtered: bool = True) -> ScoreTable:
+        """Return the scores of valid, test, and their corruptions."""
+        rng = np.random.default_rng(seed)
+        made = corrupt_held_out(self.graph, eta, Mixture(self.graph, strategy), rng, "both", filtered)
+        return score_table(self.graph, made, self.model)
+
+
+def dense_graph(
+    rng: np.random.Generator, size: int = 60, predicates: int = 4, kinds: int = 6, completeness: float = 1.0
+) -> Dense:
+    """Draw a graph with `size` subjects and `size` objects.
+
+    completeness  share of the true facts that the graph knows: 80 % of these are in train, 10 % in valid and in test
+    """
+    chances = rng.beta(0.3, 0.9, size=(predicates, kinds, kinds))
+    of_subject, of_object = rng.integers(kinds, size=(2, size))
+    chance = chances[:, of_subject][:, :, of_object]
+    truth = rng.random(chance.shape) < chance
+    scores = np.log(chance + 0.02) + 1.5 * truth + rng.normal(size=chance.shape)
+    p, s, o = np.nonzero(truth)
+    facts = rng.permutation(np.stack([s, p, o + size], axis=1))
+    facts = facts[: int(completeness * len(facts))]
+    ends = [int(0.8 * len(facts)), int(0.9 * len(facts))]
+    splits = [Split(part, np.ones(len(part))) for part in np.split(facts, ends)]
+    names = [f"e{i}" for i in range(2 * size)], [f"p{i}" for i in range(predicates)]
+    subjects = scores.transpose(1, 0, 2).reshape(size, predicates * size)  # a block of numbers for each predicate
+    objects = np.tile(np.eye(size), predicates)
+    blocks = np.repeat(np.eye(predicates), size, axis=1)
+    tables = (torch.tensor(values, dtype=torch.float32) for values in (np.concatenate([subjects, objects]), blocks))
+    model = TrainedModel("distmult", predicates * size, Embeddings(*tables))
+    return Dense(KnowledgeGraph("dense", *names, *splits), model, truth)
