@@ -11,6 +11,8 @@ from distributed import LocalCluster
 from tests.pipeline.command import Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
+TRIPLE = ["subject", "predicate", "object"]
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -35,29 +37,80 @@ def discovered(trained: Trained, *options: str, file: str = "facts.parquet") -> 
     return pd.read_parquet(target) if file.endswith("parquet") else pd.read_csv(target)
 
 
+STATED = ("--completeness", "0.9")
+
+
 @pytest.mark.parametrize("options", [("--predicate", "born_in"), ("--top", "30")])
-def test_the_facts_are_missing_and_have_the_probabilities_of_predict(
+def test_the_facts_are_missing_and_in_the_order_of_their_probabilities(
     trained: Trained, options: tuple[str, ...]
 ) -> None:
-    facts = discovered(trained, *options)
+    facts = discovered(trained, *options, *STATED)
     assert facts["rank"].tolist() == list(range(1, len(facts) + 1))
     assert facts["probability"].is_monotonic_decreasing
+    assert (facts["low"] <= facts["probability"]).all()
     names = trained.kgcal.home.parent / "names.tsv"
     facts[["subject", "predicate", "object"]].to_csv(names, sep="\t", index=False)
     target = names.with_name("answers.parquet")
     assert trained.kgcal("predict", str(names), "-o", str(target)).returncode == 0
-    answers = pd.read_parquet(target)
-    assert not answers["known"].any()
-    for column in ("score", "probability", "low", "high"):
-        np.testing.assert_array_equal(facts[column], answers[column])
+    assert not pd.read_parquet(target)["known"].any()
+    metrics = runs_of(trained.kgcal, "discover")[-1].data.metrics
+    assert metrics["expected"] == pytest.approx(facts["probability"].sum())
+    assert metrics["expected_low"] <= metrics["expected"] <= metrics["expected_high"]
+
+
+def test_pairs_of_a_predicate_are_the_list_of_its_missing_facts(trained: Trained) -> None:
+    facts = discovered(trained, "--predicate", "cousin_of", "--candidates", "all", "--top", "20", *STATED)
+    target = trained.kgcal.home.parent / "pairs.parquet"
+    done = trained.kgcal("predict", "--predicate", "cousin_of", "--top", "20", *STATED, "-o", str(target))
+    assert done.returncode == 0, done.stderr
+    columns = ["subject", "object", "score"]
+    assert len(pd.read_parquet(target)[columns]) == len(facts[columns]) == 20
+
+
+def test_without_a_statement_there_is_an_order_and_no_probability(trained: Trained) -> None:
+    asked = ("--predicate", "lives_in", "--top", "30")
+    stated, ranked = discovered(trained, *asked, *STATED), discovered(trained, *asked)
+    assert ranked["probability"].isna().all()
+    assert (ranked["reason"] == "the base rate of the candidates is not stated").all()
+    assert ranked["score"].tolist() == stated["score"].tolist()
+    assert set(map(tuple, ranked[TRIPLE].to_numpy())) == set(map(tuple, stated[TRIPLE].to_numpy()))
+    done = trained.kgcal("discover", "--top", "30")
+    assert "no probabilities: nothing says how many of the" in done.stdout
+    assert "--completeness 0.8" in done.stdout
+    assert "expected to be true" not in done.stdout
+    run = runs_of(trained.kgcal, "discover")[-1]
+    assert "expected" not in run.data.metrics
+
+
+def test_the_survey_is_a_stage_that_is_used_again(trained: Trained) -> None:
+    discovered(trained, "--top", "30", *STATED)
+    before = len(runs_of(trained.kgcal, "survey"))
+    done = trained.kgcal("discover", "--top", "30", "--base-rate", "0.001")
+    assert done.returncode == 0, done.stderr
+    assert "true by the stated base rate 0.001" in done.stdout
+    assert len(runs_of(trained.kgcal, "survey")) == before
+
+
+def test_a_predicate_with_too_few_validation_facts_has_no_probability(trained: Trained) -> None:
+    done = trained.kgcal("discover", "--predicate", "born_in", "--at-least", "10000", "--top", "3", *STATED)
+    assert done.returncode == 0, done.stderr
+    assert "no probabilities: validation has too few facts of the kind that is asked for" in done.stdout
+
+
+def test_doubtful_facts_have_a_flag(trained: Trained) -> None:
+    facts = discovered(trained, "--top", "3000", *STATED)
+    flags = set(facts["flag"].dropna())
+    assert any("off-type" in flag for flag in flags)
+    assert flags <= {"off-type", "beyond the calibrated range", "off-type; beyond the calibrated range"}
 
 
 def test_a_query_lists_the_answers_above_a_probability(trained: Trained) -> None:
     subject = trained.test.read_text().split("\t")[0]
-    every = discovered(trained, "--subject", subject, "--predicate", "born_in", file="all.csv")
+    every = discovered(trained, "--subject", subject, "--predicate", "born_in", *STATED, file="all.csv")
     assert (every[["subject", "predicate"]] == [subject, "born_in"]).all(axis=None)
     limit = float(every["probability"].iloc[2])
-    above = discovered(trained, "--subject", subject, "--predicate", "born_in", "--above", str(limit), file="above.csv")
+    query = ("--subject", subject, "--predicate", "born_in", "--above", str(limit))
+    above = discovered(trained, *query, *STATED, file="above.csv")
     assert above["object"].tolist() == every["object"][every["probability"] > limit].tolist()
 
 
@@ -90,7 +143,8 @@ def test_without_a_query_the_answer_sets_of_each_predicate_are_measured(trained:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "options", [("--top", "50"), ("--predicate", "lives_in", "--fdr", "0.9"), ("--coverage", "0.8")]
+    "options",
+    [("--top", "50", "--completeness", "0.9"), ("--predicate", "lives_in", "--fdr", "0.9"), ("--coverage", "0.8")],
 )
 def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, options: tuple[str, ...]) -> None:
     here = discovered(trained, *options)
@@ -123,6 +177,9 @@ def test_a_list_with_few_false_facts_has_p_values(trained: Trained) -> None:
         (("--predicate", "likes"), "the predicate 'likes' is not in the graph: it must be one of its 10 predicates"),
         (("--subject", "person_1", "--coverage", "0.9"), "an answer set belongs to a query: give a predicate, and a"),
         (("--fdr", "0.1", "--coverage", "0.9"), "fdr is 0.1 and coverage is 0.9: give one of them"),
+        (("--above", "0.5"), "above is 0.5, but there are no probabilities: state --completeness or --base-rate"),
+        (("--completeness", "2"), "completeness is '2': it must be above 0 and below 1, or LOW:HIGH"),
+        (("--completeness", "0.9", "--base-rate", "0.1"), "each of them says how many candidates are true, so state"),
         (("-o", "facts.json"), "facts.json is of an unknown kind: its name must end in .parquet, .csv, .tsv"),
         (("--fdr", "1"), "fdr is 1.0: it must be at least 0 and below 1"),
     ],
