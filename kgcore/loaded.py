@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.config import DiscoverConfig, EvidenceConfig, PredictConfig, SurveyConfig
+from kgcore.config import DiscoverConfig, EvidenceConfig, PredictConfig
 from kgcore.config.evidence import OTHER_SCORES
+from kgcore.config.survey import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.evidence.fold import fold_of
 from kgcore.evidence.grid import Grid
 from kgcore.registries import COMBINERS
 
@@ -66,11 +65,12 @@ class Folded(Combiner):
 
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         shape = grid.tile.shape
-        folds = fold_of(grid.tile.at(np.ones(shape, dtype=bool))).reshape(shape)
+        fold_column = grid.column(len(grid.features.names) - 1).column
+        folds = np.broadcast_to(fold_column.of_pairs(fold_column.low), shape)
         low, high = np.empty(shape), np.empty(shape)
         for fold in np.unique(folds).tolist():
             chosen = folds == fold
-            for own, bound in zip((low, high), self.members[fold].bounds(grid), strict=True):
+            for own, bound in zip((low, high), self.members[int(fold)].bounds(grid), strict=True):
                 own[chosen] = bound[chosen]
         if grid.tile.predicate in self.limits:
             score, limit = grid.column(self.column), np.float32(self.limits[grid.tile.predicate])

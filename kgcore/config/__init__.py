@@ -11,6 +11,7 @@ pipeline.py  the settings of a whole pipeline
 jobs.py      the settings of promote, watch, predict, base-rate, explain, tune and ensemble
 scores.py    the settings of calibrate-scores
 imports.py   the settings of imported models
+survey.py    the settings of surveys, which nobody gives
 race.py      the settings of the stage choose, which chooses the settings of train by a race
 given.py     the settings that the user gives; the others are None
 recipes.py   the values of the presets
@@ -56,7 +57,6 @@ from kgcore.config.jobs import (
     GateConfig,
     PairsConfig,
     PredictConfig,
-    SurveyConfig,
     TuneConfig,
     WatchConfig,
 )
@@ -114,7 +114,6 @@ __all__ = [
     "ReportConfig",
     "ScoreConfig",
     "ScoresConfig",
-    "SurveyConfig",
     "TrainConfig",
     "TrainGiven",
     "TuneConfig",

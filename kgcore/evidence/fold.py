@@ -7,6 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.tile import Column, Tile, Tiled
 from kgcore.registries import EVIDENCE
 
 FOLDS = 5
@@ -29,6 +30,10 @@ class Fold(Feature):
 
     def values(self, triples: Triples) -> Floats:
         return fold_of(triples)[:, None].astype(np.float64)
+
+    def tile(self, tile: Tile) -> Tiled:
+        every = fold_of(tile.at(np.ones(tile.shape, dtype=bool)))
+        return Tiled((Column.of(every.reshape(tile.shape).astype(np.float64)),))
 
 
 def fold_of(triples: Triples) -> Ints:

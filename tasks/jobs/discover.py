@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgcore.config import DiscoverConfig, SurveyConfig
+from kgcore.config import DiscoverConfig
+from kgcore.config.survey import SurveyConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains

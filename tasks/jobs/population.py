@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import EvidenceConfig, SurveyConfig
+from kgcore.config import EvidenceConfig
 from kgcore.config.evidence import OTHER_SCORES
+from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import FoundModel

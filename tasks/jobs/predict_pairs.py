@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Ints, Triples
-from kgcore.config import PairsConfig, PredictConfig, SurveyConfig
+from kgcore.config import PairsConfig, PredictConfig
+from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import Block, Population

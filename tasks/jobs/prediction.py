@@ -81,12 +81,16 @@ class Predictor:
 def predictor(request: Request, config: PredictConfig) -> Predictor:
     """Find the model of a prediction.
 
+    The sum of the probabilities of a file is a number of true candidates if the user states their base rate, or if the
+    calibrator was fitted to candidates or to newly labelled ones. Otherwise the prediction says what they are about.
+
     Raises InputError as `answering` does, or if the ending of the output file is unknown.
     """
     request.check_table()
     by = answering(request)
     bound = by.model.calibrator
-    if request.base_rate is not None or bound.negatives == CANDIDATES:
+    own_labels = bound.negatives == GROUND_TRUTH and by.model.graph.labelled_base_rate is not None
+    if request.base_rate is not None or own_labels or bound.negatives == CANDIDATES:
         return Predictor(by, config)
     kinds = {GROUND_TRUTH: "the labelled triples of validation", SYNTHETIC: "validation facts and their corruptions"}
     like = kinds.get(bound.negatives, "triples at the base rate")

@@ -64,6 +64,6 @@ def test_a_published_data_set_keeps_its_rows(tmp_path: Path) -> None:
 
 
 def test_many_true_corruptions_are_reported() -> None:
-    assert hidden_fact_notes(0.0099) == []
-    [note] = hidden_fact_notes(0.3418)
+    assert hidden_fact_notes(0.0099, {}) == []
+    [note] = hidden_fact_notes(0.3418, {})
     assert note.startswith("34 % of the corruptions that synthetic calibrators are fitted to are facts of test.")

@@ -22,12 +22,13 @@ from flows.stages import STAGE_FLOWS
 from kgcore.config import LIMITS, Config, Given
 from kgcore.config.choices import ETA_SPELLING, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING
 from kgcore.config.imports import IMPORTABLE, ImportedModel
+from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
 FLOWS = [pipeline, *OTHERS, reproduce]
-RECORDED = {ImportedModel}  # settings that a run records and nobody gives
+RECORDED = {ImportedModel, SurveyConfig}  # settings that a run records and nobody gives
 KINDS = [*(kind for kind in Config.__subclasses__() if kind not in RECORDED), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
 PAIRED = {"base_rate_low", "base_rate_high"}  # settings that need each other, which a schema does not say

@@ -110,7 +110,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     others = names(config.EnsembleConfig, config.TuneConfig, config.AuditConfig, config.BaseRateConfig)
     others |= names(config.ImportConfig) - names(config.TrainConfig)
     jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
-    of_stages = set(DEFAULTS) - jobs | names(config.ChooseConfig) | {"candidates", "split"}
+    of_stages = set(DEFAULTS) - jobs | names(config.ChooseConfig) | {"candidates", "split", "completeness"}
     assert set(POINTS["main"]) == of_stages - BY_PRESET | {"other_models", "ensemble", "force", "device"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
     assert stages == of_stages | {"force", "device", "choice", "other_models"} | UPSTREAM

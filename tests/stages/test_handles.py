@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from flows.calibrate_scores import calibrate_scores
+from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.pipeline import pipeline
 from flows.promote import promote
@@ -15,6 +16,7 @@ from flows.tune import tune
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,
+    DiscoverConfig,
     EvaluateGiven,
     EvidenceGiven,
     MatchGiven,
@@ -141,9 +143,11 @@ def saved(module_home: Path) -> Saved:
         scores = calibrate_scores.fn(
             str(table), config=ScoresConfig(score="f", label="y", calibrators=("beta",), folds=2)
         )
+        discover.fn(config=DiscoverConfig(top=5, completeness="0.9"))
     [exam] = open_store().find(RunTags(stage="exam"))
+    [survey] = open_store().find(RunTags(stage="survey"))
     found.runs = made.runs | {"pipeline": made.pipeline, "ensemble": pooled.run, "tune": searched.run}
-    found.runs |= {"exam": exam.run_id, CALIBRATE_SCORES: scores.run}
+    found.runs |= {"exam": exam.run_id, "survey": survey.run_id, CALIBRATE_SCORES: scores.run}
     return found
 
 
@@ -153,6 +157,7 @@ def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
         "ensemble",
         "exam",
         "pipeline",
+        "survey",
         "tune",
     }
     places = [(handle.stage, handle.path) for handle in (WRITTEN | UNSEEN).values()]
