@@ -10,7 +10,7 @@ lists are compared: calibrated to corruptions, as the calibrators of the run are
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from kgcore.arrays import Bools, Floats, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import EvidenceConfig
 from kgcore.evidence.base import Source
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.population.calibration import Calibration
 from kgcore.population.draw import DrawSize
 from kgcore.population.population import Population
@@ -31,6 +31,7 @@ from kgcore.prediction.domains import Domains
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 
 LENGTHS = (20, 100, 300, 1_000, 3_000)
+DRAWN = 4  # of these lengths
 AT_LEAST = 5  # validation facts of a predicate
 FEWEST_EXPECTED = 1.0  # true facts in a list of one predicate that counts
 
@@ -62,7 +63,7 @@ def main() -> None:
         print(f"calibrated to the missing facts, seed {seed}: {shown}")
         print("    ", by_predicate(calibration, graph.index(truth).contains, seed))
     if asked.plot:
-        draw_picture(Path(asked.plot), before, lists)
+        draw_picture(Path(asked.plot), before[:DRAWN], lists[:DRAWN])
 
 
 def parsed() -> argparse.Namespace:
@@ -101,7 +102,9 @@ def calibrated(model: CalibratedModel, population: Population, complete: float, 
     return Calibration.of(population, made, [trained], true, rng)
 
 
-def lists_of(calibration: Calibration, is_true, seed: int) -> Iterator[tuple[int, float, float, float, int]]:
+def lists_of(
+    calibration: Calibration, is_true: Callable[[Triples], Bools], seed: int
+) -> Iterator[tuple[int, float, float, float, int]]:
     """Yield length, expected number with its interval, and true number of the first facts."""
     triples, _ = calibration.most_probable(Question(), max(LENGTHS))
     log_odds = calibration.model.trained.score(triples)
@@ -111,7 +114,7 @@ def lists_of(calibration: Calibration, is_true, seed: int) -> Iterator[tuple[int
             yield n, *count.ends, int(is_true(triples[:n]).sum())
 
 
-def by_predicate(calibration: Calibration, is_true, seed: int) -> str:
+def by_predicate(calibration: Calibration, is_true: Callable[[Triples], Bools], seed: int) -> str:
     """Return how often the interval of a list of one predicate holds the number of true facts."""
     held: list[bool] = []
     near: list[bool] = []
@@ -136,7 +139,9 @@ def standard_error(q: Floats, low: float, high: float) -> float:
     return max((high - low) / 4, float(np.sqrt((q * (1 - q)).sum())))
 
 
-def lists_by_corruptions(model: CalibratedModel, population: Population, truth) -> list[tuple[int, float, int]]:
+def lists_by_corruptions(
+    model: CalibratedModel, population: Population, truth: TripleIndex
+) -> list[tuple[int, float, int]]:
     """Return length, expected and true number of the first facts by the calibrator of the run."""
     discovery = Discovery(model, population.domains, AT_LEAST)
     blocks = [Question(predicate=block.predicate) for block in population.blocks]
@@ -148,28 +153,33 @@ def lists_by_corruptions(model: CalibratedModel, population: Population, truth) 
     return [(n, float(q[order[:n]].sum()), int(true[:n].sum())) for n in LENGTHS if n <= len(found)]
 
 
-def draw_picture(path: Path, before, after) -> None:
-    """Draw expected against true numbers of facts of both lists."""
+def draw_picture(
+    path: Path, before: list[tuple[int, float, int]], after: list[tuple[int, float, float, float, int]]
+) -> None:
+    """Draw which share of the first facts is expected to be true, and which share is, for both lists."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.2), dpi=150)
-    lengths = [row[0] for row in after]
-    axes.plot(lengths, lengths, color="0.8", label="all rows")
-    axes.plot(
-        [r[0] for r in before], [r[1] for r in before], "o--", color="C1", label="expected, calibrated to corruptions"
-    )
-    axes.plot([r[0] for r in before], [r[2] for r in before], "o-", color="C1", label="true among these rows")
-    axes.fill_between(lengths, [r[2] for r in after], [r[3] for r in after], color="C0", alpha=0.2)
-    axes.plot(lengths, [r[1] for r in after], "s--", color="C0", label="expected, calibrated to the missing facts")
-    axes.plot(lengths, [r[4] for r in after], "s-", color="C0", label="true among these rows")
-    axes.set(xscale="log", yscale="symlog", xlabel="rows of the list", ylabel="facts")
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    figure, panels = plt.subplots(1, 2, figsize=(8, 3.4), dpi=150, sharey=True)
+    ends = [(100 * (e - low) / n, 100 * (high - e) / n) for n, e, low, high, _ in after]
+    lists = [
+        ("calibrated to corruptions", [row[:3] for row in before], None),
+        ("calibrated to the missing facts", [(n, e, t) for n, e, _, _, t in after], np.array(ends).T),
+    ]
+    for axes, (title, rows, errors) in zip(panels, lists, strict=True):
+        places, share = np.arange(len(rows)), [(100 * e / n, 100 * t / n) for n, e, t in rows]
+        expected, true = zip(*share, strict=True)
+        axes.bar(
+            places - 0.2, expected, 0.38, color="white", edgecolor="C0", hatch="///", label="expected", yerr=errors
+        )
+        axes.bar(places + 0.2, true, 0.38, color="C0", label="true")
+        axes.set_xticks(places, [f"first {n:,}" for n, _, _ in rows], fontsize=8)
+        axes.set_title(title, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("% of the rows of the list")
+    panels[1].legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(path)
 

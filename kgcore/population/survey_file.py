@@ -17,10 +17,8 @@ def write_survey(folder: Path, survey: Survey) -> None:
     """Write the drawn candidates with the columns s, p, o, weight, in_top and log_odds, and the validation facts."""
     drawn = survey.drawn
     columns = {"weight": drawn.weights, "in_top": drawn.in_top, "log_odds": survey.log_odds}
-    lowest = {str(predicate): score for predicate, score in drawn.lowest.items() if np.isfinite(score)}
-    every = [predicate for predicate, score in drawn.lowest.items() if not np.isfinite(score)]
-    metadata = {"lowest": lowest, "every": every}
-    write_table(folder / ROWS, spo_columns(drawn.triples) | columns, metadata)
+    lowest = [[predicate, score if np.isfinite(score) else None] for predicate, score in drawn.lowest.items()]
+    write_table(folder / ROWS, spo_columns(drawn.triples) | columns, {"lowest": lowest})
     facts = {"in_top": survey.facts_in_top, "log_odds": survey.of_facts}
     write_table(folder / FACTS, spo_columns(survey.facts) | facts)
     write_json(folder / COMBINED, survey.combined.to_json())
@@ -30,8 +28,7 @@ def read_survey(folder: Path) -> Survey:
     """Read the output of `write_survey`."""
     rows, metadata = read_table(folder / ROWS)
     facts, _ = read_table(folder / FACTS)
-    lowest = {int(predicate): float(score) for predicate, score in metadata["lowest"].items()}
-    lowest |= {int(predicate): -np.inf for predicate in metadata["every"]}
+    lowest = {predicate: -np.inf if score is None else score for predicate, score in metadata["lowest"]}
     drawn = Drawn(triples_of(rows), rows["weight"], rows["in_top"], lowest)
     combined = Combined.from_json(read_json(folder / COMBINED))
     return Survey(drawn, rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"], combined)
