@@ -49,7 +49,8 @@ def main() -> None:
     population = population_of(graph, truth, asked.predicates)
     wanted = [block.predicate for block in population.blocks]
     truth = truth[np.isin(truth[:, 1], wanted)]
-    complete = population.known.sum() / (population.known.sum() + len(truth))
+    known_facts = np.isin(graph.all_known.triples[:, 1], wanted).sum()
+    complete = known_facts / (known_facts + len(truth))
     print(
         f"{graph.name}: {population.sizes.sum():,} candidates of {len(wanted)} predicates, {len(truth):,} true, "
         f"{len(population.positives):,} validation facts, completeness {complete:.4f}"

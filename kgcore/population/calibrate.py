@@ -19,6 +19,7 @@ from kgcore.population.unknown_facts import UnknownFacts
 
 POPULATION = "population"  # the kind of negatives of a calibrator that is fitted to a population
 REPLICATES = 50
+SHARED = 20  # validation facts that the map which predicates share is worth to one predicate
 POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
 LOWEST = -30.0  # log-odds of a probability, below which the points of a map are rare
 
@@ -28,7 +29,8 @@ class Count:
     """The number of true facts in a list: its expected value, and a 95 % interval.
 
     The interval counts the finite number of validation facts, the sample of candidates, the interval of the
-    completeness, and chance: each fact of the list is true or false.
+    completeness, how far the map of a predicate may be from the one that predicates share, and chance: each fact of the
+    list is true or false.
     """
 
     expected: float
@@ -48,15 +50,20 @@ class PopulationFit:
     bound       the calibrator of the survey's log-odds
     predicates  (p,) the predicates of the population, ascending
     replicates  maps of bootstrap replicates
-    supported   highest log-odds of a validation fact: nothing is known about higher ones
+    facts       log-odds of the validation facts (m,), and their predicates (m,)
     highest     largest probability
     """
 
     bound: BoundCalibrator
     predicates: Ints
     replicates: Sequence[Curve]
-    supported: float
+    facts: tuple[Floats, Ints]
     highest: float
+
+    @property
+    def supported(self) -> float:
+        """The highest log-odds of a validation fact: nothing is known about higher ones."""
+        return float(self.facts[0].max())
 
     def probabilities(self, log_odds: Floats, predicates: Ints) -> Probabilities:
         """Return the probabilities (n,) of triples with log-odds (n,) and predicates (n,)."""
@@ -64,15 +71,28 @@ class PopulationFit:
 
     def count(self, log_odds: Floats, predicates: Ints, rng: np.random.Generator) -> Count:
         """Return the number of true facts in a list of triples with log-odds (n,) and predicates (n,)."""
-        drawn = []
+        drawn, spread = [], self._spread(log_odds, predicates)
         z, positions = np.minimum(log_odds, self.supported), np.searchsorted(self.predicates, predicates)
         for curve in self.replicates:
             q = expit(curve.log_odds(z, positions)).clip(max=self.highest)
-            drawn.append(q.sum() + rng.standard_normal(40) * np.sqrt((q * (1 - q)).sum()))
+            drawn.append(q.sum() + rng.standard_normal(40) * np.sqrt((q * (1 - q)).sum() + spread))
         tail = (1 - CONFIDENCE) / 2
         low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail]).clip(0, len(log_odds)).tolist()
         expected = float(self.probabilities(log_odds, predicates).sum())
         return Count(expected, min(low, expected), max(high, expected))
+
+    def _spread(self, log_odds: Floats, predicates: Ints) -> float:
+        """Return the variance of the number of true facts that comes from the map of each predicate.
+
+        The log-odds of a predicate with m validation facts among those of its rows in the list may differ by
+        1 / sqrt(m + SHARED) from the shared map: as if that map were worth SHARED facts.
+        """
+        q, total = self.probabilities(log_odds, predicates), 0.0
+        for predicate in np.unique(predicates).tolist():
+            own = predicates == predicate
+            facts = (self.facts[1] == predicate) & (self.facts[0] >= log_odds[own].min())
+            total += float((q[own] * (1 - q[own])).sum()) ** 2 / (facts.sum() + SHARED)
+        return total
 
 
 def fit_population(
@@ -116,7 +136,7 @@ def fit_population(
         limits=(ends[0], ends[1]) if ends[0] < ends[1] else None,
         combined=survey.combined,
     )
-    return PopulationFit(bound, predicates, replicates, supported, highest)
+    return PopulationFit(bound, predicates, replicates, (survey.of_facts, survey.facts[:, 1]), highest)
 
 
 def _calibrator(survey: Survey, curve: Curve, predicates: Ints, supported: float, highest: float) -> PerRelation:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains
@@ -118,16 +118,30 @@ class Population:
         return np.array(sizes, dtype=np.int64)
 
     @cached_property
-    def known(self) -> Ints:
-        """The number of known facts of all splits among the pairs of each block."""
-        facts = self.graph.all_known.triples
-        return np.array([int(block.holds(facts).sum()) for block in self.blocks], dtype=np.int64)
+    def known(self) -> Floats:
+        """The number of known facts, of all splits, that stand for the unknown facts among the pairs of each block.
+
+        It is the number of the predicate's known facts times the share of its validation facts that are in the block. A
+        training fact says nothing about this share: the entities that fit a predicate are chosen by training facts.
+        """
+        size = len(self.graph.predicates)
+        facts = np.bincount(self.graph.all_known.triples[:, 1], minlength=size)
+        valid = np.bincount(self._validation[:, 1], minlength=size)
+        inside = np.bincount(self.positives[:, 1], minlength=size)
+        of_block = [block.predicate for block in self.blocks]
+        known: Floats = (facts * inside / np.maximum(valid, 1))[of_block]
+        return known
+
+    @cached_property
+    def _validation(self) -> Triples:
+        """The validation facts (n, 3) that are no training facts, each once."""
+        facts = np.unique(self.graph.valid.positives, axis=0)
+        return facts[~self.graph.index(self.graph.train.positives).contains(facts)]
 
     @cached_property
     def positives(self) -> Triples:
         """The validation facts (n, 3) among the pairs of the blocks, each once, grouped by block."""
-        facts = np.unique(self.graph.valid.positives, axis=0)
-        facts = facts[~self.graph.index(self.graph.train.positives).contains(facts)]
+        facts = self._validation
         return np.concatenate([np.zeros((0, 3), dtype=np.int64), *(facts[b.holds(facts)] for b in self.blocks)])
 
 

@@ -57,7 +57,7 @@ class Completeness:
     by_predicate: bool
 
     def of(self, population: Population) -> UnknownFacts:
-        """Return the number of true candidates of each block: K (1 - c) / c for K known facts of completeness c.
+        """Return the number of true candidates of each block: K (1 - c) / c for K known facts (`Population.known`).
 
         If one completeness is stated for all predicates, the sum over the blocks has this value, and is divided among
         them as `by_validation` says.
@@ -70,7 +70,7 @@ class Completeness:
             raise InputError(f"{self.stated} has no completeness of {', '.join(missing[:5])}: add a line for each")
         if not population.known.any():
             raise InputError(
-                "these pairs have no known fact, so completeness says nothing about them: state --base-rate"
+                "validation has no fact among these pairs, so completeness says nothing about them: state --base-rate"
             )
         counts = [population.known * (1 - share) / share for share in (shares[:, 0], shares[:, 2], shares[:, 1])]
         if not self.by_predicate:

@@ -33,7 +33,9 @@ def test_the_candidates_are_the_unknown_pairs_of_each_block() -> None:
     assert sorted(map(tuple, WHOLE.positives)) == sorted(map(tuple, valid))
     part = Population(DOMAINS, (Block(1, np.arange(10), np.arange(5, 50)),))
     inside = every[(every[:, 1] == 1) & (every[:, 0] < 10) & (every[:, 2] >= 5) & (every[:, 2] < 50)]
-    assert part.known.tolist() == [len(inside)]
+    of_block = valid[(valid[:, 1] == 1) & (valid[:, 0] < 10) & (valid[:, 2] >= 5) & (valid[:, 2] < 50)]
+    share = len(of_block) / (valid[:, 1] == 1).sum()
+    assert part.known.tolist() == pytest.approx([share * (every[:, 1] == 1).sum()])
     assert part.sizes.tolist() == [10 * 45 - len(inside) - 5]  # five pairs of an entity with itself
 
 
