@@ -165,13 +165,22 @@ def _grid(survey: Survey, supported: float, points: int) -> Floats:
 
 
 def _support(survey: Survey, curve: Curve, replicates: Sequence[Curve], predicates: Ints, supported: float) -> Support:
-    """Return the limits of the probabilities: percentiles over the replicates, for each predicate."""
+    """Return the limits of the probabilities: percentiles over the replicates, for each predicate.
+
+    Where nearly all candidates are true, the replicates agree. But m facts of the predicate with as high log-odds allow
+    a share of true ones of t^(1/m), with the error level t of one limit (Clopper & Pearson 1934), so the lower limit is
+    at most this, or the lower limit at lower log-odds.
+    """
     z, tail = _grid(survey, supported, POINTS_OF_PREDICATE), (1 - CONFIDENCE) / 2
     bands = {}
     for place, predicate in enumerate(predicates.tolist()):
         positions = np.full(len(z), place)
         values = np.stack([own.log_odds(z, positions) for own in (curve, *replicates)])
-        bands[predicate] = Band(z, *expit(np.quantile(values, [tail, 1 - tail], axis=0)))
+        low, high = expit(np.quantile(values, [tail, 1 - tail], axis=0))
+        facts = np.sort(survey.of_facts[survey.facts[:, 1] == predicate])
+        above = len(facts) - np.searchsorted(facts, z)
+        low = np.maximum.accumulate(np.minimum(low, tail ** (1 / np.maximum(above, 1))))
+        bands[predicate] = Band(z, low, high)
     size = int(predicates.max()) + 1
     facts, candidates = (np.bincount(own[:, 1], minlength=size) for own in (survey.facts, survey.drawn.triples))
     rows = {p: (int(facts[p]), int(candidates[p])) for p in predicates.tolist()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
-from kgcore.config import PredictConfig
+from kgcore.config import STATED, PredictConfig
 from kgcore.prediction.answers import UNKNOWN_ENTITIES, Answers
 from kgcore.prediction.few_false import P_VALUE, SELECTED
 from kgcore.prediction.sink import sink
@@ -81,8 +81,9 @@ class Predictor:
 def predictor(request: Request, config: PredictConfig) -> Predictor:
     """Find the model of a prediction.
 
-    The sum of the probabilities of a file is a number of true candidates if the user states their base rate, or if the
-    calibrator was fitted to candidates or to newly labelled ones. Otherwise the prediction says what they are about.
+    The sum of the probabilities of a file is a number of true candidates if the user states their base rate, now or in
+    the run, or if the calibrator was fitted to candidates or to newly labelled ones. Otherwise the prediction says what
+    they are about.
 
     Raises InputError as `answering` does, or if the ending of the output file is unknown.
     """
@@ -90,7 +91,8 @@ def predictor(request: Request, config: PredictConfig) -> Predictor:
     by = answering(request)
     bound = by.model.calibrator
     own_labels = bound.negatives == GROUND_TRUTH and by.model.graph.labelled_base_rate is not None
-    if request.base_rate is not None or own_labels or bound.negatives == CANDIDATES:
+    stated = request.base_rate is not None or bound.base_rate_is == STATED
+    if stated or own_labels or bound.negatives == CANDIDATES:
         return Predictor(by, config)
     kinds = {GROUND_TRUTH: "the labelled triples of validation", SYNTHETIC: "validation facts and their corruptions"}
     like = kinds.get(bound.negatives, "triples at the base rate")
