@@ -113,7 +113,7 @@ class LoadedModel:
         *,
         top: int = DiscoverConfig.top,
         above: float = DiscoverConfig.above,
-        completeness: str | float = "",
+        completeness: str | float | None = None,
         base_rate: float | None = None,
     ) -> pd.DataFrame:
         """List the `top` most probable missing facts with a probability above a limit, as `kgcal discover` does.
@@ -136,14 +136,14 @@ class LoadedModel:
         from kgcore.prediction.discovery import Discovery
         from kgcore.prediction.domains import Domains
 
-        config = DiscoverConfig(top=top, above=above, completeness=str(completeness))
+        config = DiscoverConfig(top=top, above=above, completeness="" if completeness is None else str(completeness))
         graph = self.calibrated.graph
         discovery = Discovery(self.calibrated, Domains(graph), config.at_least)
         question = discovery.question(subject, predicate, object)
         population = Population.asked(discovery.domains, question.predicate, config.at_least)
         if population is None:
             raise InputError("validation has too few facts of the kind that is asked for: there are no probabilities")
-        true = stated_facts(population, config.completeness, base_rate)
+        true = stated_facts(population, config.completeness, base_rate, question.predicate)
         if above and true is None:
             raise InputError(f"above is {above:g}, but there are no probabilities: state completeness or base_rate")
         survey, models = self._survey(population, SurveyConfig().for_list(top)), self._models

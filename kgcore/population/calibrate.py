@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import beta
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
@@ -122,7 +122,6 @@ def fit_population(
         number = true.drawn(np.bincount(of_facts, drawn, len(predicates)).astype(np.float64), rng)
         replicates.append(fit_curve(binning.cells(again, drawn), number, knots, start=curve))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
-    ends = [float(np.clip(end.sum() / sizes.sum(), 1e-12, 1 - 1e-12)) for end in (true.low, true.high)]
     supported, highest = float(survey.of_facts.max()), (len(facts) + 1) / (len(facts) + 2)
     bound = BoundCalibrator(
         name="per_relation",
@@ -133,7 +132,6 @@ def fit_population(
         calibrator=_calibrator(survey, curve, predicates, supported, highest),
         base_rate_is=STATED,
         support=_support(survey, curve, replicates, predicates, supported),
-        limits=(ends[0], ends[1]) if ends[0] < ends[1] else None,
         combined=survey.combined,
     )
     return PopulationFit(bound, predicates, replicates, (survey.of_facts, survey.facts[:, 1]), highest)
@@ -149,11 +147,13 @@ def _calibrator(survey: Survey, curve: Curve, predicates: Ints, supported: float
     pooled = Curve(curve.knots, curve.slopes, np.array([common]))
     z = _grid(survey, supported, POINTS)
     log_odds = pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))
-    levels = np.linspace(max(LOWEST, float(log_odds.min())), float(log_odds.max()), POINTS)
+    ends = max(LOWEST, float(log_odds.min())), min(-LOWEST, float(log_odds.max()))
+    levels = np.linspace(*ends, POINTS)
     z = np.unique(np.r_[z, np.interp(levels, log_odds, z)])  # probabilities between two points are nearly linear
-    q = expit(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))).clip(max=highest)
-    offsets = (curve.constants - common).tolist()
-    relations = {p: (0.0, offset) for p, offset in zip(predicates.tolist(), offsets, strict=True)}
+    offsets = curve.constants - common
+    most = logit(highest) - max(0.0, float(offsets.max()))  # no predicate has a probability above the highest one
+    q = expit(np.minimum(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), most))
+    relations = {p: (0.0, offset) for p, offset in zip(predicates.tolist(), offsets.tolist(), strict=True)}
     return PerRelation().set_fitted(scores=z, probabilities=q, relations=relations)
 
 
@@ -182,8 +182,8 @@ def _support(survey: Survey, curve: Curve, replicates: Sequence[Curve], predicat
         low = np.maximum.accumulate(np.minimum(low, tail ** (1 / np.maximum(above, 1))))
         bands[predicate] = Band(z, low, high)
     size = int(predicates.max()) + 1
-    facts, candidates = (np.bincount(own[:, 1], minlength=size) for own in (survey.facts, survey.drawn.triples))
-    rows = {p: (int(facts[p]), int(candidates[p])) for p in predicates.tolist()}
+    facts = np.bincount(survey.facts[:, 1], minlength=size)
+    rows = {p: (int(facts[p]), int(facts[p])) for p in predicates.tolist()}  # candidates are never too few
     return Support(bands[int(predicates[0])], bands, rows)
 
 

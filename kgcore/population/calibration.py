@@ -31,6 +31,7 @@ class Calibration:
     fit         its calibrator. If nothing was stated, it serves the order of a list alone: its base rate is arbitrary
     model       the calibrated model
     true        number of true candidates that the user states; None: nothing was stated
+    asked       the predicate that is asked about; None: all
     """
 
     population: Population
@@ -38,6 +39,7 @@ class Calibration:
     fit: PopulationFit
     model: CalibratedModel
     true: UnknownFacts | None
+    asked: int | None = None
 
     @classmethod
     def of(
@@ -47,6 +49,7 @@ class Calibration:
         models: "Sequence[TrainedModel]",
         true: UnknownFacts | None,
         rng: np.random.Generator,
+        asked: int | None = None,
     ) -> "Calibration":
         """Calibrate a survey to the number of true candidates.
 
@@ -58,20 +61,22 @@ class Calibration:
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
         fit = fit_population(survey, true or of_base_rate(population, nominal), sizes, graph.fingerprint(), rng)
         scorer = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]))
-        return cls(population, survey, fit, CalibratedModel(scorer, fit.bound, graph), true)
+        return cls(population, survey, fit, CalibratedModel(scorer, fit.bound, graph), true, asked)
 
     @property
     def about(self) -> str:
         """Return what the probabilities are about, or why there are none, in a sentence."""
-        candidates, facts = int(self.population.sizes.sum()), len(self.survey.facts)
+        own = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
+        candidates, facts = int(self.population.sizes[own].sum()), len(self.survey.facts)
         if self.true is None:
             return (
                 f"no probabilities: nothing says how many of the {candidates:,} candidates are true. State which share "
                 "of the true facts the graph knows (--completeness 0.8), or which share of the candidates is true "
                 "(--base-rate). The order, --fdr and --coverage need neither"
             )
+        true = _count(float(self.true.values[own].sum()))
         return (
-            f"the probabilities are about {candidates:,} candidates, {self.true.total:,.0f} of them true by the stated "
+            f"the probabilities are about {candidates:,} candidates, {true} of them true by the stated "
             f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
         )
 
@@ -88,7 +93,7 @@ class Calibration:
         """
         blocks = self._blocks(question)
         if len(blocks) == len(self.population.blocks) and all(map(operator.is_, blocks, self.population.blocks)):
-            return self._listed(in_order(self.survey, self.fit)[:top], above)
+            return self._listed(in_order(self.survey, self.fit)[:top], above, None)
         lists = [self.ranked(block, top, above, each_part) for block in blocks]
         triples = np.concatenate([np.zeros((0, 3), dtype=np.int64), *(own for own, _ in lists)])
         lost = max((own for _, own in lists), key=lambda own: own.limit, default=Lost())
@@ -106,18 +111,24 @@ class Calibration:
             rows = in_order(self.survey, self.fit)
             rows = rows[self.survey.drawn.triples[rows, 1] == block.predicate]
             if len(rows) >= top or not np.isfinite(self.survey.drawn.lowest[block.predicate]):
-                return self._listed(rows[:top], above)
+                return self._listed(rows[:top], above, block.predicate)
         return self._sorted(highest(self.population, block, self.model.trained, top, each_part), top, above), Lost()
 
-    def _listed(self, rows: Ints, above: float) -> tuple[Triples, Lost]:
-        """Return candidates of the survey, all above a limit, and how many are lost."""
+    def _listed(self, rows: Ints, above: float, predicate: int | None) -> tuple[Triples, Lost]:
+        """Return candidates of the survey, of one predicate or any, all above a limit, and how many are lost."""
         drawn, facts = self.survey.drawn, self.survey.facts
         q = self.fit.probabilities(self.survey.log_odds[rows], drawn.triples[rows, 1])
         rows, q = (rows[q > above], q[q > above]) if above else (rows, q)
         if not len(rows) or drawn.in_top.all():
             return drawn.triples[rows], Lost()
         likely = self.fit.probabilities(self.survey.of_facts, facts[:, 1]) >= q[-1]
+        likely &= (facts[:, 1] == predicate) | (predicate is None)
         return drawn.triples[rows], lost_share(likely, self.survey.facts_in_top)
+
+    def order(self, triples: Triples) -> Ints:
+        """Return the rows of triples (n, 3) in the order of a list."""
+        log_odds = self.model.trained.score(triples)
+        return list_order(self.fit.probabilities(log_odds, triples[:, 1]), log_odds, triples)
 
     def _sorted(self, triples: Triples, top: int, above: float) -> Triples:
         """Return the most probable ones of triples (n, 3), all above a limit, in the order of a list."""
@@ -142,3 +153,8 @@ class Calibration:
             is_whole = question.subject is None and question.object is None
             blocks.append(block if is_whole else Block(block.predicate, sides[0], sides[1]))
         return tuple(block for block in blocks if len(block.subjects) and len(block.objects))
+
+
+def _count(number: float) -> str:
+    """Return a number of facts as text, with digits after the point only if it is small."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

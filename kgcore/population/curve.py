@@ -161,7 +161,6 @@ class _Risk:
         self.columns, self._cells, self._size = columns, cells, len(true)
         facts = np.bincount(cells.predicates, cells.facts, self._size)
         weights = cells.facts * (true / np.maximum(facts, 1e-300))[cells.predicates]
-        weights *= float(true.sum()) / weights.sum()
         self._known = self._sums(weights)
         self._scale, self._prior = 1 / float(true.sum()), 1 / float(cells.facts.sum())
         penalties = np.r_[np.full(columns.shape[1], RHO), 0.0, np.full(self._size, TAU**-2)]

@@ -124,7 +124,7 @@ def highest(population: Population, block: Block, scorer: Scorer, top: int, each
 
 def _random(population: Population, block: Block, top: Triples, count: int, rng: np.random.Generator) -> Triples:
     """Return about `count` different random candidates of a block that are not in `top`, at least one."""
-    index = population.graph.index(population.domains.left_out(block.predicate).triples, top)
+    index = population.graph.index(population.left_out(block.predicate).triples, top)
     kept = np.zeros((0, 3), dtype=np.int64)
     while not len(kept):
         subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)

@@ -8,7 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.pairs import PairSearch
 
@@ -46,8 +46,8 @@ class Block:
 class Population:
     """The unknown triples of some blocks, one for each predicate, in ascending order of the predicates.
 
-    The known facts of all splits are left out. So are pairs of an entity with itself, if no training fact of the
-    predicate has such a pair.
+    The known facts of all splits are left out, and so are triples that are labelled false, and pairs of an entity with
+    itself if no training fact of the predicate has such a pair.
 
     domains  the graph, and which triples of a predicate are left out
     blocks   the pairs
@@ -71,7 +71,7 @@ class Population:
     def asked(
         cls, domains: Domains, predicate: int | None, at_least: int, block: Block | None = None
     ) -> "Population | None":
-        """Return the missing facts to which a question is calibrated; None: validation has too few of them.
+        """Return the missing facts to which a question is calibrated; None: they or their validation facts are few.
 
         predicate  the predicate that is asked about; None: all
         at_least   fewest validation facts of a predicate
@@ -96,7 +96,17 @@ class Population:
             few = counts[predicate] < FEWEST_OF_PREDICATE
             blocks = sorted((*own.blocks, *(others if few else ())), key=lambda one: one.predicate)
             population = cls(domains, tuple(blocks))
-        return population if len(population.positives) >= FEWEST_FACTS else None
+        counts = np.bincount(population.positives[:, 1], minlength=len(domains.graph.predicates))
+        kept = [
+            block
+            for block, size in zip(population.blocks, population.sizes.tolist(), strict=True)
+            if size and counts[block.predicate] >= max(1, at_least)
+        ]
+        population = cls(domains, tuple(kept))
+        if predicate not in (None, *(block.predicate for block in kept)):
+            return None
+        enough_rows = min(len(population.positives), int(population.sizes.sum())) >= FEWEST_FACTS
+        return population if enough_rows else None
 
     @property
     def graph(self) -> KnowledgeGraph:
@@ -105,15 +115,21 @@ class Population:
 
     def search(self, block: Block, top: int) -> PairSearch:
         """Return the search for the `top` candidates of a block with the highest scores."""
-        left_out = self.domains.left_out(block.predicate)
+        left_out = self.left_out(block.predicate)
         return PairSearch(block.subjects, block.objects, block.predicate, top=top, leave_out=left_out)
+
+    def left_out(self, predicate: int) -> TripleIndex:
+        """Return the triples of a predicate that are no candidates: of `Domains.left_out`, and labelled false ones."""
+        splits = (self.graph.train, self.graph.valid, self.graph.test)
+        false = np.concatenate([split.negatives for split in splits])
+        return self.graph.index(self.domains.left_out(predicate).triples, false[false[:, 1] == predicate])
 
     @cached_property
     def sizes(self) -> Ints:
         """The number of candidates of each block."""
         sizes = []
         for block in self.blocks:
-            left_out = self.domains.left_out(block.predicate).triples
+            left_out = self.left_out(block.predicate).triples
             sizes.append(len(block.subjects) * len(block.objects) - int(block.holds(left_out).sum()))
         return np.array(sizes, dtype=np.int64)
 

@@ -12,7 +12,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import Population
 
 ENDS = 3  # the value of a share, its lower and its upper end
-LEAST = 0.5  # true candidates of a block: one without any would have no map
+LEAST = 1e-9  # true candidates of a block: one without any would have no map
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,21 @@ class Completeness:
     stated: str
     by_predicate: bool
 
-    def of(self, population: Population) -> UnknownFacts:
+    def of(self, population: Population, asked: int | None = None) -> UnknownFacts:
         """Return the number of true candidates of each block: K (1 - c) / c for K known facts (`Population.known`).
 
         If one completeness is stated for all predicates, the sum over the blocks has this value, and is divided among
         them as `by_validation` says.
 
-        Raises InputError if a block has no completeness, or if no block has a known fact.
+        asked  the predicate that is asked about: the blocks of others, which help it, may lack a completeness
+
+        Raises InputError if a block has no completeness, if no block has a known fact, and if there are more unknown
+        facts than candidates.
         """
         names, predicates = population.graph.predicates, [block.predicate for block in population.blocks]
         shares = self.shares[predicates]
+        if asked is not None:
+            shares = np.where(np.isnan(shares), self.shares[asked], shares)
         if missing := [names[p] for p, share in zip(predicates, shares, strict=True) if np.isnan(share).any()]:
             raise InputError(f"{self.stated} has no completeness of {', '.join(missing[:5])}: add a line for each")
         if not population.known.any():
@@ -75,8 +80,22 @@ class Completeness:
         counts = [population.known * (1 - share) / share for share in (shares[:, 0], shares[:, 2], shares[:, 1])]
         if not self.by_predicate:
             counts = [by_validation(population, float(count.sum())) for count in counts]
-        value, low, high = (np.clip(count, LEAST, population.sizes) for count in counts)
+        value, low, high = (_within(population, count, f"completeness {self.stated}") for count in counts)
         return UnknownFacts(value, low, high, f"completeness {self.stated}", self.by_predicate)
+
+
+def _within(population: Population, counts: Floats, stated: str) -> Floats:
+    """Return numbers of true candidates (b,) that are at most the numbers of candidates.
+
+    Raises InputError if there are more true candidates than candidates.
+    """
+    sizes = population.sizes
+    if counts.sum() > sizes.sum():
+        raise InputError(
+            f"{stated} means {counts.sum():,.0f} unknown true facts, but there are {sizes.sum():,} candidates: state "
+            "another one"
+        )
+    return np.clip(counts, LEAST, np.maximum(sizes, LEAST))
 
 
 def by_validation(population: Population, total: float) -> Floats:
@@ -91,11 +110,14 @@ def by_validation(population: Population, total: float) -> Floats:
     return divided
 
 
-def stated_facts(population: Population, completeness: str, base_rate: float | None) -> UnknownFacts | None:
+def stated_facts(
+    population: Population, completeness: str, base_rate: float | None, asked: int | None = None
+) -> UnknownFacts | None:
     """Return the number of true candidates that the user states; None: the user has stated nothing.
 
     completeness  as `read_completeness` takes it; '': not stated
     base_rate     share of true ones among the candidates, in (0, 1); None: not stated
+    asked         the predicate that is asked about; None: all. What is stated is about its candidates
 
     Raises InputError if both are stated, and as `read_completeness`, `Completeness.of` and `of_base_rate` do.
     """
@@ -105,18 +127,22 @@ def stated_facts(population: Population, completeness: str, base_rate: float | N
             "true, so state one of them"
         )
     if completeness:
-        return read_completeness(completeness, population.graph).of(population)
-    return None if base_rate is None else of_base_rate(population, base_rate)
+        return read_completeness(completeness, population.graph).of(population, asked)
+    return None if base_rate is None else of_base_rate(population, base_rate, asked)
 
 
-def of_base_rate(population: Population, base_rate: float) -> UnknownFacts:
+def of_base_rate(population: Population, base_rate: float, asked: int | None = None) -> UnknownFacts:
     """Return the number of true candidates of each block if a share `base_rate` in (0, 1) of all candidates is true.
+
+    asked  the predicate of whose candidates this share is true; None: of all
 
     The number is divided among the blocks as `by_validation` says. Raises InputError for a base rate out of range.
     """
     check_base_rate("base_rate", base_rate)
-    count = by_validation(population, base_rate * float(population.sizes.sum()))
-    count = np.clip(count, LEAST, population.sizes)
+    parts = by_validation(population, 1.0)
+    own = np.array([asked in (None, block.predicate) for block in population.blocks])
+    total = base_rate * float(population.sizes[own].sum()) / float(parts[own].sum())
+    count = np.clip(total * parts, LEAST, np.maximum(population.sizes, LEAST))
     return UnknownFacts(count, count, count, f"base rate {base_rate:g}", by_predicate=False)
 
 
@@ -155,7 +181,7 @@ def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -90,7 +90,9 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
         store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, "runner": runner})
         population = Population.asked(discovery.domains, question.predicate, config.at_least)
         survey = SurveyConfig().for_list(config.top)
-        calibration = calibrate_to(found, population, stated, survey, request.device, runner, run_id)
+        calibration = calibrate_to(
+            found, population, stated, question.predicate, survey, request.device, runner, run_id
+        )
         by = asked_of(by, calibration)
         listed = list_of(discovery, calibration, question, config, runner)
         if request.output:

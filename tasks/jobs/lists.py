@@ -170,6 +170,9 @@ def _finished(
     It has probabilities if they are calibrated to the missing facts, and the user states how many of these are true.
     """
     model = discovery.model if calibration is None else calibration.model
+    if calibration is not None and len(triples):
+        order = calibration.order(triples)
+        triples, p_values = triples[order], None if p_values is None else p_values[order]
     names = table_of(model.graph.names_of(triples).to_numpy().tolist())
     table = Answers(model, 0.5, config.at_least).table(names).drop_columns(["decision", "known", "unseen"])
     if p_values is not None:
@@ -179,6 +182,8 @@ def _finished(
     if calibration is None or calibration.true is None:
         return Listed(_ranked(without_probabilities(table)), triples, figures, [about, *notes])
     log_odds, answered = table["score"].to_numpy(), ~np.isnan(table["probability"].to_numpy())
+    if not answered.any():
+        return Listed(_ranked(table), triples, figures, [about, *notes])
     rng = np.random.default_rng(0)
     count = calibration.fit.count(log_odds[answered], triples[answered, 1], rng)
     return Listed(_ranked(table), triples, figures, [about, *notes], count)

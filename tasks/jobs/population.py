@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from kgcore.population.calibration import Calibration
     from kgcore.population.population import Population
 
-TOO_FEW = "no probabilities: validation has too few facts of the kind that is asked for"
+TOO_FEW = (
+    "no probabilities: there are too few candidates, or validation has too few facts of the kind that is asked for"
+)
 _CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 
 
@@ -55,6 +57,7 @@ def calibrate_to(
     found: FoundModel,
     population: "Population | None",
     stated: Stated,
+    asked: int | None,
     config: SurveyConfig,
     device: str,
     runner: str,
@@ -64,6 +67,7 @@ def calibrate_to(
 
     found       the stored model, whose embedding models are used
     population  see `Population.asked`; None: there is none, and so no calibration
+    asked       the predicate that is asked about; None: all
     parent      id of the MLflow run of the question, under which a new survey is nested; None: it is not nested
 
     Raises InputError if what is stated is wrong, FitError if a fit does not converge.
@@ -73,11 +77,11 @@ def calibrate_to(
     from kgcore.population.calibration import Calibration
     from kgcore.population.unknown_facts import stated_facts
 
-    true = stated_facts(population, stated.completeness, stated.base_rate)
+    true = stated_facts(population, stated.completeness, stated.base_rate, asked)
     models = _models(found, device)
     ref = _survey_run(found, population, models, config, runner, Context(parent=parent, device=device))
     survey = open_store().load(ref.run_id, SURVEY)
-    return Calibration.of(population, survey, models, true, np.random.default_rng(config.survey_seed))
+    return Calibration.of(population, survey, models, true, np.random.default_rng(config.survey_seed), asked)
 
 
 def _survey_run(

@@ -80,7 +80,7 @@ def predict_pairs(
     block = Block(search.predicate, np.unique(search.subjects), np.unique(search.objects))
     population = Population.asked(domains, search.predicate, decisions.at_least, block)
     survey = SurveyConfig().for_list(config.top)
-    calibration = calibrate_to(by.by.found, population, stated, survey, request.device, runner)
+    calibration = calibrate_to(by.by.found, population, stated, block.predicate, survey, request.device, runner)
     by = _calibrated(by, calibration)
     if config.above:
         search = replace(search, lowest=by.answers.model.calibrator.lowest_score(config.above, search.predicate))
@@ -106,7 +106,7 @@ def predict_pairs(
 def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:
     """Return the predictor whose model is calibrated to the pairs; the same one without probabilities, if none is."""
     answering, about = asked_of(by.by, calibration), TOO_FEW if calibration is None else calibration.about
-    return replace(by, by=answering, counts=answering.stated, about=about)
+    return replace(by, by=answering, counts=answering.stated, about=about, unknown_only=True)
 
 
 def _tables(answers: Answers, triples: Triples) -> Iterator[pa.Table]:

@@ -63,6 +63,8 @@ class Predictor:
     about    what they are about, as a sentence
     notes    sentences about the candidates that were chosen
     figures  further figures of them, as metrics
+    unknown_only
+             whether only candidates that are no known facts count as expected to be true
     """
 
     by: Answering
@@ -71,6 +73,7 @@ class Predictor:
     about: str = ""
     notes: Sequence[str] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
+    unknown_only: bool = False
 
     @cached_property
     def answers(self) -> Answers:
@@ -119,7 +122,7 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
         store.open_run(f"predict {found.dataset}", RunTags(stage="predict", dataset=found.dataset)) as run_id,
     ):
         store.log_params(run_id, {**asdict(config), **by.params, "threshold": config.decides_at, **asked})
-        tally = _Tally()
+        tally = _Tally(predictor.unknown_only)
         for table in tables:
             write(table)
             tally.add(table)
@@ -142,7 +145,8 @@ def _output(output: str) -> Iterator[Callable[[pa.Table], None]]:
 class _Tally:
     """Counts answers, block by block."""
 
-    def __init__(self) -> None:
+    def __init__(self, unknown_only: bool) -> None:
+        self.unknown_only = unknown_only
         self.counts: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.expected = 0.0
@@ -158,7 +162,10 @@ class _Tally:
                 self.counts[name] += pc.sum(table[column]).as_py() or 0
         if P_VALUE in table.column_names:
             self.counts["tested"] += len(table) - table[P_VALUE].null_count
-        self.expected += float(np.nansum(table["probability"].to_numpy()))
+        probabilities = table["probability"].to_numpy()
+        if self.unknown_only:
+            probabilities = probabilities[~pc.fill_null(table["known"], False).to_numpy().astype(bool)]
+        self.expected += float(np.nansum(probabilities))
         for entry in pc.value_counts(table["reason"].drop_null()).to_pylist():
             self.reasons[entry["values"]] += entry["counts"]
         if len(self.examples) < MOST_EXAMPLES:

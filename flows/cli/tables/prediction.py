@@ -5,6 +5,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tasks.jobs.prediction import Prediction
@@ -14,7 +15,7 @@ def show_prediction(console: Console, made: Prediction) -> None:
     """Print the answer for a single triple, a table of a few answers without a file, or counts; then the model."""
     if made.rows == 1:
         [row] = made.examples
-        console.print(f"{row['subject']} {row['predicate']} {row['object']}", soft_wrap=True)
+        console.print(escape(f"{row['subject']} {row['predicate']} {row['object']}"), soft_wrap=True)
         console.print(_answer(row, made.threshold), soft_wrap=True)
     elif not made.output and len(made.examples) == made.rows:
         console.print(_answers(made))
@@ -25,7 +26,7 @@ def show_prediction(console: Console, made: Prediction) -> None:
         )
     for sentence in (made.about, *made.notes):
         if sentence:
-            console.print(sentence, soft_wrap=True)
+            console.print(escape(sentence), soft_wrap=True)
     if made.unseen and made.rows > 1:
         console.print(
             f"from names: {made.unseen:,} of the answers are about entities that training has not seen", soft_wrap=True
@@ -68,9 +69,8 @@ def _answers(made: Prediction) -> Table:
         for name in ("rank", "triple", "known"):
             table.add_column(name, overflow="fold", justify="right" if name == "rank" else "left")
         for rank, row in enumerate(made.examples, start=1):
-            table.add_row(
-                str(rank), f"{row['subject']} {row['predicate']} {row['object']}", "yes" if row["known"] else "no"
-            )
+            triple = escape(f"{row['subject']} {row['predicate']} {row['object']}")
+            table.add_row(str(rank), triple, "yes" if row["known"] else "no")
         return table
     for name in ("triple", "probability", "95 % interval", f"above {made.threshold:g}", "known"):
         table.add_column(name, overflow="fold", justify="right" if name in ("probability", "95 % interval") else "left")
@@ -80,7 +80,7 @@ def _answers(made: Prediction) -> Table:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    triple = f"{row['subject']} {row['predicate']} {row['object']}"
+    triple = escape(f"{row['subject']} {row['predicate']} {row['object']}")
     if row["reason"]:
         return [triple, "", "", "", str(row["reason"])]
     interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
