@@ -7,10 +7,9 @@ true candidates, f_u that of all candidates. No label, no corruption and no base
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.combiners.base import EvidenceSample
@@ -22,7 +21,6 @@ from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Evidence, Features
-from kgcore.population.curve import Binning, fit_curve, knots_of
 from kgcore.population.draw import Drawn, DrawSize, draw
 from kgcore.population.population import FEWEST_FACTS, Population
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
@@ -30,7 +28,6 @@ from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 COMBINER = "boosted_trees"
 CANDIDATES_A_FACT = 10  # candidates of a sample, for each validation fact
 SAMPLE = (20_000, 60_000)  # fewest and most candidates of a sample
-MOST_BALANCING = 6.0  # log-odds
 SHARE_OF_TOP = 0.5  # least share of the top in the weight of a sample's candidates
 
 
@@ -85,39 +82,14 @@ def survey(
     on_part(0.5)
     folded = _cross_fit(evidence, of_facts, drawn, facts, rng, lambda done: on_part(0.5 + 0.4 * done))
     in_top = ~folded.is_low(of_facts.values, facts[:, 1])
-    rows = ((_with_fold(evidence, drawn.triples), drawn.triples), (_with_fold(of_facts, facts), facts))
-    log_odds, odds_of_facts = (folded.log_odds(part.values, triples[:, 1]) for part, triples in rows)
-    if not drawn.in_top.all():
-        more = balancing((log_odds, odds_of_facts), (~drawn.in_top, ~in_top), drawn.weights)
-        folded = replace(folded, step=max(0.0, folded.step + more))  # log-odds do not fall in the score
-        log_odds, odds_of_facts = (folded.log_odds(part.values, triples[:, 1]) for part, triples in rows)
     names = (*evidence.names, FOLD)
     combined = Combined(COMBINER, (*groups, FOLD), names, source.trained.fingerprint(), folded, "folded", tuple(others))
+    scores = [
+        combined.scores(_with_fold(part, triples), triples[:, 1])
+        for part, triples in ((evidence, drawn.triples), (of_facts, facts))
+    ]
     on_part(1.0)
-    return Survey(drawn, log_odds, facts, odds_of_facts, in_top, combined)
-
-
-def balancing(log_odds: tuple[Floats, Floats], low: tuple[Bools, Bools], weights: Floats) -> float:
-    """Return by how much the log-odds of triples with low scores must fall, or rise if it is below 0.
-
-    log_odds  of the candidates (n,), and of the validation facts (m,)
-    low       whether their scores are too low for the top
-    weights   (n,) number of candidates that each one stands for
-
-    The trees see the scores of a sample, and not where the top ends. So the step of `Folded` is corrected until the
-    expected share of the true candidates with low scores is that of the validation facts. Bisection to 0.01.
-    """
-    places = tuple(np.zeros(len(own), dtype=np.int64) for own in log_odds)
-    facts, wanted = np.ones(len(log_odds[1])), float(low[1].sum())
-    lowest, highest = -MOST_BALANCING, MOST_BALANCING
-    while highest - lowest > 0.01:
-        middle = (lowest + highest) / 2
-        z = log_odds[0] - middle * low[0], log_odds[1] - middle * low[1]
-        cells = Binning.of(z, (places[0], places[1]), weights).cells(weights, facts)
-        curve = fit_curve(cells, np.array([float(len(facts))]), knots_of(z[1]))
-        expected = float(weights[low[0]] @ expit(curve.log_odds(z[0][low[0]], places[0][low[0]])))
-        lowest, highest = (middle, highest) if expected > wanted else (lowest, middle)
-    return (lowest + highest) / 2
+    return Survey(drawn, scores[0], facts, scores[1], in_top, combined)
 
 
 def _with_fold(evidence: Evidence, triples: Triples) -> Evidence:
