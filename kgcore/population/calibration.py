@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +61,11 @@ class Calibration:
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
         fit = fit_population(survey, true or of_base_rate(population, nominal), sizes, graph.fingerprint(), rng)
         scorer = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]))
-        return cls(population, survey, fit, CalibratedModel(scorer, fit.bound, graph), true, asked)
+        bound = fit.bound
+        if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
+            [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
+            bound = replace(bound, base_rate=float(true.values[place] / sizes[place]))
+        return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked)
 
     @property
     def about(self) -> str:

@@ -88,7 +88,9 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
         store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, "runner": runner})
-        population = Population.asked(discovery.domains, question.predicate, config.at_least)
+        measures_sets = config.coverage and question.subject is None and question.object is None
+        asked = discovery.domains, question.predicate, config.at_least
+        population = None if measures_sets else Population.asked(*asked)
         survey = SurveyConfig().for_list(config.top)
         calibration = calibrate_to(
             found, population, stated, question.predicate, survey, request.device, runner, run_id

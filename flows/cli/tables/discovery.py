@@ -38,14 +38,17 @@ def _expected(found: Discovered) -> str:
 def _facts(found: Discovered) -> Table:
     has_p_values = "p_value" in found.examples[0]
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("rank", "missing fact", "probability", "95 % interval", *(["p-value"] if has_p_values else [])):
+    has_flags = any(row["flag"] for row in found.examples)
+    further = [*(["p-value"] if has_p_values else []), *(["flag"] if has_flags else [])]
+    for name in ("rank", "missing fact", "probability", "95 % interval", *further):
         table.add_column(name, overflow="fold", justify="left" if name == "missing fact" else "right")
     for row in found.examples:
         triple = escape(f"{row['subject']} {row['predicate']} {row['object']}")
         interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
         probability = "" if row["probability"] is None else f"{row['probability']:.4f}"
         cells = [str(row["rank"]), triple, probability, interval]
-        table.add_row(*cells, *([f"{row['p_value']:.4f}"] if has_p_values else []))
+        cells += [f"{row['p_value']:.4f}"] if has_p_values else []
+        table.add_row(*cells, *([str(row["flag"] or "")] if has_flags else []))
     return table
 
 
