@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
 
@@ -21,6 +22,7 @@ POPULATION = "population"  # the kind of negatives of a calibrator that is fitte
 REPLICATES = 50
 SHARED = 20  # validation facts that the map which predicates share is worth to one predicate
 POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
+MOST_STEP = 20.0  # largest decrease of the log-odds of candidates below the top
 LOWEST = -30.0  # log-odds of a probability, below which the points of a map are rare
 
 
@@ -47,13 +49,15 @@ class Count:
 class PopulationFit:
     """A survey that is calibrated to a number of true candidates.
 
-    bound       the calibrator of the survey's log-odds
+    survey      the survey, with the log-odds that the map is about
+    bound       the calibrator of these log-odds
     predicates  (p,) the predicates of the population, ascending
     replicates  maps of bootstrap replicates
-    facts       log-odds of the validation facts (m,), and their predicates (m,)
+    facts       log-odds of the validation facts that the map is fitted to (m,), and their predicates (m,)
     highest     largest probability
     """
 
+    survey: Survey
     bound: BoundCalibrator
     predicates: Ints
     replicates: Sequence[Curve]
@@ -104,25 +108,35 @@ def fit_population(
     sizes    (p,) number of candidates of each block, in the order of the predicates
     dataset  fingerprint of the graph
 
-    In every bootstrap replicate the validation facts and the candidates that stand for others are drawn again, and the
-    number of true candidates is drawn from its interval: see `UnknownFacts.drawn`.
+    The map is fitted to the candidates of the top, which are all drawn, and to the validation facts with scores as
+    high. Their share of the facts is the share of the true candidates that is in the top. The few drawn candidates
+    below the top stand for too many others to say how many have as strong evidence as the top. Their log-odds become
+    less by a constant, with which they have the other true candidates in all.
+
+    In every bootstrap replicate the validation facts are drawn again, and the number of true candidates is drawn from
+    its interval: see `UnknownFacts.drawn`.
 
     Raises FitError if a fit does not converge.
     """
-    predicates = np.unique(survey.facts[:, 1])
-    of_candidates, of_facts = (np.searchsorted(predicates, own[:, 1]) for own in (survey.drawn.triples, survey.facts))
-    weights, facts = survey.drawn.weights, np.ones(len(survey.facts))
-    binning = Binning.of((survey.log_odds, survey.of_facts), (of_candidates, of_facts), weights)
-    knots = knots_of(survey.of_facts)
-    curve = fit_curve(binning.cells(weights, facts), true.values, knots)
+    predicates, top = np.unique(survey.facts[:, 1]), survey.top()
+    of_candidates, of_facts = (np.searchsorted(predicates, own[:, 1]) for own in (top.drawn.triples, top.facts))
+    weights, drawn = top.drawn.weights, np.ones(len(survey.facts))
+    in_map = survey.facts_in_top if top is not survey else np.ones(len(drawn), dtype=bool)
+    binning = Binning.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
+    knots = knots_of(top.of_facts)
+    number = true.values * _shares(survey, predicates, drawn, in_map)
+    curve = fit_curve(binning.cells(weights, drawn[in_map]), number, knots)
     replicates = []
     for _ in range(REPLICATES):
-        again = np.where(survey.drawn.in_top, weights, weights * rng.poisson(1.0, len(weights)))
-        drawn = rng.multinomial(len(facts), facts / len(facts)).astype(np.float64)
-        number = true.drawn(np.bincount(of_facts, drawn, len(predicates)).astype(np.float64), rng)
-        replicates.append(fit_curve(binning.cells(again, drawn), number, knots, start=curve))
+        again = np.where(top.drawn.in_top, weights, weights * rng.poisson(1.0, len(weights)))
+        drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
+        of_blocks = np.bincount(np.searchsorted(predicates, survey.facts[:, 1]), drawn, len(predicates)).astype(float)
+        numbers = true.drawn(of_blocks, rng) * _shares(survey, predicates, drawn, in_map)
+        replicates.append(fit_curve(binning.cells(again, drawn[in_map]), numbers, knots, start=curve))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
-    supported, highest = float(survey.of_facts.max()), (len(facts) + 1) / (len(facts) + 2)
+    supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
+    if top is not survey:
+        survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))
     bound = BoundCalibrator(
         name="per_relation",
         negatives=POPULATION,
@@ -134,7 +148,37 @@ def fit_population(
         support=_support(survey, curve, replicates, predicates, supported),
         combined=survey.combined,
     )
-    return PopulationFit(bound, predicates, replicates, (survey.of_facts, survey.facts[:, 1]), highest)
+    return PopulationFit(survey, bound, predicates, replicates, (top.of_facts, top.facts[:, 1]), highest)
+
+
+def _shares(survey: Survey, predicates: Ints, drawn: Floats, in_map: Bools) -> Floats:
+    """Return the share of the true candidates of each predicate (p,) that is among those of the map.
+
+    drawn   (m,) how often each validation fact of the survey counts
+    in_map  (m,) which of them the map is fitted to
+
+    It is (t + 1/2) / (n + 1), with t of n facts, and 1 if the map is fitted to all candidates of the predicate.
+    """
+    places, size = np.searchsorted(predicates, survey.facts[:, 1]), len(predicates)
+    every, inside = np.bincount(places, drawn, size), np.bincount(places, drawn * in_map, size)
+    whole = in_map.all() | ~np.isfinite([survey.drawn.lowest.get(p, -np.inf) for p in predicates.tolist()])
+    shares: Floats = np.where(whole, 1.0, (inside + 0.5) / (every + 1))
+    return shares
+
+
+def _step(survey: Survey, curve: Curve, predicates: Ints, supported: float, expected: float) -> float:
+    """Return by how much the log-odds of candidates below the top are to be less, so that `expected` are true."""
+    rest = ~survey.drawn.in_top
+    z, weights = survey.log_odds[rest], survey.drawn.weights[rest]
+    places = np.searchsorted(predicates, survey.drawn.triples[rest, 1])
+
+    def excess(step: float) -> float:
+        return float(weights @ expit(curve.log_odds(np.minimum(z - step, supported), places))) - expected
+
+    low, high = -survey.folded.step, MOST_STEP  # log-odds never fall with the score
+    if excess(low) <= 0 or excess(high) >= 0:
+        return low if excess(low) <= 0 else high
+    return float(brentq(excess, low, high, xtol=1e-6))
 
 
 def _calibrator(survey: Survey, curve: Curve, predicates: Ints, supported: float, highest: float) -> PerRelation:

@@ -7,7 +7,7 @@ true candidates, f_u that of all candidates. No label, no corruption and no base
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,37 @@ class Survey:
     of_facts: Floats
     facts_in_top: Bools
     combined: Combined
+
+    def top(self) -> "Survey":
+        """Return the candidates of the top, and the facts that have scores as high; all if these facts are too few."""
+        rows, facts = self.drawn.in_top, self.facts_in_top
+        if facts.sum() < FEWEST_FACTS:
+            return self
+        drawn = replace(self.drawn, triples=self.drawn.triples[rows], weights=self.drawn.weights[rows])
+        return replace(
+            self,
+            drawn=replace(drawn, in_top=rows[rows]),
+            log_odds=self.log_odds[rows],
+            facts=self.facts[facts],
+            of_facts=self.of_facts[facts],
+            facts_in_top=facts[facts],
+        )
+
+    def lowered(self, step: float) -> "Survey":
+        """Return the survey with log-odds that are less by `step` for all triples whose scores are below the top."""
+        folded = replace(self.folded, step=self.folded.step + step)
+        return replace(
+            self,
+            log_odds=self.log_odds - step * ~self.drawn.in_top,
+            of_facts=self.of_facts - step * ~self.facts_in_top,
+            combined=replace(self.combined, combiner=folded),
+        )
+
+    @property
+    def folded(self) -> Folded:
+        """The combiners of the folds."""
+        assert isinstance(self.combined.combiner, Folded)
+        return self.combined.combiner
 
 
 def survey(

@@ -67,3 +67,23 @@ def simulated_survey(seed: int, true: int, facts: int, candidates: int = 30_000)
     of_facts = z[rows] + rng.normal(0, 1e-6, facts)
     survey = Survey(drawn, z, triples[rows], of_facts, np.ones(facts, dtype=bool), combined)
     return survey, q, rng.random(candidates) < q
+
+
+def sampled_below_the_top(seed: int, true: int, facts: int) -> tuple[Survey, Floats, Floats]:
+    """Return a survey of 200,000 candidates, the probability of each drawn one, and whether it is true.
+
+    The 5,000 candidates with the highest scores are drawn in full. Each of the others is drawn with the probability
+    1/100. Evidence and score are correlated, so that most true candidates are in the top, but many are not.
+    """
+    made, q, is_true = simulated_survey(seed, true, facts, candidates=200_000)
+    rng = np.random.default_rng(seed + 1)
+    scores = made.log_odds + rng.normal(0, 2, len(made.log_odds))
+    limit = float(np.sort(scores)[-5_000])
+    in_top = scores >= limit
+    kept = in_top | (rng.random(len(scores)) < 0.01)
+    weights = np.where(in_top, 1.0, (~in_top).sum() / max((kept & ~in_top).sum(), 1))
+    drawn = Drawn(made.drawn.triples[kept], weights[kept], in_top[kept], {0: limit, 1: limit})
+    facts_in_top = scores[made.facts[:, 0]] >= limit
+    combined = replace(made.combined, combiner=Folded("boosted_trees", step=2.0))  # log-odds have the step already
+    survey = replace(made, drawn=drawn, log_odds=made.log_odds[kept], facts_in_top=facts_in_top, combined=combined)
+    return survey, q[kept], is_true[kept]
