@@ -121,17 +121,18 @@ def fit_population(
     predicates, top = np.unique(survey.facts[:, 1]), survey.top()
     of_candidates, of_facts = (np.searchsorted(predicates, own[:, 1]) for own in (top.drawn.triples, top.facts))
     weights, drawn = top.drawn.weights, np.ones(len(survey.facts))
-    in_map = survey.facts_in_top if top is not survey else np.ones(len(drawn), dtype=bool)
+    in_map = np.ones(len(drawn), dtype=bool) if top is survey else survey.facts_in_top
+    below = [top is not survey and np.isfinite(survey.drawn.lowest.get(p, -np.inf)) for p in predicates.tolist()]
     binning = Binning.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
-    number = true.values * _shares(survey, predicates, drawn, in_map)
+    number = true.values * _shares(survey, predicates, drawn, np.array(below))
     curve = fit_curve(binning.cells(weights, drawn[in_map]), number, knots)
     replicates = []
     for _ in range(REPLICATES):
         again = np.where(top.drawn.in_top, weights, weights * rng.poisson(1.0, len(weights)))
         drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
         of_blocks = np.bincount(np.searchsorted(predicates, survey.facts[:, 1]), drawn, len(predicates)).astype(float)
-        numbers = true.drawn(of_blocks, rng) * _shares(survey, predicates, drawn, in_map)
+        numbers = true.drawn(of_blocks, rng) * _shares(survey, predicates, drawn, np.array(below))
         replicates.append(fit_curve(binning.cells(again, drawn[in_map]), numbers, knots, start=curve))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
@@ -151,18 +152,18 @@ def fit_population(
     return PopulationFit(survey, bound, predicates, replicates, (top.of_facts, top.facts[:, 1]), highest)
 
 
-def _shares(survey: Survey, predicates: Ints, drawn: Floats, in_map: Bools) -> Floats:
-    """Return the share of the true candidates of each predicate (p,) that is among those of the map.
+def _shares(survey: Survey, predicates: Ints, drawn: Floats, below: Bools) -> Floats:
+    """Return the share of the true candidates of each predicate (p,) that is in the top.
 
-    drawn   (m,) how often each validation fact of the survey counts
-    in_map  (m,) which of them the map is fitted to
+    drawn  (m,) how often each validation fact counts
+    below  (p,) whether the predicate has candidates below the top
 
-    It is (t + 1/2) / (n + 1), with t of n facts, and 1 if the map is fitted to all candidates of the predicate.
+    It is (t + 1/2) / (n + 1) with t of n facts in the top.
     """
     places, size = np.searchsorted(predicates, survey.facts[:, 1]), len(predicates)
-    every, inside = np.bincount(places, drawn, size), np.bincount(places, drawn * in_map, size)
-    whole = in_map.all() | ~np.isfinite([survey.drawn.lowest.get(p, -np.inf) for p in predicates.tolist()])
-    shares: Floats = np.where(whole, 1.0, (inside + 0.5) / (every + 1))
+    every = np.bincount(places, drawn, size)
+    inside = np.bincount(places, drawn * survey.facts_in_top, size)
+    shares: Floats = np.where(below, (inside + 0.5) / (every + 1), 1.0)
     return shares
 
 
