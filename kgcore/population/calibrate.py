@@ -20,7 +20,7 @@ from kgcore.population.unknown_facts import UnknownFacts
 
 POPULATION = "population"  # the kind of negatives of a calibrator that is fitted to a population
 REPLICATES = 50
-SHARED = 20  # validation facts that the map which predicates share is worth to one predicate
+MISFIT = 1 / 3  # standard deviation of the log-odds of a predicate's list from the map that predicates share
 POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
 MOST_STEP = 20.0  # largest decrease of the log-odds of candidates below the top
 LOWEST = -30.0  # log-odds of a probability, below which the points of a map are rare
@@ -55,6 +55,7 @@ class PopulationFit:
     replicates  maps of bootstrap replicates
     facts       log-odds of the validation facts that the map is fitted to (m,), and their predicates (m,)
     highest     largest probability
+    true        (p,) number of true candidates of each predicate that the map is fitted to
     """
 
     survey: Survey
@@ -63,6 +64,7 @@ class PopulationFit:
     replicates: Sequence[Curve]
     facts: tuple[Floats, Ints]
     highest: float
+    true: Floats
 
     @property
     def supported(self) -> float:
@@ -74,29 +76,23 @@ class PopulationFit:
         return self.bound.predict(log_odds, self.bound.model, predicates)
 
     def count(self, log_odds: Floats, predicates: Ints, rng: np.random.Generator) -> Count:
-        """Return the number of true facts in a list of triples with log-odds (n,) and predicates (n,)."""
-        drawn, spread = [], self._spread(log_odds, predicates)
-        z, positions = np.minimum(log_odds, self.supported), np.searchsorted(self.predicates, predicates)
+        """Return the number of true facts in a list of triples with log-odds (n,) and predicates (n,).
+
+        The log-odds of the rows of a predicate differ by a common error from the map, with the standard deviation
+        MISFIT: predicates share the shape of the map, and more facts do not make the error smaller. It is less for a
+        list with a large share of the predicate's true facts, as their number is given.
+        """
+        z, places, drawn = np.minimum(log_odds, self.supported), np.searchsorted(self.predicates, predicates), []
         for curve in self.replicates:
-            q = expit(curve.log_odds(z, positions)).clip(max=self.highest)
-            drawn.append(q.sum() + rng.standard_normal(40) * np.sqrt((q * (1 - q)).sum() + spread))
+            q = expit(curve.log_odds(z, places)).clip(max=self.highest)
+            sums, variances = (np.bincount(places, own, len(self.true)) for own in (q, q * (1 - q)))
+            left = np.clip(1 - sums / self.true, 0, 1)
+            spread = np.sqrt((variances + (MISFIT * left * variances) ** 2).sum())
+            drawn.append(q.sum() + rng.standard_normal(40) * spread)
         tail = (1 - CONFIDENCE) / 2
         low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail]).clip(0, len(log_odds)).tolist()
         expected = float(self.probabilities(log_odds, predicates).sum())
         return Count(expected, min(low, expected), max(high, expected))
-
-    def _spread(self, log_odds: Floats, predicates: Ints) -> float:
-        """Return the variance of the number of true facts that comes from the map of each predicate.
-
-        The log-odds of a predicate with m validation facts among those of its rows in the list may differ by
-        1 / sqrt(m + SHARED) from the shared map: as if that map were worth SHARED facts.
-        """
-        q, total = self.probabilities(log_odds, predicates), 0.0
-        for predicate in np.unique(predicates).tolist():
-            own = predicates == predicate
-            facts = (self.facts[1] == predicate) & (self.facts[0] >= log_odds[own].min())
-            total += float((q[own] * (1 - q[own])).sum()) ** 2 / (facts.sum() + SHARED)
-        return total
 
 
 def fit_population(
@@ -149,7 +145,7 @@ def fit_population(
         support=_support(survey, curve, replicates, predicates, supported),
         combined=survey.combined,
     )
-    return PopulationFit(survey, bound, predicates, replicates, (top.of_facts, top.facts[:, 1]), highest)
+    return PopulationFit(survey, bound, predicates, replicates, (top.of_facts, top.facts[:, 1]), highest, number)
 
 
 def _shares(survey: Survey, predicates: Ints, drawn: Floats, below: Bools) -> Floats:

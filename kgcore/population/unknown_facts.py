@@ -37,9 +37,18 @@ class UnknownFacts:
         return float(self.values.sum())
 
     def drawn(self, facts: Floats, rng: np.random.Generator) -> Floats:
-        """Return numbers (b,) for a bootstrap replicate: from the interval, and by the drawn validation facts (b,)."""
+        """Return numbers (b,) for a bootstrap replicate: from the interval, and by the drawn validation facts (b,).
+
+        The facts of a block give the expected share of the true candidates that are in it. The true ones themselves are
+        a further draw from these shares.
+        """
         values = self.low + rng.random() * (self.high - self.low)
-        divided: Floats = values if self.by_predicate else values.sum() * facts / facts.sum()
+        if self.by_predicate:
+            return values
+        total = float(values.sum())
+        size = max(1, round(total))
+        numbers = rng.multinomial(size, facts / facts.sum()).astype(np.float64)
+        divided: Floats = np.maximum(numbers * (total / size), LEAST)
         return divided
 
 
