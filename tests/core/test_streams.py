@@ -16,7 +16,7 @@ from kgcore.metrics.tally import pooled, tally
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import GRID, quiet, samples
 
-STREAMED = ("isotonic", "smoothed_isotonic", "centred_isotonic", "platt", "beta")
+STREAMED = ("isotonic", "smoothed_isotonic", "platt", "beta")
 
 
 def in_blocks(sample: CalibrationSample, size: int) -> SampleStream:
