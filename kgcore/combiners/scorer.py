@@ -55,11 +55,11 @@ class CombinedModel(PointwiseScorer):
         return self._features.evidence(triples)
 
     def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
-        """Bound scores as `Scorer.tiles` does: from the features that a tile shares, if the combiner has bounds.
+        """Bound scores as `Scorer.tiles` does: from the features that a tile shares.
 
         Memory: some tiles of PAIRS_AT_ONCE pairs, one more than there are threads.
         """
-        if not self.combined.combiner.bounded or min(len(subjects), len(objects)) < FEWEST:
+        if min(len(subjects), len(objects)) < FEWEST:
             yield from super().tiles(subjects, predicate, objects)
             return
         import torch

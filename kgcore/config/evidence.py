@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kgcore.config.base import Config, setting
-from kgcore.registries import COMBINERS, EVIDENCE, MADE_OF_FITTED
+from kgcore.registries import EVIDENCE
 
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
 FOLD = "fold"  # the group that says by which of several combiners a triple is judged
@@ -30,9 +30,6 @@ class EvidenceConfig(Config):
         "folder of a sentence encoder, a model of sentence-transformers, which reads the names of entities; if empty, "
         "names are read without one",
     )
-    unseen_combiner: str = setting(
-        "boosted_trees",
-        "combiner that answers about entities that training has not seen",
-        choices=COMBINERS.without(MADE_OF_FITTED),
+    unseen_seed: int = setting(
+        0, "seed of the fit of the combiner that answers about entities that training has not seen", ge=0
     )
-    unseen_seed: int = setting(0, "seed of the fit of this combiner", ge=0)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kgcal")
 NAMES = {"name_roles", "name_pairs", "name_likeness", "name_embeddings"}
+UNSEEN_COMBINER = "boosted_trees"  # it answers about entities that training has not seen
 FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 
 
@@ -119,9 +120,9 @@ def _answer_unseen(run: StageRun, features: "Features", config: EvidenceConfig) 
     graph, unseen = run.load(GRAPH), run.load(UNSEEN)
     if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
         return
-    origin = Origin(config.unseen_combiner, run.load(SCORES).model, graph.fingerprint())
+    origin = Origin(UNSEEN_COMBINER, run.load(SCORES).model, graph.fingerprint())
     features, asked = features.extended(unseen.names), unseen.splits["test"].triples
-    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(config.unseen_combiner)()
+    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(UNSEEN_COMBINER)()
     fitted = UnseenAnswers.fit(origin, combiner, features, graph.valid, unseen.splits["valid"], rng)
     run.save(UNSEEN_ANSWERS, fitted)
     run.save(UNSEEN_TEST, fitted.answers(asked, features.evidence(asked)))
@@ -136,7 +137,7 @@ EVIDENCE_STAGE = Stage(
     code=lambda config: (
         "kgcore.evidence.table",
         "kgcore.calibration.unseen_answers",
-        COMBINERS.module(config.unseen_combiner),
+        COMBINERS.module(UNSEEN_COMBINER),
         *map(GROUPS.module, (*config.evidence, OTHER_SCORES)),
         *(("kgcore.evidence.encoder", GROUPS.module(NAME_ENCODER)) if config.name_encoder else ()),
     ),

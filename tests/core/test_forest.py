@@ -11,7 +11,6 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.forest import codes_of
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.combiners.splines import Splines
 from kgcore.combiners.stack import Stack
 from kgcore.config.choices import PER
 from kgcore.evidence.base import Source
@@ -83,12 +82,9 @@ def test_the_best_pairs_are_those_of_all_pairs(
     assert len(expected) >= top
 
 
-@pytest.mark.parametrize("kind", ["stack", "splines"])
-def test_a_stack_and_a_combiner_without_bounds_find_the_same_pairs(source: Source, trees: Combiner, kind: str) -> None:
-    further = fitted(source, 1, Splines(ridge=0.1) if kind == "splines" else BoostedTrees(trees=9))
-    combiner = Stack(("boosted_trees", kind), (trees, further), (0.3, 0.7), -0.2)
-    assert combiner.bounded == (kind == "stack")
-    model = model_of(source, combiner, "stack")
+def test_the_best_pairs_of_a_stack_are_those_of_all_pairs(source: Source, trees: Combiner) -> None:
+    further = fitted(source, 1, BoostedTrees(trees=9))
+    model = model_of(source, Stack(("boosted_trees",) * 2, (trees, further), (0.3, 0.7), -0.2), "stack")
     search = PairSearch(np.arange(30), np.arange(20, 90), 0, 50)
     assert found(model, search) == every_pair(model, search)
 
