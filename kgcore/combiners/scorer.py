@@ -34,8 +34,7 @@ class CombinedModel(PointwiseScorer):
     combined  the fitted combiner
     trained   the model whose scores are among the evidence
     graph     the graph whose training facts are the evidence
-    others    the further models whose scores are among the evidence, in the order of `combined.others`: see
-              `Source.of_models`
+    others    the further models whose scores are among the evidence, in the order of `combined.others`
     """
 
     combined: Combined
@@ -93,7 +92,7 @@ class CombinedModel(PointwiseScorer):
 
     @cached_property
     def _source(self) -> Source:
-        return Source.of_models(self.graph, self.trained, self.others, self.combined.groups)
+        return Source(self.graph, self.trained, self.others)
 
     @cached_property
     def _features(self) -> Features:

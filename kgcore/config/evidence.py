@@ -8,7 +8,6 @@ from kgcore.registries import EVIDENCE
 
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
 FOLD = "fold"  # the group that says by which of several combiners a triple is judged
-NAME_ENCODER = "name_encoder"  # the group of a sentence encoder: a run has it if it has an encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +22,7 @@ class EvidenceConfig(Config):
             *("name_roles", "name_pairs", "name_likeness", "name_embeddings"),
         ),
         "groups of evidence about triples",
-        choices=EVIDENCE.without((OTHER_SCORES, NAME_ENCODER, FOLD)),
-    )
-    name_encoder: str = setting(
-        "",
-        "folder of a sentence encoder, a model of sentence-transformers, which reads the names of entities; if empty, "
-        "names are read without one",
+        choices=EVIDENCE.without((OTHER_SCORES, FOLD)),
     )
     unseen_seed: int = setting(
         0, "seed of the fit of the combiner that answers about entities that training has not seen", ge=0

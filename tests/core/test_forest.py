@@ -1,7 +1,5 @@
 """Bounds of combiners for tiles: around the log-odds of each pair, and lists that are equal to those of all pairs."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -21,7 +19,7 @@ from kgcore.registries import EVIDENCE
 from tests.core.pair_lists import every_pair, found
 from tests.core.tiles import ENTITIES, PREDICATES, named_graph, source_of, tile_of
 
-GROUPS = tuple(name for name in EVIDENCE.names() if name != "name_encoder")
+GROUPS = tuple(EVIDENCE.names())
 
 
 def fitted(source: Source, seed: int, combiner: Combiner) -> Combiner:
@@ -44,7 +42,7 @@ def model_of(source: Source, combiner: Combiner, kind: str = "boosted_trees") ->
 
 @pytest.fixture(scope="module")
 def source() -> Source:
-    return replace(source_of(named_graph(0)), encoded=None)
+    return source_of(named_graph(0))
 
 
 @pytest.fixture(scope="module")
