@@ -79,11 +79,6 @@ class ScoreGroups:
     weights: Weights
     positives: Weights
 
-    @property
-    def means(self) -> Probabilities:
-        """Return the share of positives at each score (m,), by weight, in [0, 1]."""
-        return positive_share(self.positives, self.weights)
-
 
 def group_by_score(scores: Scores, labels: Labels, weights: Weights) -> ScoreGroups:
     """Group scores (n,), labels (n,) 0/1 and weights (n,) by the m distinct scores."""

@@ -1,6 +1,5 @@
 """evidence: compute what the model and the training facts know of each held-out triple, beside its score."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,6 @@ from tasks.workspace.resources import find_device, gpu_slot
 if TYPE_CHECKING:
     from kgcore.evidence.table import Features
 
-log = logging.getLogger("kgcal")
 NAMES = {"name_roles", "name_pairs", "name_likeness", "name_embeddings"}
 UNSEEN_COMBINER = "boosted_trees"  # it answers about entities that training has not seen
 FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
