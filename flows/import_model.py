@@ -8,9 +8,7 @@ from kgcore.config import ImportConfig, PrepareConfig
 from tasks.jobs.import_model import (
     ImportResult,
     import_model,
-    read_biggraph_folder,
     read_checkpoint,
-    read_dglke_folder,
     read_embeddings,
     read_libkge_checkpoint,
 )
@@ -80,34 +78,6 @@ def import_pykeen(
     return imported
 
 
-@flow(name="import-dglke")
-def import_dglke(
-    folder: str,
-    entities: str = "",
-    relations: str = "",
-    prepare: PrepareConfig = PrepareConfig(),
-    force: bool = False,
-) -> ImportResult:
-    """Import a model that DGL-KE's dglke_train has saved: TransE, DistMult, ComplEx or RotatE.
-
-    The result is a train run, like that of `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
-
-    Args:
-        folder: folder with config.json and the tables *_entity.npy and *_relation.npy
-        entities: file with row numbers and names of the entities; if empty, entities.tsv or entities.dict in the folder
-        relations: file with row numbers and names of the relations; if empty, relations.tsv or relations.dict in the
-            folder
-        prepare: the graph
-        force: run even if a finished run could be re-used
-    """
-    foreign = read_dglke_folder(folder, entities, relations)
-    context = Context(force=force)
-    data = PREPARE(config=prepare, context=context)
-    imported = import_model(foreign, data, f"the DGL-KE folder {Path(folder).resolve().name}", context)
-    publish_stage(imported.run)
-    return imported
-
-
 @flow(name="import-libkge")
 def import_libkge(
     checkpoint: str,
@@ -138,28 +108,5 @@ def import_libkge(
     context = Context(force=force)
     data = PREPARE(config=prepare, context=context)
     imported = import_model(foreign, data, f"the LibKGE checkpoint {Path(checkpoint).name}", context)
-    publish_stage(imported.run)
-    return imported
-
-
-@flow(name="import-biggraph")
-def import_biggraph(
-    folder: str, names: str = "", prepare: PrepareConfig = PrepareConfig(), force: bool = False
-) -> ImportResult:
-    """Import a checkpoint of PyTorch-BigGraph. Needs h5py.
-
-    The operators diagonal and complex_diagonal with the comparator dot, and translation with l2, can be imported. The
-    result is a train run, like that of `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
-
-    Args:
-        folder: checkpoint folder, with config.json, checkpoint_version.txt and files .h5
-        names: folder with entity_names_*.json; if empty, the checkpoint folder
-        prepare: the graph
-        force: run even if a finished run could be re-used
-    """
-    foreign = read_biggraph_folder(folder, names)
-    context = Context(force=force)
-    data = PREPARE(config=prepare, context=context)
-    imported = import_model(foreign, data, f"the PyTorch-BigGraph folder {Path(folder).resolve().name}", context)
     publish_stage(imported.run)
     return imported

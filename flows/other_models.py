@@ -46,16 +46,11 @@ def read_other_models(text: str, resolved: presets.Resolved, given: PipelineGive
 
 
 def check_other_models(others: Sequence[Other], data: StageRef, configs: PipelineConfigs) -> None:
-    """Raise InputError if further models or an encoder would not be used.
-
-    Raise MismatchError if a further model has other training triples.
-    """
-    wanted = others or configs.evidence.name_encoder
-    if wanted and not configs.match.candidates and not wants_evidence(data, configs.calibrate, None):
+    """Raise InputError if further models would not be used, MismatchError if one has other training triples."""
+    if others and not configs.match.candidates and not wants_evidence(data, configs.calibrate, None):
         raise InputError(
-            "--other-models and --name-encoder need a calibrator that sees evidence: name boosted_trees among the "
-            "calibrators, and use data with at least 1,000 true and 1,000 false labelled validation triples, or "
-            "--candidates FILE"
+            "--other-models needs a calibrator that sees evidence: name boosted_trees among the calibrators, and use "
+            "data with at least 1,000 true and 1,000 false labelled validation triples, or --candidates FILE"
         )
     check_others(data, [other for other in others if isinstance(other, StageRef)])
 

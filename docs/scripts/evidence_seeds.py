@@ -58,7 +58,7 @@ def answering(audit: Mapping[str, float]) -> tuple[str, str]:
     audit  the figures of one kind of negatives
     """
     figures = {name.removeprefix(FIGURE): value for name, value in audit.items() if name.startswith(FIGURE)}
-    alone = {name: value for name, value in figures.items() if name not in ("boosted_trees", "splines")}
+    alone = {name: value for name, value in figures.items() if name != "boosted_trees"}
     return min(figures, key=lambda name: figures[name]), min(alone, key=lambda name: alone[name])
 
 

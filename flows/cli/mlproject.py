@@ -20,7 +20,7 @@ from flows.calibrate_scores import calibrate_scores
 from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.explain import explain
-from flows.import_model import import_biggraph, import_dglke, import_embeddings, import_libkge, import_pykeen
+from flows.import_model import import_embeddings, import_libkge, import_pykeen
 from flows.predict import predict
 from flows.promote import promote
 from flows.recalibrate import recalibrate
@@ -44,9 +44,7 @@ OTHERS: tuple[Flow[..., Any], ...] = (
     calibrate_scores,
     import_embeddings,
     import_pykeen,
-    import_dglke,
     import_libkge,
-    import_biggraph,
     promote,
     watch,
     tune,

@@ -103,19 +103,9 @@ JOBS = (
         "Import a model that PyKEEN's pipeline has saved; it becomes a train run.",
     ),
     Deployment(
-        "import-dglke",
-        "flows/import_model.py:import_dglke",
-        "Import a model that DGL-KE has saved; it becomes a train run.",
-    ),
-    Deployment(
         "import-libkge",
         "flows/import_model.py:import_libkge",
         "Import a checkpoint of LibKGE; it becomes a train run.",
-    ),
-    Deployment(
-        "import-biggraph",
-        "flows/import_model.py:import_biggraph",
-        "Import a checkpoint of PyTorch-BigGraph; it becomes a train run.",
     ),
     Deployment(
         "discover",

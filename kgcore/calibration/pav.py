@@ -22,13 +22,11 @@ class ScoreRuns:
 
     first, last  (r,) lowest and highest score of the run, increasing
     weights      (r, 2) total weight of the negatives and of the positives
-    sums         (r, 2) sum of weight times score, of the negatives and of the positives
     """
 
     first: Scores
     last: Scores
     weights: Floats
-    sums: Floats
 
     @property
     def means(self) -> Probabilities:
@@ -53,7 +51,7 @@ def score_runs(stream: SampleStream) -> ScoreRuns:
     rarer = 1.0 if positives <= negatives else 0.0
     anchors = np.unique(np.concatenate([np.unique(f[y == rarer]) for f, y, _ in stream.blocks()]))
     first, last = np.full(len(anchors) + 1, np.inf), np.full(len(anchors) + 1, -np.inf)
-    sums = np.zeros((4, len(anchors) + 1))
+    weights = np.zeros((2, len(anchors) + 1))
     for f, y, w in stream.blocks():
         order = np.argsort(f)
         f, y, w = f[order], y[order], w[order]
@@ -62,10 +60,10 @@ def score_runs(stream: SampleStream) -> ScoreRuns:
         runs = place[starts]
         first[runs] = np.minimum(first[runs], f[starts])
         last[runs] = np.maximum(last[runs], f[np.r_[starts[1:], len(f)] - 1])
-        for row, values in zip(sums, (w * (1 - y), w * y, w * (1 - y) * f, w * y * f), strict=True):
+        for row, values in zip(weights, (w * (1 - y), w * y), strict=True):
             row[runs] += np.add.reduceat(values, starts)
     found = last >= first  # no row is below the first score of positives, or above the last one of negatives
-    return ScoreRuns(first[found], last[found], sums[:2, found].T, sums[2:, found].T)
+    return ScoreRuns(first[found], last[found], weights[:, found].T)
 
 
 @dataclass(frozen=True)
@@ -80,11 +78,6 @@ class ScoreGroups:
     scores: Scores
     weights: Weights
     positives: Weights
-
-    @property
-    def means(self) -> Probabilities:
-        """Return the share of positives at each score (m,), by weight, in [0, 1]."""
-        return positive_share(self.positives, self.weights)
 
 
 def group_by_score(scores: Scores, labels: Labels, weights: Weights) -> ScoreGroups:

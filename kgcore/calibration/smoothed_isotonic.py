@@ -37,7 +37,7 @@ class SmoothedIsotonic(Isotonic):
     def fit_stream(self, stream: SampleStream) -> Self:
         scales = np.array(stream.totals.weights) / np.array(stream.totals.squares)
         runs = score_runs(stream)
-        return self._fit(replace(runs, weights=runs.weights * scales, sums=runs.sums * scales), stream.totals.base_rate)
+        return self._fit(replace(runs, weights=runs.weights * scales), stream.totals.base_rate)
 
     def _fit(self, runs: ScoreRuns, base_rate: float) -> Self:
         """Fit the curve to runs with effective weights, and move it to the base rate."""

@@ -91,17 +91,12 @@ class Combiner(ABC):
         The last column is the predicate's. The constant and the contributions of a row add up to its log-odds.
         """
 
-    @property
-    def bounded(self) -> bool:
-        """Whether the combiner has `bounds`."""
-        return False
-
+    @abstractmethod
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         """Return bounds (n, m) of the log-odds of the pairs of a tile that are not special, faster than `log_odds`.
 
         A pair has bounds that are equal to its log-odds, to the last bit, if its features are known exactly.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no bounds")
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

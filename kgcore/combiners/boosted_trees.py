@@ -88,10 +88,6 @@ class BoostedTrees(Combiner):
         constant, found = self.shapley_.contributions(values, self._category(predicates))
         return constant + self.shift_, found
 
-    @property
-    def bounded(self) -> bool:
-        return True
-
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         [category] = self._category(np.array([grid.tile.predicate])).tolist()
         low, high = bounds_of(self.trees_, grid, category)

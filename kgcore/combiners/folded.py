@@ -59,10 +59,6 @@ class Folded(Combiner):
         low: Bools = values[:, self.column] < limits[predicates]
         return low
 
-    @property
-    def bounded(self) -> bool:
-        return all(member.bounded for member in self.members)
-
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         shape = grid.tile.shape
         fold_column = grid.column(len(grid.features.names) - 1).column

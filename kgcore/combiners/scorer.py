@@ -34,8 +34,7 @@ class CombinedModel(PointwiseScorer):
     combined  the fitted combiner
     trained   the model whose scores are among the evidence
     graph     the graph whose training facts are the evidence
-    others    the further models whose scores are among the evidence, in the order of `combined.others`: see
-              `Source.of_models`
+    others    the further models whose scores are among the evidence, in the order of `combined.others`
     """
 
     combined: Combined
@@ -55,11 +54,11 @@ class CombinedModel(PointwiseScorer):
         return self._features.evidence(triples)
 
     def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
-        """Bound scores as `Scorer.tiles` does: from the features that a tile shares, if the combiner has bounds.
+        """Bound scores as `Scorer.tiles` does: from the features that a tile shares.
 
         Memory: some tiles of PAIRS_AT_ONCE pairs, one more than there are threads.
         """
-        if not self.combined.combiner.bounded or min(len(subjects), len(objects)) < FEWEST:
+        if min(len(subjects), len(objects)) < FEWEST:
             yield from super().tiles(subjects, predicate, objects)
             return
         import torch
@@ -93,7 +92,7 @@ class CombinedModel(PointwiseScorer):
 
     @cached_property
     def _source(self) -> Source:
-        return Source.of_models(self.graph, self.trained, self.others, self.combined.groups)
+        return Source(self.graph, self.trained, self.others)
 
     @cached_property
     def _features(self) -> Features:

@@ -56,10 +56,6 @@ class Stack(Combiner):
             constant, total = constant + weight * base, total + weight * own
         return constant, total
 
-    @property
-    def bounded(self) -> bool:
-        return all(member.bounded for member in self.members)
-
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         low = high = np.full(grid.tile.shape, self.constant)
         for weight, member in zip(self.weights, self.members, strict=True):

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kgcore.config.base import Config, setting
-from kgcore.registries import COMBINERS, EVIDENCE, MADE_OF_FITTED
+from kgcore.registries import EVIDENCE
 
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
 FOLD = "fold"  # the group that says by which of several combiners a triple is judged
-NAME_ENCODER = "name_encoder"  # the group of a sentence encoder: a run has it if it has an encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,16 +22,8 @@ class EvidenceConfig(Config):
             *("name_roles", "name_pairs", "name_likeness", "name_embeddings"),
         ),
         "groups of evidence about triples",
-        choices=EVIDENCE.without((OTHER_SCORES, NAME_ENCODER, FOLD)),
+        choices=EVIDENCE.without((OTHER_SCORES, FOLD)),
     )
-    name_encoder: str = setting(
-        "",
-        "folder of a sentence encoder, a model of sentence-transformers, which reads the names of entities; if empty, "
-        "names are read without one",
+    unseen_seed: int = setting(
+        0, "seed of the fit of the combiner that answers about entities that training has not seen", ge=0
     )
-    unseen_combiner: str = setting(
-        "boosted_trees",
-        "combiner that answers about entities that training has not seen",
-        choices=COMBINERS.without(MADE_OF_FITTED),
-    )
-    unseen_seed: int = setting(0, "seed of the fit of this combiner", ge=0)

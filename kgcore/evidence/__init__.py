@@ -4,9 +4,8 @@ base.py says what a feature is; table.py computes all features of a table of tri
 features, with its definition, its cost, and what could make it misleading. Only training facts are used, and a triple
 that is itself a training fact is left out of its own evidence. kgcore/combiners turns evidence into log-odds.
 
-The groups name_*.py read the words of names (words.py). They, except name_encoder.py, and degrees.py also see entities
-that training lacks: named.py makes their evidence, and kgcore/calibration/unseen_answers.py answers for them.
+The groups name_*.py read the words of names (words.py). They and degrees.py also see entities that training lacks:
+named.py makes their evidence, and kgcore/calibration/unseen_answers.py answers for them.
 
-Two groups need more than graph and model: other_scores.py further models, and name_encoder.py a sentence encoder of the
-user (encoder.py, encoder_files.py).
+One group needs more than graph and model: other_scores.py, further models.
 """

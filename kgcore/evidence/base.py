@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from kgcore.arrays import Floats, Triples
-from kgcore.config.evidence import NAME_ENCODER
 from kgcore.evidence.links import Links
 from kgcore.evidence.tile import ZERO, Tile, Tiled
 from kgcore.evidence.words import Tokens, parts_of
@@ -26,22 +25,11 @@ class Source:
     graph    the graph
     trained  the model that scores triples
     others   further models of the same graph
-    encoded  the model with embeddings that a sentence encoder suggests: kgcore/evidence/encoder.py. None: no encoder
     """
 
     graph: KnowledgeGraph
     trained: "TrainedModel"
     others: "tuple[TrainedModel, ...]" = ()
-    encoded: "TrainedModel | None" = None
-
-    @classmethod
-    def of_models(
-        cls, graph: KnowledgeGraph, trained: "TrainedModel", further: "Sequence[TrainedModel]", groups: Sequence[str]
-    ) -> Self:
-        """Return the source for these groups of evidence. further: the other models, and then the encoded one."""
-        if NAME_ENCODER in groups:
-            return cls(graph, trained, tuple(further[:-1]), further[-1])
-        return cls(graph, trained, tuple(further))
 
     @cached_property
     def facts(self) -> TripleIndex:

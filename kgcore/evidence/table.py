@@ -98,7 +98,7 @@ class TableEvidence:
     rows      (m,) ascending positions in the score table
     evidence  of these rows
     groups    registered names of its groups
-    others    fingerprints of the further models whose scores are among it: see `Source.of_models`
+    others    fingerprints of the further models whose scores are among it
     """
 
     rows: Ints

@@ -4,9 +4,7 @@ tables.py         a table of embeddings from a .npy or .safetensors file
 names.py          the names of the rows of a table
 embeddings.py     tables and names to a trained model
 pykeen.py         folders that PyKEEN's pipeline has written
-dglke.py          folders that DGL-KE has written
 libkge.py         checkpoints of LibKGE
-biggraph.py       checkpoints of PyTorch-BigGraph
 process.py        loads a pickle in a process of its own
 pykeen_export.py  a script for that process: it loads PyKEEN's pickle, and hands back tensors
 libkge_export.py  the same for LibKGE

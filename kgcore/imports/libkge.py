@@ -25,10 +25,10 @@ import torch
 from kgcore.errors import InputError, first_line
 from kgcore.imports.embeddings import Foreign, Table
 from kgcore.imports.libkge_export import NORMS, Settings, contents
-from kgcore.imports.names import find_names, read_names
+from kgcore.imports.names import read_names
 from kgcore.imports.process import check_trust, load_apart
 
-NAMES = {"entities": ("entity_ids.del",), "relations": ("relation_ids.del",)}
+NAMES = {"entities": "entity_ids.del", "relations": "relation_ids.del"}
 MODELS = ("transe", "distmult", "complex", "rotate")
 SCRIPT = Path(__file__).with_name("libkge_export.py")
 NEEDS = "LibKGE, and safetensors: name the Python that has trained the model with --python"
@@ -47,7 +47,7 @@ def read_libkge(checkpoint: Path, entities: Path | None, relations: Path | None,
     if not checkpoint.is_file():
         raise InputError(f"{checkpoint} does not exist: give a checkpoint of LibKGE, such as checkpoint_best.pt")
     places = [
-        find_names(checkpoint.parent, NAMES[kind], given, f"--{kind}")
+        given or _usual_names(checkpoint.parent, kind)
         for kind, given in (("entities", entities), ("relations", relations))
     ]
     names = [read_names(place) for place in places]
@@ -61,6 +61,13 @@ def read_libkge(checkpoint: Path, entities: Path | None, relations: Path | None,
         for kind, own, place in zip(NAMES, names, places, strict=True)
     )
     return Foreign(model, options, "halves", *made)
+
+
+def _usual_names(folder: Path, kind: str) -> Path:
+    place = folder / NAMES[kind]
+    if not place.is_file():
+        raise InputError(f"{folder} has no {NAMES[kind]}: name the file that has the names with --{kind} FILE")
+    return place
 
 
 def _loaded(checkpoint: Path, python: str, trust: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -80,18 +80,3 @@ def _check(path: Path, names: Sequence[str]) -> None:
         if name in seen:
             raise InputError(f"{path}: {name} is the name of rows {seen[name]} and {row}; each row must have its own")
         seen[name] = row
-
-
-def find_names(folder: Path, usual: Sequence[str], given: Path | None, option: str) -> Path:
-    """Return the file of names: the given one, or the first of the usual ones that the folder has.
-
-    option  the option that names a file, for messages
-
-    Raises InputError if there is none.
-    """
-    if given is not None:
-        return given
-    for name in usual:
-        if (folder / name).is_file():
-            return folder / name
-    raise InputError(f"{folder} has no {' or '.join(usual)}: name the file that has the names with {option} FILE")

@@ -20,18 +20,14 @@ def read_table(path: Path) -> Numbers:
     """
     if not path.is_file():
         raise InputError(f"{path} does not exist: give a file with one row of numbers for each name ({FORMATS})")
-    return check_table(_read(path), str(path))
-
-
-def check_table(table: Numbers, place: str) -> Numbers:
-    """Return a table. Raises InputError if it is not (rows, width) of finite numbers; `place` is where it was found."""
+    table = _read(path)
     if table.ndim != 2 or not table.size:
-        raise InputError(f"{place} has an array of shape {table.shape}: it must be (rows, width)")
+        raise InputError(f"{path} has an array of shape {table.shape}: it must be (rows, width)")
     if table.dtype.kind not in "fc":
-        raise InputError(f"{place} has numbers of type {table.dtype}: they must be real (float) or complex")
+        raise InputError(f"{path} has numbers of type {table.dtype}: they must be real (float) or complex")
     if not np.isfinite(table).all():
         row = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
-        raise InputError(f"{place}, row {row}: a number is not finite; every number must be")
+        raise InputError(f"{path}, row {row}: a number is not finite; every number must be")
     return table
 
 

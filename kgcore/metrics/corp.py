@@ -1,4 +1,9 @@
-"""The CORP decomposition of a proper score into miscalibration, discrimination and uncertainty."""
+"""The CORP decomposition of a proper score into miscalibration, discrimination and uncertainty.
+
+CORP recalibrates by isotonic regression of the labels on the probabilities, on the same triples. It has no bins and no
+settings. Dimitriadis, Gneiting & Jordan, PNAS 2021, equations 5 and 6; Murphy 1973 for forecasts with few values. Even
+perfect probabilities have a miscalibration above 0 on a sample, because isotonic regression fits some noise.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,9 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kgcore.arrays import Floats, Labels, Probabilities, Weights
-from kgcore.metrics.proper import CLIP, brier, log_loss
-from kgcore.metrics.tally import Tally, tally
+from kgcore.arrays import Floats
+from kgcore.metrics.tally import Tally
 
 LeastLoss: TypeAlias = Callable[[Floats, Floats], Floats]
 
@@ -38,33 +42,6 @@ class Decomposition:
     def score(self) -> float:
         """Return the score that was decomposed."""
         return self.miscalibration - self.discrimination + self.uncertainty
-
-
-def decompose_brier(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Decomposition:
-    """Decompose the Brier score with the CORP approach.
-
-    CORP recalibrates by isotonic regression of the labels on the probabilities, on the same triples. It has no bins and
-    no settings.
-
-    Dimitriadis, Gneiting & Jordan, PNAS 2021, equations 5 and 6; Murphy 1973 for forecasts with few values.
-    Even perfect probabilities have a miscalibration above 0 on a sample, because isotonic regression fits some noise.
-    Raises InputError for values out of range.
-    """
-    t, score = tally(probabilities, labels, weights), brier(probabilities, labels, weights)
-    spread = 0.0 if t.errors is None else t.mean((1 - t.q) ** 2, t.q**2) - score
-    return decompose(score + spread, variance_loss, *recalibrated(t)).without(spread)
-
-
-def decompose_log_loss(
-    probabilities: Probabilities, labels: Labels, weights: Weights | None = None, clip: float = CLIP
-) -> Decomposition:
-    """Decompose the log loss as `decompose_brier` does; in nats, with probabilities clipped to [clip, 1 - clip].
-
-    Recalibrated probabilities need no clipping. They are 0 only where every triple is false, and 1 only where every
-    triple is true, so their log loss is finite.
-    """
-    score = log_loss(probabilities, labels, weights, clip)
-    return decompose(score, entropy_loss, *recalibrated(tally(probabilities, labels, weights)))
 
 
 def recalibrated(t: Tally) -> tuple[Floats, Floats]:

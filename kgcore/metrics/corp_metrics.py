@@ -11,7 +11,7 @@ from kgcore.registries import METRICS
 
 
 def brier_parts(draw: Draw) -> Decomposition:
-    """Compute `decompose_brier` on a draw."""
+    """Decompose the Brier score of a draw."""
     if draw.tally.errors is None:
         return decompose(draw.once(brier_of), variance_loss, *draw.once(_blocks))
     expected = draw.once(expected_brier_of)
@@ -19,7 +19,7 @@ def brier_parts(draw: Draw) -> Decomposition:
 
 
 def log_loss_parts(draw: Draw) -> Decomposition:
-    """Compute `decompose_log_loss` on a draw."""
+    """Decompose the log loss of a draw, in nats."""
     return decompose(draw.once(log_loss_of), entropy_loss, *draw.once(_blocks))
 
 

@@ -2,25 +2,17 @@
 
 import numpy as np
 
-from kgcore.arrays import Labels, Probabilities, Weights
 from kgcore.metrics.base import Metric
-from kgcore.metrics.tally import Tally, tally
+from kgcore.metrics.tally import Tally
 from kgcore.registries import METRICS
 
 
-def auroc(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
-    """Return the area under the ROC curve, in [0, 1].
+def auroc_of(t: Tally) -> float:
+    """Return the area under the ROC curve, in [0, 1]; NaN if all labels are equal.
 
     This is the weighted share of pairs of a true and a false triple in which the true triple has the higher
     probability. A tie counts half. Hanley & McNeil 1982.
-
-    Return NaN if all labels are equal. Raises InputError for values out of range.
     """
-    return auroc_of(tally(probabilities, labels, weights))
-
-
-def auroc_of(t: Tally) -> float:
-    """Compute `auroc` on a tally."""
     positive, negative = t.positive.sum(), t.negative.sum()
     if not positive or not negative:
         return float("nan")
@@ -28,18 +20,13 @@ def auroc_of(t: Tally) -> float:
     return float(t.positive @ below / (positive * negative))
 
 
-def average_precision(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
+def average_precision_of(t: Tally) -> float:
     """Return the average precision, in [0, 1]: sum_k (recall_k - recall_{k-1}) precision_k over falling thresholds k.
 
     This is the step-wise area under the precision-recall curve. It equals the weighted mean, over the true triples, of
     the precision at the probability of the triple. For a constant probability it is the base rate. Return NaN if no
-    triple is true. Raises InputError for values out of range.
+    triple is true.
     """
-    return average_precision_of(tally(probabilities, labels, weights))
-
-
-def average_precision_of(t: Tally) -> float:
-    """Compute `average_precision` on a tally."""
     positive = t.positive.sum()
     if not positive:
         return float("nan")

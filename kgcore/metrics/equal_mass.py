@@ -9,18 +9,6 @@ from kgcore.metrics.tally import Tally, tally
 from kgcore.registries import METRICS
 
 
-def ece_equal_mass(
-    probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
-) -> float:
-    """Return the expected calibration error over bins of equal mass, in [0, 1].
-
-    It is sum_b |sum_{i in b} w_i (y_i - q_i)| / sum w. Nguyen & O'Connor, EMNLP 2015 (there called "adaptive" binning).
-    Raises InputError for values out of range.
-    """
-    t = tally(probabilities, labels, weights)
-    return binned_ece_of(t, equal_mass_bins(t, bins))
-
-
 def debiased_rmsce(
     probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
 ) -> float:
@@ -71,7 +59,10 @@ def debiased_square(t: Tally, starts: Ints) -> float:
 
 
 def ece_equal_mass_of(draw: Draw) -> float:
-    """Compute `ece_equal_mass` on a draw, with the bins of the sample before resampling."""
+    """Return the expected calibration error over bins of equal mass, in [0, 1].
+
+    Nguyen & O'Connor, EMNLP 2015 (there called "adaptive" binning). The bins are those of the sample before resampling.
+    """
     return binned_ece_of(draw.tally, draw.sample.once(_starts))
 
 

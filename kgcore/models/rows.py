@@ -34,11 +34,6 @@ class TableRows:
     def __len__(self) -> int:
         return int(self.ids.size)
 
-    def copied(self) -> Tensor:
-        """Return the rows (b, n, d) as a copy."""
-        rows = self.table.index_select(0, torch.from_numpy(self.ids.ravel()))
-        return rows.view(*self.ids.shape, -1)
-
 
 class Compared(NamedTuple):
     """Comparisons of a step. The gradients of the rows follow from them: see `row_gradients` in kgcore/loops/rows.py.
@@ -72,8 +67,9 @@ def joined(sides: Sequence[TableRows], width: int) -> Compared:
 def compare(kind: int, queries: Tensor, candidates: TableRows) -> Tensor:
     """Score each of the queries (b, d) with each of its own candidates: (b, n).
 
-    The result is that of `Comparator.outer(queries[:, None], candidates.copied())`. The gradient of the queries follows
-    by automatic differentiation. The backward pass stores in `candidates` what the gradient of the table needs.
+    The result is that of `Comparator.outer(queries[:, None], candidates.table[candidates.ids])`. The gradient of the
+    queries follows by automatic differentiation. The backward pass stores in `candidates` what the gradient of the
+    table needs.
 
     kind  the comparison, a number of kgcore/loops/rows.py
     """

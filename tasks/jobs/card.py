@@ -21,8 +21,7 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
     runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
     records = {stage: store.known(run_id) for stage, run_id in runs.items()}
     prepared, bound = records["prepare"], load_bound(store, version.model_id)
-    made_by = [store.known(store.model(base).run_id or "") for base in sources.models]
-    trained = [made for made in made_by if made.tags.stage == "train"]  # an encoded model is of an evidence run
+    trained = [store.known(store.model(base).run_id or "") for base in sources.models]
     counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
     summary: Summary | EnsembleSummary
     summary = store.load(measured, ENSEMBLE_SUMMARY) if sources.is_ensemble else store.load(measured, SUMMARY)

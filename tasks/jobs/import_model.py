@@ -68,13 +68,6 @@ def read_checkpoint(folder: str, python: str, trust: bool) -> "Foreign":
     return _checked(read_pykeen(Path(folder), python or sys.executable, trust))
 
 
-def read_dglke_folder(folder: str, entities: str, relations: str) -> "Foreign":
-    """Read a folder of DGL-KE: see `read_dglke`. `entities` and `relations` are files of names; '': in the folder."""
-    from kgcore.imports.dglke import read_dglke
-
-    return _checked(read_dglke(Path(folder), _path(entities), _path(relations)))
-
-
 def read_libkge_checkpoint(checkpoint: str, entities: str, relations: str, python: str, trust: bool) -> "Foreign":
     """Read a checkpoint of LibKGE: see `read_libkge`.
 
@@ -84,13 +77,6 @@ def read_libkge_checkpoint(checkpoint: str, entities: str, relations: str, pytho
     from kgcore.imports.libkge import read_libkge
 
     return _checked(read_libkge(Path(checkpoint), _path(entities), _path(relations), python or sys.executable, trust))
-
-
-def read_biggraph_folder(folder: str, names: str) -> "Foreign":
-    """Read a checkpoint of PyTorch-BigGraph: see `read_biggraph`. `names` is the folder of names; '': `folder`."""
-    from kgcore.imports.biggraph import read_biggraph
-
-    return _checked(read_biggraph(Path(folder), _path(names)))
 
 
 def _path(text: str) -> Path | None:

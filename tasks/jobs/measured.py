@@ -1,7 +1,6 @@
 """What an evaluation measured: the evaluate run of a pipeline, or the run of an ensemble."""
 
-from kgcore.evaluation.predictions import Predictions
-from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, ENSEMBLE_SUMMARY, PREDICTIONS, SUMMARY
+from tasks.tracking.artifacts import ENSEMBLE_SUMMARY, SUMMARY
 from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.store import Store
 
@@ -10,14 +9,6 @@ def measured_models(store: Store, run_id: str) -> tuple[str, ...]:
     """Return the ids of the LoggedModels that a run measured: calibrators, or ensembles."""
     run = store.known(run_id)
     return run.model_ids if run.tags.stage == ENSEMBLE_NAME else store.known(run.tags.inputs["calibrate"]).model_ids
-
-
-def predictions_of(store: Store, run_id: str) -> Predictions:
-    """Return the predictions on the test split that a run measured. Raises InputError if they are missing."""
-    run = store.known(run_id)
-    if run.tags.stage == ENSEMBLE_NAME:
-        return store.load(run_id, ENSEMBLE_PREDICTIONS)
-    return store.load(run.tags.inputs["classify"], PREDICTIONS)
 
 
 def miscalibration(store: Store, run_id: str, label: str) -> str:

@@ -16,7 +16,6 @@ from kgcore.errors import InputError
 from kgcore.report.columns import overview
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
-from tasks.stages.evidence import encoder_of
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import config_of, loss_of
@@ -56,7 +55,6 @@ def pipeline_run(
     params["dataset"] = find_dataset(configs.prepare.dataset).name
     if configs.match.candidates:
         check_file(configs.match)
-    encoder_of(configs.evidence)  # raises if it cannot be read
     check_training(configs.train, device)
     title = f"{params['dataset']} {title_of(configs)}"
     tags = RunTags(key=_key(configs, further.get("other_models", "")), parent=parent, base_rate=base_rate_of(configs))
@@ -96,8 +94,8 @@ def all_settings(configs: Mapping[str, Config]) -> dict[str, object]:
 def pipeline_settings(configs: PipelineConfigs) -> dict[str, object]:
     """Return every setting of a pipeline by its name, without those that are not given.
 
-    Of the file of candidates and the folder of an encoder, only the name is a setting. A base rate that is not
-    estimated yet is left out, and so are the settings of training if a race chooses them.
+    Of the file of candidates, only the name is a setting. A base rate that is not estimated yet is left out, and so are
+    the settings of training if a race chooses them.
     """
     candidates = configs.match.candidates
     races = isinstance(configs.choose, RaceConfig)
@@ -105,8 +103,6 @@ def pipeline_settings(configs: PipelineConfigs) -> dict[str, object]:
     settings = all_settings({name: config for name, config in vars(configs).items() if name not in left_out})
     if candidates:
         settings["candidates"] = Path(candidates).name
-    if configs.evidence.name_encoder:
-        settings["name_encoder"] = Path(configs.evidence.name_encoder).name
     if _is_estimated(configs):
         settings.pop("base_rate")
         settings["base_rate_is"] = ESTIMATED
@@ -193,6 +189,5 @@ def _key(configs: PipelineConfigs, others: str = "") -> str:
     spec = find_dataset(configs.prepare.dataset)
     candidates = identity(configs.match) if configs.match.candidates else ""
     settings["match"] |= {"candidates": Path(configs.match.candidates).name}
-    settings["evidence"] |= {"name_encoder": encoder_of(configs.evidence)}
     settings |= {"other_models": {"names": others}} if others else {}
     return digest([settings, spec.identity(), candidates, storage.FORMAT, whole_code_fingerprint()])

@@ -112,16 +112,8 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
         classify=config_of(ClassifyConfig, runs["classify"]),
         evaluate=config_of(EvaluateConfig, evaluation),
         match=replace(match, candidates=""),
-        evidence=_evidence(runs["evidence"]) if "evidence" in runs else EvidenceConfig(),
+        evidence=config_of(EvidenceConfig, runs["evidence"]) if "evidence" in runs else EvidenceConfig(),
     )
-
-
-def _evidence(run: RunRecord) -> EvidenceConfig:
-    """Return the settings of an evidence run, without its encoder of names, whose folder is not known."""
-    config = config_of(EvidenceConfig, run)
-    if config.name_encoder:
-        log.info("the run read names by the encoder %s: calibrators that are fitted anew do not", config.name_encoder)
-    return replace(config, name_encoder="")
 
 
 @contextmanager

@@ -1,17 +1,13 @@
 """evidence: compute what the model and the training facts know of each held-out triple, beside its score."""
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.config import CalibrateConfig, EvidenceConfig
-from kgcore.config.evidence import NAME_ENCODER, OTHER_SCORES
+from kgcore.config.evidence import OTHER_SCORES
 from kgcore.errors import InputError, MismatchError
-from kgcore.evidence.encoder_files import check_encoder, encoder_identity
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
 from kgcore.score_table import LABELLED
@@ -35,19 +31,15 @@ from tasks.tracking.artifacts import (
     UNSEEN_ANSWERS,
     UNSEEN_TEST,
 )
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
-from tasks.workspace.settings import stay_offline
 
 if TYPE_CHECKING:
-    import torch
-
     from kgcore.evidence.table import Features
-    from kgcore.models.trained import TrainedModel
 
-log = logging.getLogger("kgcal")
 NAMES = {"name_roles", "name_pairs", "name_likeness", "name_embeddings"}
+UNSEEN_COMBINER = "boosted_trees"  # it answers about entities that training has not seen
 FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 
 
@@ -59,13 +51,15 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     rows = table.rows("valid", LABELLED) | table.measured("test")
     others = [run.store.known(run_id) for run_id in other_models(run.inputs)]
     check_others(StageRef("prepare", run.inputs["prepare"]), [StageRef(TRAIN.name, other.run_id) for other in others])
-    groups = (*config.evidence, *([OTHER_SCORES] if others else []), *([NAME_ENCODER] if config.name_encoder else []))
+    model_ids = [model_id for other in others for model_id in other.model_ids]
+    groups = (*config.evidence, *([OTHER_SCORES] if others else []))
     with gpu_slot(find_device(run.context.device)) as device:
-        first, further = run.load_model(EMBEDDINGS).to(device), _further(run, others, config, device)
+        first = run.load_model(EMBEDDINGS).to(device)
+        further = tuple(run.store.load_model(model_id, EMBEDDINGS).to(device) for model_id in model_ids)
         fingerprints = tuple(other.fingerprint() for other in further)
         if len({table.model, *fingerprints}) <= len(further):
             raise InputError("--other-models names the same model twice, or the model itself: name different models")
-        features = Features.of(Source.of_models(run.load(GRAPH), first, further, groups), groups)
+        features = Features.of(Source(run.load(GRAPH), first, further), groups)
         evidence = features.evidence(table.triples[rows])
         matched = run.load(MIXTURE_TRIPLES) if MATCH.name in run.inputs else table.triples[:0]
         candidates = features.evidence(matched)
@@ -78,40 +72,6 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     run.log_metrics({"rows": float(len(evidence) + len(candidates)), "features": float(len(evidence.names))})
 
 
-def _further(
-    run: StageRun, others: Sequence[RunRecord], config: EvidenceConfig, device: "torch.device"
-) -> "list[TrainedModel]":
-    """Return the models of the further train runs and, with an encoder of names, the encoded model, which is logged."""
-    own = [model_id for other in others for model_id in other.model_ids]
-    if config.name_encoder:
-        own.append(_log_encoded(run, Path(config.name_encoder), device))
-    return [run.store.load_model(model_id, EMBEDDINGS).to(device) for model_id in own]
-
-
-def _log_encoded(run: StageRun, folder: Path, device: "torch.device") -> str:
-    """Log the model with the embeddings that the encoder in the folder suggests. Return the id of the LoggedModel."""
-    from kgcore.evidence.encoder import vectors_of, with_estimates
-
-    stay_offline()
-    names: Sequence[str] = run.load(GRAPH).entities
-    encoded = with_estimates(run.load_model(EMBEDDINGS), vectors_of(names, folder, device))
-    name, params = f"{run.dataset.name}-{NAME_ENCODER}", {"dataset": run.dataset.name}
-    return run.log_model(EMBEDDINGS, encoded, name, params, fingerprint=encoded.fingerprint())
-
-
-def _normalise(config: EvidenceConfig) -> EvidenceConfig:
-    """Replace the path of the encoder's folder with its name."""
-    return replace(config, name_encoder=Path(config.name_encoder).name)
-
-
-def encoder_of(config: EvidenceConfig) -> str:
-    """Return a hash of the encoder of names; '' without one. Raises InputError as `check_encoder` does."""
-    if not config.name_encoder:
-        return ""
-    check_encoder(Path(config.name_encoder))
-    return encoder_identity(Path(config.name_encoder))
-
-
 def _answer_unseen(run: StageRun, features: "Features", config: EvidenceConfig) -> None:
     """Fit the answers about entities that training lacks, and answer for the test rows, if validation has enough."""
     from kgcore.calibration.unseen_answers import Origin, UnseenAnswers, can_fit
@@ -119,9 +79,9 @@ def _answer_unseen(run: StageRun, features: "Features", config: EvidenceConfig) 
     graph, unseen = run.load(GRAPH), run.load(UNSEEN)
     if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
         return
-    origin = Origin(config.unseen_combiner, run.load(SCORES).model, graph.fingerprint())
+    origin = Origin(UNSEEN_COMBINER, run.load(SCORES).model, graph.fingerprint())
     features, asked = features.extended(unseen.names), unseen.splits["test"].triples
-    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(config.unseen_combiner)()
+    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(UNSEEN_COMBINER)()
     fitted = UnseenAnswers.fit(origin, combiner, features, graph.valid, unseen.splits["valid"], rng)
     run.save(UNSEEN_ANSWERS, fitted)
     run.save(UNSEEN_TEST, fitted.answers(asked, features.evidence(asked)))
@@ -136,12 +96,9 @@ EVIDENCE_STAGE = Stage(
     code=lambda config: (
         "kgcore.evidence.table",
         "kgcore.calibration.unseen_answers",
-        COMBINERS.module(config.unseen_combiner),
+        COMBINERS.module(UNSEEN_COMBINER),
         *map(GROUPS.module, (*config.evidence, OTHER_SCORES)),
-        *(("kgcore.evidence.encoder", GROUPS.module(NAME_ENCODER)) if config.name_encoder else ()),
     ),
-    normalise=_normalise,
-    identity=encoder_of,
     inputs={"model": TRAIN, "scores": SCORE, "candidates": MATCH},
     optional=("candidates",),
     several={"other_models": TRAIN},

@@ -13,7 +13,9 @@ _RENAMED = {
         "corruption_seed": "calibration_seed",
     },
 }
-_FORMER_CALIBRATORS = {"uncalibrated", "base_rate"}  # now baselines: every run measures them, no setting names them
+_REMOVED = {"evidence": {"name_encoder", "unseen_combiner"}}
+# now baselines, which every run measures and no setting names; and calibrators that were removed
+_FORMER_CALIBRATORS = {"uncalibrated", "base_rate", "centred_isotonic", "splines"}
 _SIDES_OF_SHARE = {0.0: "subject", 0.5: "both", 1.0: "object"}
 
 
@@ -27,11 +29,11 @@ def current_settings(
     base_rate_tag  whether the run has a tag that says where its base rate comes from. Runs of earlier versions have
                    none; their default base rate counts as not stated
 
-    `training_sides` replaces two settings of earlier versions, `object_share` and `bernoulli`. Baselines that were
-    chosen as calibrators are removed, unless only baselines were chosen. Settings of this version do not change.
+    `training_sides` replaces two settings of earlier versions, `object_share` and `bernoulli`. Former calibrators are
+    removed, unless no other one was chosen, and so are former settings. Settings of this version do not change.
     """
-    names = _RENAMED.get(stage or "", {})
-    current = {names.get(name, name): value for name, value in settings.items()}
+    names, removed = _RENAMED.get(stage or "", {}), _REMOVED.get(stage or "", set[str]())
+    current = {names.get(name, name): value for name, value in settings.items() if name not in removed}
     if stage == "train" and "object_share" in current:
         share, bernoulli = current.pop("object_share"), current.pop("bernoulli", False)
         current["training_sides"] = "bernoulli" if bernoulli else _sides_of(share)

@@ -151,7 +151,7 @@ def sources_of(store: Store, model_id: str, run: RunRecord | None = None) -> Sou
         models, _ = store.load_model(model_id, ENSEMBLE)
         return Sources(run, tuple(models), inputs["prepare"])
     [own] = store.known(inputs["train"]).model_ids
-    others = [run_id for name, run_id in inputs.items() if name == "evidence" or name.startswith("train.")]
+    others = [run_id for name, run_id in inputs.items() if name.startswith("train.")]
     logged = [found for run_id in others for found in store.known(run_id).model_ids]
     if not logged:
         return Sources(run, (own,), inputs["prepare"])

@@ -110,8 +110,3 @@ def ensure_home() -> Path:
             return folder
     except OSError as error:
         raise InputError(f"KGCAL_HOME {folder} cannot be written to: {error.strerror}") from error
-
-
-def stay_offline() -> None:
-    """Keep the libraries of Hugging Face from asking their server, unless the user has decided otherwise."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -1,8 +1,14 @@
 """Probabilities with labels for the tests of metrics: arbitrary ones, and some whose truth is known."""
 
+from collections.abc import Callable
+
 import numpy as np
 from hypothesis import strategies as st
 from scipy.special import expit, logit
+
+from kgcore.metrics import base
+from kgcore.metrics.tally import SortedRows
+from kgcore.registries import METRICS
 
 Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -35,3 +41,13 @@ def calibrated(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray
 def pair_weights(y: np.ndarray, base_rate: float) -> np.ndarray:
     """Return weights that make the share of true triples equal to the base rate, as for synthetic negatives."""
     return np.where(y == 1, base_rate / y.mean(), (1 - base_rate) / (1 - y.mean()))
+
+
+def draw_of(q: np.ndarray, y: np.ndarray, w: np.ndarray | None = None, bins: int = 10) -> base.Draw:
+    """Return the draw in which every row occurs once."""
+    return base.Sample(SortedRows(q, y, w), bins, tau=0.5).draw()
+
+
+def figure(name: str) -> Callable[..., float]:
+    """Return the registered metric as a function of probabilities, labels, weights and the number of bins."""
+    return lambda *sample, bins=10: METRICS.get(name).value(draw_of(*sample, bins=bins))

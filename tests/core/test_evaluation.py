@@ -14,15 +14,13 @@ from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import evaluate, kept_sources
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.corp import decompose_brier, decompose_log_loss
-from kgcore.metrics.discrimination import auroc, average_precision
-from kgcore.metrics.equal_mass import debiased_rmsce, ece_equal_mass
+from kgcore.metrics.corp_metrics import brier_parts, log_loss_parts
+from kgcore.metrics.equal_mass import debiased_rmsce
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
-from kgcore.metrics.sharpness import sharpness
 from kgcore.metrics.smooth import smooth_ece
 from tests.core.judged import FAST, measure, predictions
-from tests.core.samples import DISTORTIONS, calibrated, pair_weights
+from tests.core.samples import DISTORTIONS, calibrated, draw_of, figure, pair_weights
 
 
 def test_evaluation_measures_the_metrics_of_kgcore_metrics(rng: np.random.Generator) -> None:
@@ -34,14 +32,12 @@ def test_evaluation_measures_the_metrics_of_kgcore_metrics(rng: np.random.Genera
         "log_loss": log_loss(*judged),
         "ece": ece(*judged),
         "accuracy": float(np.average((q > 0.5) == y, weights=judged[2])),
-        "ece_equal_mass": ece_equal_mass(*judged),
         "debiased_rmsce": debiased_rmsce(*judged),
         "smooth_ece": smooth_ece(*judged),
-        "auroc": auroc(*judged),
-        "average_precision": average_precision(*judged),
-        "sharpness": sharpness(*judged),
     }
-    for name, parts in (("brier", decompose_brier(*judged)), ("log_loss", decompose_log_loss(*judged))):
+    names, draw = ("ece_equal_mass", "auroc", "average_precision", "sharpness"), draw_of(*judged)
+    expected |= {name: figure(name)(*judged) for name in names}
+    for name, parts in (("brier", brier_parts(draw)), ("log_loss", log_loss_parts(draw))):
         expected |= {f"{name}_{part}": value for part, value in vars(parts).items()}
     assert set(metrics) == set(expected)
     for name, value in expected.items():

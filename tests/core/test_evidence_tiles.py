@@ -10,7 +10,7 @@ from kgcore.evidence.tile import Tile
 from kgcore.registries import EVIDENCE
 from tests.core.tiles import ENTITIES, named_graph, source_of, tile_of
 
-BY_SCORES = {"score", "cohorts", "other_scores", "name_embeddings", "name_encoder"}
+BY_SCORES = {"score", "cohorts", "other_scores", "name_embeddings"}
 
 
 @pytest.mark.parametrize("seed", range(4))

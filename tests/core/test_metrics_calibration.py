@@ -10,24 +10,17 @@ from sklearn.isotonic import IsotonicRegression
 
 from kgcore.errors import InputError
 from kgcore.metrics.bins import equal_mass_bins
-from kgcore.metrics.corp import decompose_brier, decompose_log_loss
-from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square, ece_equal_mass
+from kgcore.metrics.corp_metrics import brier_parts, log_loss_parts
+from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
-from kgcore.metrics.sharpness import sharpness
 from kgcore.metrics.smooth import smooth_ece, smoothed_error
 from kgcore.metrics.tally import SortedRows, tally
-from tests.core.samples import DISTORTIONS, calibrated, copies, pair_weights, samples
+from tests.core.samples import DISTORTIONS, calibrated, copies, draw_of, figure, pair_weights, samples
 
-WEIGHTED = {  # a weight of 2 equals two rows
-    "ece_equal_mass": ece_equal_mass,
-    "smooth_ece": smooth_ece,
-    "brier_miscalibration": lambda *sample: decompose_brier(*sample).miscalibration,
-    "brier_discrimination": lambda *sample: decompose_brier(*sample).discrimination,
-    "log_loss_miscalibration": lambda *sample: decompose_log_loss(*sample).miscalibration,
-    "log_loss_discrimination": lambda *sample: decompose_log_loss(*sample).discrimination,
-    "sharpness": sharpness,
-}
+ece_equal_mass, sharpness = figure("ece_equal_mass"), figure("sharpness")
+PARTS = [f"{score}_{part}" for score in ("brier", "log_loss") for part in ("miscalibration", "discrimination")]
+WEIGHTED = {name: figure(name) for name in ("ece_equal_mass", "smooth_ece", "sharpness", *PARTS)}  # 2 equals two rows
 FIGURES = WEIGHTED | {"debiased_rmsce": debiased_rmsce}
 ERRORS = ["ece_equal_mass", "smooth_ece", "debiased_rmsce", "brier_miscalibration", "log_loss_miscalibration"]
 
@@ -44,10 +37,10 @@ def test_a_weight_of_two_equals_two_rows(sample) -> None:
 def test_values_do_not_depend_on_order_or_scale_of_weights_and_stay_in_range(sample) -> None:
     q, y, w = sample
     shuffled = np.random.default_rng(0).permutation(len(q))
-    for name, figure in FIGURES.items():
-        value = figure(q, y, w)
-        assert figure(q[shuffled], y[shuffled], w[shuffled]) == pytest.approx(value, abs=1e-6), name
-        assert figure(q, y, 7 * w) == pytest.approx(value, abs=1e-6), name
+    for name, measure in FIGURES.items():
+        value = measure(q, y, w)
+        assert measure(q[shuffled], y[shuffled], w[shuffled]) == pytest.approx(value, abs=1e-6), name
+        assert measure(q, y, 7 * w) == pytest.approx(value, abs=1e-6), name
         assert 0 <= value <= (17 if name.startswith("log_loss") else 1), name
 
 
@@ -179,7 +172,8 @@ def test_smooth_ece_of_right_and_of_wrong_certainty() -> None:
 
 @given(samples)
 def test_the_parts_add_up_and_are_not_negative(sample) -> None:
-    for parts, score in ((decompose_brier(*sample), brier(*sample)), (decompose_log_loss(*sample), log_loss(*sample))):
+    draw = draw_of(*sample)
+    for parts, score in ((brier_parts(draw), brier(*sample)), (log_loss_parts(draw), log_loss(*sample))):
         assert parts.score == pytest.approx(score, abs=1e-12, rel=1e-12)
         assert min(parts.miscalibration, parts.discrimination, parts.uncertainty) >= 0
 
@@ -190,11 +184,11 @@ def test_the_recalibrated_score_is_that_of_scikit_learns_isotonic_regression(sam
     q = q.round(9)  # scikit-learn treats closer values as equal
     r = IsotonicRegression().fit(q, y, sample_weight=w).predict(q).clip(0, 1)
     share = np.full(len(q), np.average(y, weights=w))
-    parts = decompose_brier(q, y, w)
+    parts = brier_parts(draw_of(q, y, w))
     assert parts.miscalibration == pytest.approx(brier(q, y, w) - brier(r, y, w), abs=1e-9)
     assert parts.discrimination == pytest.approx(brier(share, y, w) - brier(r, y, w), abs=1e-9)
     assert parts.uncertainty == pytest.approx(brier(share, y, w), abs=1e-12)
-    logs = decompose_log_loss(q, y, w)
+    logs = log_loss_parts(draw_of(q, y, w))
     assert logs.miscalibration == pytest.approx(log_loss(q, y, w) - log_loss(r, y, w), abs=1e-5)
     assert logs.uncertainty == pytest.approx(log_loss(share, y, w), abs=1e-5)
 
@@ -204,7 +198,7 @@ def test_the_parts_are_those_of_murphy_if_the_curve_rises() -> None:
     q = np.repeat([0.2, 0.5, 0.9], [10, 20, 10])
     y = np.r_[np.repeat([1.0, 0], [1, 9]), np.repeat([1.0, 0], [12, 8]), np.repeat([1.0, 0], [7, 3])]
     weight, observed, mean = np.array([0.25, 0.5, 0.25]), np.array([0.1, 0.6, 0.7]), y.mean()
-    parts = decompose_brier(q, y)
+    parts = brier_parts(draw_of(q, y))
     assert parts.miscalibration == pytest.approx(weight @ (np.array([0.2, 0.5, 0.9]) - observed) ** 2)
     assert parts.discrimination == pytest.approx(weight @ (observed - mean) ** 2)
     assert parts.uncertainty == pytest.approx(mean * (1 - mean))
@@ -216,9 +210,9 @@ def test_sharpness_is_a_variance_and_equals_the_discrimination_of_calibrated_pro
     assert sharpness(np.array([0.0, 1, 1]), np.zeros(3), np.array([2.0, 1, 1])) == pytest.approx(0.25)
     assert sharpness(np.full(4, 0.3), np.zeros(4)) == pytest.approx(0, abs=1e-15)
     q, y = calibrated(rng, 50_000)
-    assert sharpness(q, y) == pytest.approx(decompose_brier(q, y).discrimination, abs=0.003)
+    assert sharpness(q, y) == pytest.approx(brier_parts(draw_of(q, y)).discrimination, abs=0.003)
     over = DISTORTIONS["overconfident"](q)
-    assert sharpness(over, y) > decompose_brier(over, y).discrimination + 0.02
+    assert sharpness(over, y) > brier_parts(draw_of(over, y)).discrimination + 0.02
 
 
 @given(samples)

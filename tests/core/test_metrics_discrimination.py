@@ -8,9 +8,11 @@ from hypothesis import given
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from kgcore.metrics.discrimination import auroc, auroc_of, average_precision, average_precision_of
+from kgcore.metrics.discrimination import auroc_of, average_precision_of
 from kgcore.metrics.tally import SortedRows
-from tests.core.samples import both_labels, copies
+from tests.core.samples import both_labels, copies, figure
+
+auroc, average_precision = figure("auroc"), figure("average_precision")
 
 
 @given(both_labels)

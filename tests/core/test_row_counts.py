@@ -33,7 +33,7 @@ from kgcore.storage.scores import read_scores, write_scores
 
 ALPHA = 0.03
 GRID = np.linspace(-3, 5, 81)
-EXACT = ("isotonic", "centred_isotonic", "histogram")  # every fit that uses weights alone
+EXACT = ("isotonic", "histogram")  # every fit that uses weights alone
 
 
 def both(rows: int = 600) -> tuple[CalibrationSample, CalibrationSample, np.ndarray]:

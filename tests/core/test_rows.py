@@ -37,7 +37,8 @@ def test_rows_are_compared_as_their_copies(comparator: Comparator, count: int, s
     rows = TableRows(table, rng.integers(30, size=(count, size)), Workers(2))
     weights = torch.from_numpy(rng.normal(size=(count, size)).astype(np.float32))
     assert comparator.kind is not None
-    found, plain = compare(comparator.kind, queries, rows), comparator.outer(queries[:, None], rows.copied())[:, 0]
+    found, copies = compare(comparator.kind, queries, rows), table[torch.from_numpy(rows.ids)]
+    plain = comparator.outer(queries[:, None], copies)[:, 0]
     torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-5)
     [ours], [theirs] = (torch.autograd.grad((scores * weights).sum(), [queries]) for scores in (found, plain))
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -15,13 +15,14 @@ from kgcore.errors import InputError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.metrics.base import Sample
 from kgcore.metrics.classification import accuracy, best_threshold
-from kgcore.metrics.corp import decompose_brier
+from kgcore.metrics.corp_metrics import brier_parts
 from kgcore.metrics.equal_mass import debiased_rmsce
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.tally import SortedRows
 from kgcore.registries import CALIBRATORS, LOSSES, METRICS
 from kgcore.registry import build
 from tests.core.judged import FAST, predictions
+from tests.core.samples import draw_of
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=4, max_size=30))
@@ -112,7 +113,7 @@ def test_all_metrics_but_the_brier_score_are_those_of_weighted_duplicates(rng: n
     assert soft["brier"] == pytest.approx(soft["mean_squared_error"]) == pytest.approx(np.mean((q - c) ** 2))
     assert hard["brier"] == pytest.approx(soft["brier"] + np.mean(c * (1 - c)))
     assert soft["brier_uncertainty"] == pytest.approx(np.var(c))
-    parts = decompose_brier(q, c)
+    parts = brier_parts(draw_of(q, c))
     assert parts.score == pytest.approx(soft["brier"])
     assert parts.uncertainty == pytest.approx(np.var(c))
     others = set(hard) - {"brier", "brier_uncertainty", "debiased_rmsce"}  # debiasing counts rows

@@ -26,19 +26,17 @@ def named_graph(seed: int) -> KnowledgeGraph:
     return KnowledgeGraph("named", names, [f"p{i}" for i in range(PREDICATES)], split, nothing, nothing)
 
 
-def model_of(graph: KnowledgeGraph, name: str, rows: int = ENTITIES, cohort: bool = False) -> TrainedModel:
+def model_of(graph: KnowledgeGraph, name: str, cohort: bool = False) -> TrainedModel:
     rng = np.random.default_rng(len(name))
-    tables = (torch.from_numpy(rng.normal(size=(size, 8)).astype(np.float32)) for size in (rows, PREDICATES))
+    tables = (torch.from_numpy(rng.normal(size=(size, 8)).astype(np.float32)) for size in (ENTITIES, PREDICATES))
     drawn = draw_cohort(graph, 20, 0.7, 0.5, rng) if cohort else None
     return TrainedModel(name, 8, Embeddings(*tables), cohort=drawn)
 
 
 def source_of(graph: KnowledgeGraph) -> Source:
-    """Return a source with further models and with an encoder, whose estimates are not known for some entities."""
-    encoded = model_of(graph, "transe", 2 * ENTITIES)
-    encoded.embeddings.entities[ENTITIES + 5 : ENTITIES + 20] = np.nan
+    """Return a source with further models."""
     others = model_of(graph, "distmult"), model_of(graph, "transe")
-    return Source(graph, model_of(graph, "transe", cohort=True), others, encoded)
+    return Source(graph, model_of(graph, "transe", cohort=True), others)
 
 
 def tile_of(source: Source, seed: int, shape: tuple[int, int] = (60, 90)) -> Tile:

@@ -15,9 +15,7 @@ app = whole_app()
 FILES = {
     "embeddings": {"entity_table", "relation_table", "entities", "relations"},
     "pykeen": {"folder", "python"},
-    "dglke": {"folder", "entities", "relations"},
     "libkge": {"checkpoint", "entities", "relations", "python"},
-    "biggraph": {"folder", "names"},
 }
 
 

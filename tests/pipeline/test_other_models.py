@@ -149,7 +149,7 @@ def test_what_cannot_work_is_refused_with_a_sentence(made: Made) -> None:
         (beside, "transformer"): "other_models has 'transformer', which is no run and no model: unknown model",
         (beside, "f" * 32): "f" * 32,
         (beside, own): "names the same model twice, or the model itself",
-        (*alone, beside, "distmult"): "need a calibrator that sees evidence",
+        (*alone, beside, "distmult"): "needs a calibrator that sees evidence",
         (beside, earlier, "--graph-seed", "5"): "must have the same training triples",
     }
     asked = {(*SETTINGS, *options): message for options, message in wrong.items()}

@@ -161,7 +161,7 @@ def test_every_deployment_names_an_existing_flow() -> None:
     deployments = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]
     names = [deployment["name"] for deployment in deployments]
     asking = ["predict", "base-rate", "discover", "explain", "audit"]
-    libraries = ["embeddings", "pykeen", "dglke", "libkge", "biggraph"]
+    libraries = ["embeddings", "pykeen", "libkge"]
     brought = [*(f"import-{library}" for library in libraries), "calibrate-scores"]
     whole = ["pipeline", "nightly", "recalibrate", *asking, "promote", "watch", "tune", "ensemble", "reproduce"]
     assert sorted(names) == sorted([*whole, *brought, *(f"stage-{flow.name}" for flow in stages.STAGE_FLOWS)])

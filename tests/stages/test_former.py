@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, EvidenceConfig, TrainConfig
 from tasks.jobs.compare import comparison
 from tasks.stages.running import config_of
 from tasks.tracking.former import current_settings
@@ -69,11 +69,17 @@ def test_the_settings_of_earlier_corruptions_are_read(home: Path) -> None:
     [
         (["uncalibrated", "platt", "base_rate"], ["platt"]),
         (["isotonic", "platt"], ["isotonic", "platt"]),
+        (["beta", "centred_isotonic", "splines"], ["beta"]),
         (["base_rate"], ["base_rate"]),
     ],
 )
-def test_baselines_that_were_chosen_as_calibrators_are_left_out(chosen: list[str], fitted: list[str]) -> None:
+def test_former_calibrators_are_left_out(chosen: list[str], fitted: list[str]) -> None:
     assert current_settings("calibrate", {"calibrators": chosen}) == {"calibrators": fitted}
+
+
+def test_former_settings_of_evidence_are_left_out(home: Path) -> None:
+    run = read("evidence", {"name_encoder": "", "unseen_combiner": "boosted_trees", "unseen_seed": 3})
+    assert config_of(EvidenceConfig, run) == EvidenceConfig(unseen_seed=3)
 
 
 def test_an_earlier_calibration_with_a_baseline_is_read(home: Path) -> None:

@@ -126,7 +126,7 @@ def saved(module_home: Path) -> Saved:
         made = pipeline.fn(
             prepare=prepare,
             train=TrainGiven(model="distmult", **tiny),
-            calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "splines"), combine_folds=2),
+            calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "boosted_trees"), combine_folds=2),
             evaluate=EvaluateGiven(bootstrap_replicates=50),
             match=MatchGiven(candidates=candidates(module_home), match_eta=2, match_replicates=20),
             evidence=EvidenceGiven(evidence=("score", "degrees")),

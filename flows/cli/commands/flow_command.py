@@ -54,10 +54,8 @@ PLAIN: Mapping[str, Any] = {
     "import-embeddings.relation_table": Annotated[str, typer.Argument(metavar="RELATIONS")],
     "import-pykeen.folder": Annotated[str, typer.Argument(metavar="DIR")],
     "import-pykeen.trust": Annotated[bool, typer.Option("--trust")],
-    "import-dglke.folder": Annotated[str, typer.Argument(metavar="DIR")],
     "import-libkge.checkpoint": Annotated[str, typer.Argument(metavar="FILE")],
     "import-libkge.trust": Annotated[bool, typer.Option("--trust")],
-    "import-biggraph.folder": Annotated[str, typer.Argument(metavar="DIR")],
     "discover.output": Annotated[str, typer.Option("--output", "-o")],
 }
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."

@@ -1,4 +1,4 @@
-"""The commands `kgcal import embeddings`, `pykeen`, `dglke`, `libkge` and `biggraph`."""
+"""The commands `kgcal import embeddings`, `pykeen` and `libkge`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import typer
 
 from flows.cli.commands.flow_command import add_flow_command, start
 from flows.cli.terminal import CommandGroup
-from flows.import_model import import_biggraph, import_dglke, import_embeddings, import_libkge, import_pykeen
+from flows.import_model import import_embeddings, import_libkge, import_pykeen
 
 
 def run_import_embeddings(**arguments: Any) -> None:
@@ -19,19 +19,9 @@ def run_import_pykeen(**arguments: Any) -> None:
     print(start(import_pykeen, **arguments).run.run_id)
 
 
-def run_import_dglke(**arguments: Any) -> None:
-    """Import a model of DGL-KE, and print the id of the train run."""
-    print(start(import_dglke, **arguments).run.run_id)
-
-
 def run_import_libkge(**arguments: Any) -> None:
     """Import a checkpoint of LibKGE, and print the id of the train run."""
     print(start(import_libkge, **arguments).run.run_id)
-
-
-def run_import_biggraph(**arguments: Any) -> None:
-    """Import a checkpoint of PyTorch-BigGraph, and print the id of the train run."""
-    print(start(import_biggraph, **arguments).run.run_id)
 
 
 def add(app: typer.Typer) -> None:
@@ -41,7 +31,5 @@ def add(app: typer.Typer) -> None:
     )
     add_flow_command(group, import_embeddings, run_import_embeddings, title="embeddings")
     add_flow_command(group, import_pykeen, run_import_pykeen, title="pykeen")
-    add_flow_command(group, import_dglke, run_import_dglke, title="dglke")
     add_flow_command(group, import_libkge, run_import_libkge, title="libkge")
-    add_flow_command(group, import_biggraph, run_import_biggraph, title="biggraph")
     app.add_typer(group, name="import")
