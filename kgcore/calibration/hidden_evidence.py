@@ -14,7 +14,7 @@ from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Evidence, Features
 from kgcore.score_table import LABELLED, ScoreTable
 
-MOST_ROWS = 60_000  # distinct corruptions that the trees of a fold are fitted to
+MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted to
 
 
 def with_hidden_log_odds(
