@@ -21,6 +21,7 @@ FIGURE = "held_out_brier_"  # start of the names of the figures, before the name
 FIT_ERROR = "fit_error_"  # how far the finite validation lets probabilities be off: see `fit_errors`
 MUCH_ERROR = 0.02  # an error from this one on is reported
 REPLICATES = 30  # of `fit_errors`
+MOST_GROUPS = 2_000  # from more groups, the error is small, and the fits take long
 UNLIKE = "unlike_positives_"  # the share of true candidates that cannot be like the positives: see `unlike`
 MUCH_UNLIKE = 0.05  # such a share from this one on is reported
 ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # the calibrators of the first kind that a run has answer
@@ -66,9 +67,11 @@ def fit_errors(
     The calibrator is fitted again to groups that are drawn with replacement, REPLICATES times. The figure is the root
     mean square, over rows and replicates, of the difference to its probabilities (the cluster bootstrap: Davison &
     Hinkley 1997, section 3.8). Rows of a group are right or wrong together, so their number says little about it. A
-    calibrator whose fit to a replicate fails has no figure.
+    calibrator whose fit to a replicate fails has no figure. Empty if there are more than MOST_GROUPS.
     """
     distinct, place = np.unique(groups, return_inverse=True)
+    if len(distinct) > MOST_GROUPS:
+        return {}
     drawn = [
         np.bincount(rng.integers(0, len(distinct), len(distinct)), minlength=len(distinct)) for _ in range(REPLICATES)
     ]
