@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 LABELLED, CORRUPTION, SEARCHED = "labelled", "corruption", "searched"
+LEAST_HITS, FEWEST_HIT = 0.01, 50  # the least sum of the hits, and validation facts with hits, that are many
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class ScoreTable:
             corruption. None: no split has confidences
     hits    (n,) for a validation positive, how often it would be among the corruptions: see `Corruptions`. 0 for other
             rows. None: not counted, because known facts were not left out
+    hidden_log_odds
+            (n,) for a validation positive with hits, and for a corruption of valid: log-odds of the evidence that it is
+            a true triple, and not a false corruption: see kgcore/calibration/hidden_evidence.py. NaN for other rows.
+            None: there are few hits
     facts   number of distinct facts of the graph, those of test included; None: not known
     """
 
@@ -58,6 +63,7 @@ class ScoreTable:
     concentrations: Floats | None = None
     hits: Floats | None = None
     facts: int | None = None
+    hidden_log_odds: Floats | None = None
 
     @property
     def truth(self) -> Probabilities:
@@ -117,6 +123,14 @@ class ScoreTable:
             used = used & (self.weights > 0)
         return used
 
+    @property
+    def many_hits(self) -> bool:
+        """Whether hits are so many that hidden facts matter, and that evidence about them can be learned."""
+        if self.hits is None or not self.corruptions().any():
+            return False
+        hits = self.hits[self.rows("valid", LABELLED, 1)]
+        return float(hits.sum()) >= LEAST_HITS and int((hits > 0).sum()) >= FEWEST_HIT
+
     def search_figures(self) -> dict[str, float]:
         """Return the number of corruptions that were looked at, and of those that were kept; empty without a search."""
         if self.weights is None or not self.searched:
@@ -141,6 +155,7 @@ class ScoreTable:
             weights=None,
             concentrations=None,
             hits=None if self.hits is None else self.hits[rows],
+            hidden_log_odds=None if self.hidden_log_odds is None else self.hidden_log_odds[rows],
         )
 
     def left_out(self, split: str) -> int:

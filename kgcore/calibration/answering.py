@@ -18,6 +18,10 @@ from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
 FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
+FIT_ERROR = "fit_error_"  # how far the finite validation lets probabilities be off: see `fit_errors`
+MUCH_ERROR = 0.02  # an error from this one on is reported
+REPLICATES = 30  # of `fit_errors`
+MOST_GROUPS = 2_000  # from more groups, the error is small, and the fits take long
 UNLIKE = "unlike_positives_"  # the share of true candidates that cannot be like the positives: see `unlike`
 MUCH_UNLIKE = 0.05  # such a share from this one on is reported
 ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # the calibrators of the first kind that a run has answer
@@ -49,6 +53,38 @@ def held_out_figures(
             warnings.simplefilter("ignore", KgcalWarning)  # the fit to all rows has warned
             q = cross_fitted(CALIBRATORS.get(bound.name), own, parts)
             figures[FIGURE + bound.shown_name] = float(np.average((q - labels) ** 2, weights=own.weights))
+    return figures
+
+
+def fit_errors(
+    fitted: Sequence[tuple[BoundCalibrator, CalibrationSample]], groups: Ints, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return how far the probabilities of each calibrator are off because validation has so few groups, in [0, 1].
+
+    fitted  calibrators, and the samples that they were fitted on
+    groups  (n,) the group of each row, such as a cold entity: see `row_groups`
+
+    The calibrator is fitted again to groups that are drawn with replacement, REPLICATES times. The figure is the root
+    mean square, over rows and replicates, of the difference to its probabilities (the cluster bootstrap: Davison &
+    Hinkley 1997, section 3.8). Rows of a group are right or wrong together, so their number says little about it. A
+    calibrator whose fit to a replicate fails has no figure. Empty if there are more than MOST_GROUPS.
+    """
+    distinct, place = np.unique(groups, return_inverse=True)
+    if len(distinct) > MOST_GROUPS:
+        return {}
+    drawn = [
+        np.bincount(rng.integers(0, len(distinct), len(distinct)), minlength=len(distinct)) for _ in range(REPLICATES)
+    ]
+    figures = {}
+    for bound, sample in fitted:
+        q, squares = bound.calibrator.calibrate_of(sample.scores, sample.predicates), []
+        with suppress(FitError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", KgcalWarning)
+            for times in drawn:
+                again = CALIBRATORS.get(bound.name)().fit_sample(sample.repeated(times[place]))
+                off = again.calibrate_of(sample.scores, sample.predicates) - q
+                squares.append(float(np.average(off**2, weights=sample.weights)))
+            figures[FIT_ERROR + bound.shown_name] = float(np.sqrt(np.mean(squares)))
     return figures
 
 
@@ -139,6 +175,12 @@ def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
             texts = ", ".join(f"{name} {value:.4f}" for name, value in sorted(own.items(), key=lambda item: item[1]))
             words = "synthetic negatives" if kind == SYNTHETIC else _words(kind)
             notes.append(f"Brier scores of the calibrators on {words}, {how}: {texts}.")
+        for name, error in _figures(audits.get(kind, {}), FIT_ERROR).items():
+            if error >= MUCH_ERROR and kind == first and name == min(own, key=lambda each: own[each], default=name):
+                notes.append(
+                    f"The probabilities of {_words(name)} are off by about {error:.2f} because validation has so few "
+                    "entities: so much do they change if its entities are drawn again. Hold out more of them."
+                )
         for name, share in _figures(audits.get(kind, {}), UNLIKE).items():
             if share >= MUCH_UNLIKE:
                 notes.append(

@@ -31,11 +31,13 @@ def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generato
     return found
 
 
-def row_groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Ints]:
+def row_groups(table: ScoreTable, source: Ints, weighted: bool, cold: int | None = None) -> dict[str, Ints]:
     """Return, for each kind of negatives, the group number (n,) of each row of its sample. A group stays in one fold.
 
     source  (c,) for each validation corruption of the table that was not searched: the index, from 0, of the validation
             positive that it was made from
+    cold    column of the cold entities in triples, 0 or 2, if valid was drawn by them: all rows of an entity, and the
+            corruptions of its positives, are one group. None: valid was not drawn by entities
 
     In the synthetic sample, a positive and its corruptions are one group, and each searched row is a group. If the
     sample is weighted, it has no positives of relations without corruptions. In the ground-truth sample, each triple is
@@ -50,17 +52,18 @@ def row_groups(table: ScoreTable, source: Ints, weighted: bool) -> dict[str, Int
             f"{len(source):,} corruptions have a source, but the table has {int(drawn.sum()):,} corruptions of "
             f"{len(positives):,} positives: the sources and the table must come from one corrupt run"
         )
-    group = len(positives) + np.arange(len(table))
-    group[drawn] = source
+    of_positives = np.arange(len(positives)) if cold is None else table.triples[positives, cold]
+    group = len(positives) + np.arange(len(table)) if cold is None else table.triples[:, cold].copy()
+    group[drawn] = of_positives[source]
     corruptions, used = table.corruptions(), np.ones(len(positives), dtype=bool)
     truth = table.truth[table.rows("valid", LABELLED)]
-    labelled = np.arange(len(truth))
+    labelled = np.arange(len(truth)) if cold is None else table.triples[table.rows("valid", LABELLED), cold]
     if weighted:
         used = np.isin(table.triples[positives, 1], table.triples[corruptions, 1])
     if table.soft("valid"):
         used &= table.truth[positives] > 0
-        labelled = np.r_[np.flatnonzero(truth > 0), np.flatnonzero(truth < 1)]
-    return {"synthetic": np.r_[np.flatnonzero(used), group[corruptions]], "ground_truth": labelled}
+        labelled = np.r_[labelled[truth > 0], labelled[truth < 1]]
+    return {"synthetic": np.r_[of_positives[used], group[corruptions]], "ground_truth": labelled}
 
 
 def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: Ints) -> Probabilities:

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from kgcore.arrays import Floats, Probabilities, Weights
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.combiners.unlabelled import stack_weights
 from kgcore.score_table import LABELLED, ScoreTable
 
 MOST = 0.99  # largest share that is estimated
+MOST_BY_EVIDENCE = 0.999  # largest probability that evidence gives: weights are above 0
 CONFIDENCE = 0.95
 FACTS = 2.0  # a hit depends on two facts: the one that is corrupted, and the one that is hit
 
@@ -24,21 +26,26 @@ class HiddenFacts:
     share    how many of the corruptions are true
     odds     (m,) at least 0, up to a factor: the share of true ones among the corruptions with this predicate and score
     weights  (m,) the number of drawn corruptions that each corruption stands for
-    most     the largest probability that a corruption is true, in [0, 1)
+    most     the largest probability that a corruption is true, in [0, 1), that predicate and score give
+    evidence log-odds (m,) of the evidence that the corruptions are true, and the mean log-odds of the hits; None: it is
+             not known. It replaces `odds`
     """
 
     share: HiddenShare
     odds: Floats
     weights: Weights
     most: float
+    evidence: tuple[Floats, float] | None = None
 
     def chances(self, share: float) -> Probabilities:
-        """Return the probabilities (m,) that the corruptions are true, in [0, most], whose weighted mean is `share`.
+        """Return the probabilities (m,) that the corruptions are true, whose weighted mean is `share`.
 
-        If `share` is above `most`, they are all `most`.
+        Those that predicate and score give are at most `most`. If `share` is above it, they are all `most`.
         """
         if share <= 0 or not self.odds.any():
             return np.zeros(len(self.odds))
+        if self.evidence is not None:
+            return chances_of(self.evidence[0], self.weights, self.evidence[1], share)
 
         def excess(log_factor: float) -> float:
             return float(np.average(self._capped(log_factor), weights=self.weights)) - share
@@ -50,6 +57,23 @@ class HiddenFacts:
     def _capped(self, log_factor: float) -> Probabilities:
         chances: Probabilities = np.minimum(np.exp(log_factor) * self.odds, self.most)
         return chances
+
+
+def chances_of(log_odds: Floats, weights: Weights, of_hits: float, share: float) -> Probabilities:
+    """Return the probabilities expit(a z + b) (m,), a >= 0, that corruptions with the log-odds z are true.
+
+    weights  (m,) of the corruptions
+    of_hits  mean log-odds of the hits
+    share    h, in (0, 1): how many of the corruptions are true. The weighted mean of the probabilities is h, but for
+             their limit MOST_BY_EVIDENCE
+
+    a and b minimise the logistic risk without labels, E_u[log(1 + exp(a z + b))] - h E_v[a z + b], over the corruptions
+    u and the hits v: see kgcore/combiners/unlabelled.py. If evidence tells nearly all hits from the others, a is large.
+    Raises FitError if the fit does not converge.
+    """
+    [a], b = stack_weights(np.array([[of_hits]]), log_odds[:, None], share, weights)
+    chances: Probabilities = expit(a * log_odds + b).clip(max=MOST_BY_EVIDENCE)
+    return chances
 
 
 def hidden_for_each(table: ScoreTable, completeness: float | None) -> float:
@@ -86,6 +110,10 @@ def hidden_facts(table: ScoreTable, completeness: float | None = None) -> Hidden
     a score are true, the noise of the estimate leaves so much of them on average, and noise must not make the highest
     scores certain.
 
+    If the table has `hidden_log_odds`, these take the place of score and predicate, by `chances_of`: a corruption
+    counts as what all evidence says about it. So its weight is right for every calibrator, whatever it sees. Off-type
+    corruptions, for example, are hardly ever true, whatever their scores.
+
     s is sqrt(2 / n) for n effective hits, (sum v)^2 / sum v^2. The 2 is that of FACTS: both facts are a random choice.
     For the same reason `per_relation` counts n / 2 hits. The interval of h is h exp(+-1.96 s).
 
@@ -112,4 +140,8 @@ def hidden_facts(table: ScoreTable, completeness: float | None = None) -> Hidden
     error = float(np.sqrt(FACTS * (hits**2).sum()) / hits.sum())
     z = float(ndtri((1 + CONFIDENCE) / 2))
     ends = (min(share * float(np.exp(sign * z * error)), MOST) for sign in (0, -1, 1))
-    return HiddenFacts(HiddenShare(*ends), q / (1 - q), weights, 1 - error / float(np.sqrt(2 * np.pi)))
+    log_odds, evidence = table.hidden_log_odds, None
+    if log_odds is not None:
+        evidence = log_odds[rows], float(np.average(log_odds[positives], weights=hits))
+    most = 1 - error / float(np.sqrt(2 * np.pi))
+    return HiddenFacts(HiddenShare(*ends), q / (1 - q), weights, most, evidence)

@@ -1,6 +1,6 @@
 """Calibration samples: scores, labels and weights, from labelled or from synthetic negatives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -72,6 +72,18 @@ class CalibrationSample:
         counts = None if self.counts is None else self.counts[rows]
         shares = None if self.concentrations is None else self.concentrations[rows]
         return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates, counts, shares)
+
+    def repeated(self, times: Ints) -> "CalibrationSample":
+        """Return a sample with each row as often as `times` (n,) says, and the base rate of this sample.
+
+        Raises FitError if no positive or no negative is left.
+        """
+        part, target = self.part(times > 0), self.weights
+        weights = part.weights * times[times > 0]
+        for label in (0, 1):
+            own = part.labels == label
+            weights[own] *= target[self.labels == label].sum() / weights[own].sum()
+        return replace(part, weights=weights)
 
     @property
     def sizes(self) -> tuple[float, float]:

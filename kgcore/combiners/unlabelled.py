@@ -120,24 +120,28 @@ def fit_unlabelled(
     return stack, HeldOut(sums[0], dict(zip(data.negatives, sums[1:-1], strict=True)), sums[-1])
 
 
-def stack_weights(positives: Floats, candidates: Floats, base_rate: float) -> tuple[Floats, float]:
+def stack_weights(
+    positives: Floats, candidates: Floats, base_rate: float, counts: Floats | None = None
+) -> tuple[Floats, float]:
     """Return weights (m,) of at least 0, and a constant, that minimise the risk R of the weighted sum.
 
     positives   (n, m) log-odds of the members for the positives
     candidates  (u, m) log-odds of the members for the candidates
     base_rate   alpha, in (0, 1)
+    counts      (u,) weights of the candidates, of any scale; None: 1
 
     Raises FitError if the fit does not converge.
     """
     scale = np.maximum(np.abs(candidates).mean(axis=0), 1e-9)
-    mean, u = positives.mean(axis=0), len(candidates)
+    mean = positives.mean(axis=0)
+    shares = np.full(len(candidates), 1 / len(candidates)) if counts is None else counts / counts.sum()
 
     def risk(parameters: Floats) -> tuple[float, Floats]:
         w, b = parameters[:-1] / scale, parameters[-1]
         z = candidates @ w + b
         q = expit(z)
-        value = np.logaddexp(0, z).mean() - base_rate * (mean @ w + b)
-        slope = np.append((candidates.T @ q / u - base_rate * mean) / scale, q.mean() - base_rate)
+        value = shares @ np.logaddexp(0, z) - base_rate * (mean @ w + b)
+        slope = np.append((candidates.T @ (shares * q) - base_rate * mean) / scale, shares @ q - base_rate)
         ridge = RIDGE * np.append(parameters[:-1], 0.0)
         return float(value + 0.5 * ridge @ parameters), slope + ridge
 

@@ -42,6 +42,11 @@ class SplitRule:
         """The side whose entities are not cold, subject or object; empty if no entity is cold."""
         return {"subject": "object", "object": "subject"}.get(self.side, "")
 
+    @property
+    def cold_column(self) -> int | None:
+        """The column of the cold entities in triples, 0 or 2; None if no entity is cold."""
+        return {"subject": 0, "object": 2}.get(self.side)
+
     def __str__(self) -> str:
         """Return the setting as the user gives it."""
         return ":".join(part for part in (self.kind, self.column, self.side, self.predicate) if part)

@@ -12,6 +12,7 @@ from kgcore.datasets.twins import Families, Repeat
 from kgcore.errors import InputError
 
 MOST_NAMES = 5  # predicates that a message lists
+MOST_OF_SPLIT = 0.1  # an entity with a larger share of the facts of valid or test would decide what they show
 
 
 def draw_cold(
@@ -34,7 +35,7 @@ def draw_cold(
     Predicates that repeat each other both ways count as one predicate, an inverse turned round, and entities are cold
     on both sides of a symmetric one. The other facts of a cold entity stay in train; an entity without others is not
     drawn. An entity is cold in valid or in test, never in both, so a fact of one of each is left out. The shares are of
-    the rows of the predicate.
+    the rows of the predicate. Entities with many facts are drawn last: see `_draw`.
 
     Raises InputError if the graph lacks the predicate, or if no entity fits into valid or test.
     """
@@ -115,6 +116,9 @@ def _draw(
     facts              (E,) number of true facts of each entity, without those that train has lost already
     for_test           (E,) whether an entity may be cold in test; the others may be cold in valid
 
+    Entities with more than MOST_OF_SPLIT of the wanted rows of valid or test are drawn last, if the others do not
+    suffice. The facts of one entity are alike, so a split with a few large entities says little about further ones.
+
     Train keeps a fact of the family: if it would have none, all stay in train.
     """
     known, code = np.unique(entity, return_inverse=True)
@@ -124,8 +128,9 @@ def _draw(
     order = rng.permutation(len(known))
     of_entity = np.full(len(known), TRAIN)
     for place, share, half in ((TEST, shares.test, for_test[known]), (VALID, shares.valid, ~for_test[known])):
-        free = order[(half & has_others)[order]]
-        of_entity[free[fill(sizes[free], share * len(distinct))]] = place
+        free, wanted = order[(half & has_others)[order]], share * len(distinct)
+        free = free[np.argsort(sizes[free] > MOST_OF_SPLIT * wanted, kind="stable")]
+        of_entity[free[fill(sizes[free], wanted)]] = place
     places: Ints = of_entity[code]
     held = np.bincount(of_row, weights=places != TRAIN) > 0
     return places if (true & ~held[of_row]).any() else np.full_like(places, TRAIN)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import CalibrateConfig
+from kgcore.config import CalibrateConfig, PrepareConfig
 from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import ScoreTable
 from tasks.stages.running import StageRun
@@ -73,18 +73,21 @@ def validation_figures(
     fitted    the calibrators that see the score alone
     combined  the output of `combine`
     """
-    from kgcore.calibration.answering import held_out_figures, unlabelled_figures
+    from kgcore.calibration.answering import fit_errors, held_out_figures, unlabelled_figures
     from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
     from kgcore.calibration.folds import row_groups
 
     alone = {kind: [bound for bound in fitted if bound.negatives == kind] for kind in samples}
-    groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted)
+    cold = run.config(PrepareConfig).split_rule.cold_column
+    groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted, cold)
     figures: dict[str, dict[str, float]] = {}
     for kind, sample in samples.items():
         if kind != CANDIDATES:
             every = [*((bound, sample) for bound in alone[kind]), *(combined[0] if kind == GROUND_TRUTH else ())]
             rng = np.random.default_rng(config.combine_seed)
             figures[kind] = held_out_figures(every, groups[kind], config.combine_folds, rng) if every else {}
+            if cold is not None:
+                figures[kind] |= fit_errors(every, groups[kind], rng)
     if candidates:
         figures[CANDIDATES] = unlabelled_figures(
             [*((bound, candidates.data) for bound in alone[CANDIDATES]), *combined[1]]

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from kgcore.evaluation.evaluate import Measured
     from kgcore.evaluation.predictions import Predictions
 
-COLUMN_OF = {"subject": 0, "object": 2}  # the column of a side in triples
 _CODE = (
     "kgcore.evaluation.evaluate",
     "kgcore.evaluation.all_rows",
@@ -144,7 +143,7 @@ def measure(run: StageRun, predictions: "Predictions", config: EvaluateConfig, t
     """
     from kgcore.evaluation.evaluate import evaluate, kept_sources
 
-    source, cold = None, COLUMN_OF.get(run.config(PrepareConfig).split_rule.side)
+    source, cold = None, run.config(PrepareConfig).split_rule.cold_column
     if predictions.synthetic_negatives:
         made, positives = run.load(CORRUPTIONS)["test"], run.load(GRAPH).test.positives
         source = kept_sources(made.source, positives[:, 1], made.triples[:, 1])

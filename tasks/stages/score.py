@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import CorruptConfig, ScoreConfig
+from kgcore.config import CorruptConfig, EvidenceConfig, ScoreConfig
 from kgcore.corruptions.base import Corruptions
 from kgcore.corruptions.further import Further
 from kgcore.corruptions.mixture import Mixture
@@ -35,8 +35,19 @@ def _body(run: StageRun, config: ScoreConfig) -> None:
         table = score_table(graph, made, trained)
         if further is not None:
             table = _search(run, table, further, trained)
+        if table.many_hits:
+            table = _with_evidence(run, table, graph, trained)
     run.save(SCORES, table)
     run.log_metrics({"scored": len(table)})
+
+
+def _with_evidence(run: StageRun, table: ScoreTable, graph: KnowledgeGraph, trained: "TrainedModel") -> ScoreTable:
+    """Add log-odds of the evidence for hidden facts among the corruptions."""
+    from kgcore.calibration.hidden_evidence import with_hidden_log_odds
+    from kgcore.evidence.base import Source
+
+    rng = np.random.default_rng([run.config(CorruptConfig).calibration_seed, 2])
+    return with_hidden_log_odds(table, Source(graph, trained), EvidenceConfig().evidence, rng)
 
 
 def _further(run: StageRun, graph: KnowledgeGraph, drawn: Corruptions) -> Further | None:
@@ -74,7 +85,7 @@ SCORE = Stage(
     config=ScoreConfig,
     body=_body,
     # the key of the train run contains the code of the model, that of the corrupt run the code of the strategies
-    code=lambda config: ("kgcore.score_table", "kgcore.score_search"),
+    code=lambda config: ("kgcore.score_table", "kgcore.score_search", "kgcore.calibration.hidden_evidence"),
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

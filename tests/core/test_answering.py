@@ -7,15 +7,18 @@ import pytest
 
 from kgcore.calibration.answering import (
     FIGURE,
+    FIT_ERROR,
     answering,
     answering_notes,
     answers_because,
+    fit_errors,
     held_out_figures,
     in_order,
 )
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import calibration_samples, fit_calibrators
 from kgcore.calibration.folds import row_groups
+from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
@@ -81,6 +84,47 @@ def test_a_positive_and_its_corruptions_are_one_group(dense: Dense) -> None:
         row_groups(table, source[1:], weighted=True)
 
 
+@pytest.mark.parametrize("cold", [0, 2])
+def test_the_rows_of_a_cold_entity_are_one_group(cold: int, dense: Dense) -> None:
+    table, source = scored(dense)
+    groups = row_groups(table, source, weighted=True, cold=cold)
+    positives = table.triples[table.rows("valid", "labelled")]
+    assert groups["synthetic"].tolist() == [*positives[:, cold], *positives[source, cold]]
+    assert groups["ground_truth"].tolist() == positives[:, cold].tolist()
+
+
+def test_the_error_of_a_fit_is_that_of_whole_groups() -> None:
+    """A positive and a negative share a score in each of 40 or 400 groups, whose scores say nothing.
+
+    The slope of Platt scaling is then 0 but for noise: its error falls with the root of the number of groups, and
+    hardly changes if each row is there ten times.
+    """
+    errors = []
+    for number, copies in ((40, 1), (400, 1), (40, 10)):
+        rng = np.random.default_rng(3)
+        scores = rng.normal(size=2 * number)
+        rows = np.tile(np.arange(2 * number), copies)
+        labels = (rows % 2).astype(float)
+        sample = CalibrationSample(scores[rows], labels, np.ones(len(rows)))
+        fitted = CALIBRATORS.get("platt")().fit_sample(sample)
+        bound = BoundCalibrator("platt", "synthetic", 0.5, "m", "d", fitted)
+        figures = fit_errors([(bound, sample)], rows // 2, np.random.default_rng(0))
+        errors.append(figures[FIT_ERROR + "platt"])
+    assert errors[1] == pytest.approx(errors[0] / np.sqrt(10), rel=0.4)
+    assert errors[2] == pytest.approx(errors[0], rel=0.1)
+
+
+def test_a_sample_with_repeated_rows_keeps_its_base_rate(dense: Dense) -> None:
+    table, _ = scored(dense)
+    sample = calibration_samples(table, CONFIG)["synthetic"]
+    times = np.random.default_rng(0).poisson(1.0, len(sample.scores))
+    again = sample.repeated(times)
+    assert again.base_rate == pytest.approx(sample.base_rate)
+    own = again.labels == 1
+    expected = (sample.weights * times)[(times > 0) & (sample.labels == 1)]
+    np.testing.assert_allclose(again.weights[own] / again.weights[own].sum(), expected / expected.sum())
+
+
 def test_each_kind_of_negatives_has_an_order_and_calibrators_without_a_figure_come_last(dense: Dense) -> None:
     table, _ = scored(dense)
     fitted = fit_calibrators(table, CONFIG, CorruptConfig())
@@ -122,6 +166,10 @@ def test_the_answer_says_why() -> None:
     notes = answering_notes({"synthetic": {FIGURE + "beta": 0.2}, "ground_truth": figures})
     assert notes[0] == because
     assert len(notes) == 2
+    uncertain = {FIT_ERROR + "boosted_trees": 0.052, FIT_ERROR + "beta": 0.1}
+    assert len(answering_notes({"ground_truth": figures | {FIT_ERROR + "boosted_trees": 0.019}})) == 2
+    [*_, said] = answering_notes({"ground_truth": figures | uncertain})
+    assert said.startswith("The probabilities of boosted trees are off by about 0.05 because validation has so few")
 
 
 def judged(dense: Dense, distort: float, base_rate: float, completeness: float | None = None) -> dict[str, str]:

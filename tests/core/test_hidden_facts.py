@@ -7,7 +7,8 @@ import pytest
 
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.fit import fit_calibrators, synthetic_of
-from kgcore.calibration.hidden import HiddenFacts, hidden_facts, hidden_for_each
+from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_for_each
+from kgcore.calibration.hidden_evidence import with_hidden_log_odds
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
@@ -16,6 +17,7 @@ from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.every import every_corruption
 from kgcore.corruptions.hits import hits_of
 from kgcore.corruptions.sides import subject_shares
+from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.equal_mass import debiased_rmsce
 from kgcore.metrics.proper import brier
@@ -232,9 +234,11 @@ def test_hits_and_facts_are_read_as_they_were_written(dense: Dense, tmp_path) ->
     write_corruptions(tmp_path / "corruptions.parquet", {"valid": made})
     np.testing.assert_array_equal(read_corruptions(tmp_path / "corruptions.parquet")["valid"].hits, made.hits)
     table = dense.table({"typed": 1.0}, 0, eta=2)
+    table = replace(table, hidden_log_odds=np.where(table.hits > 0, table.scores, np.nan))
     write_scores(tmp_path / "scores.parquet", table)
     again = read_scores(tmp_path / "scores.parquet")
     np.testing.assert_array_equal(again.hits, table.hits)
+    np.testing.assert_array_equal(again.hidden_log_odds, table.hidden_log_odds)
     assert again.facts == table.facts
 
 
@@ -256,3 +260,47 @@ def test_per_relation_orders_the_odds_of_a_predicate_by_score(dense: Dense) -> N
         own = table.triples[rows, 1] == predicate
         order = np.argsort(table.scores[rows][own])
         assert (np.diff(hidden.odds[own][order]) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_chances_of_gives_the_log_odds_their_slope_and_the_share(share: float) -> None:
+    """Hidden facts have the log-odds N(1, 1), false corruptions N(-1, 1): the right probability is expit(2 z + c)."""
+    rng = np.random.default_rng(0)
+    hits, true = rng.normal(1, 1, 40_000), rng.random(40_000) < share
+    z = rng.normal(np.where(true, 1, -1), 1)
+    chances = chances_of(z, np.ones(len(z)), float(hits.mean()), share)
+    assert chances.mean() == pytest.approx(share, rel=1e-3)
+    slope, constant = np.polyfit(z, np.log(chances / (1 - chances)), 1)
+    assert slope == pytest.approx(2, rel=0.05)  # a ridge draws it to 0
+    assert constant == pytest.approx(np.log(share / (1 - share)), abs=0.1)
+    twice = chances_of(np.repeat(z, 2), np.full(2 * len(z), 3.0), float(hits.mean()), share)
+    np.testing.assert_allclose(twice[::2], chances, rtol=1e-4)
+
+
+def test_evidence_finds_hidden_facts_that_the_scores_do_not_show(dense: Dense) -> None:
+    table = dense.table(USUAL, 0, eta=6)
+    table = replace(table, scores=np.random.default_rng(0).normal(size=len(table)))
+    groups = ("score", "degrees", "types")
+    seen = with_hidden_log_odds(table, Source(dense.graph, dense.model), groups, np.random.default_rng(0))
+    corruptions = table.corruptions()
+    true, found = dense.true(table.triples[corruptions]), []
+    for one in (table, seen):
+        hidden = hidden_facts(one)
+        assert hidden is not None
+        chances = hidden.chances(hidden.share.share)
+        assert chances.mean() == pytest.approx(hidden.share.share, rel=0.01)
+        found.append(chances[true].mean() / chances[~true].mean())
+    assert found[1] > 2 * found[0]
+    assert seen.hidden_log_odds is not None
+    _, place = np.unique(table.triples[corruptions], axis=0, return_inverse=True)
+    log_odds = seen.hidden_log_odds[corruptions]
+    assert np.ptp(log_odds[place == place[0]]) == 0  # a triple has one value, however often it is drawn
+    rows = corruptions | (table.rows("valid", "labelled", 1) & (table.hits > 0))
+    np.testing.assert_array_equal(np.isfinite(seen.hidden_log_odds), rows)
+
+
+def test_few_hits_need_no_evidence(dense: Dense) -> None:
+    table = dense.table(USUAL, 0)
+    assert table.hits is not None
+    few = replace(table, hits=table.hits * 1e-2)
+    assert with_hidden_log_odds(few, Source(dense.graph, dense.model), ("score",), np.random.default_rng(0)) is few

@@ -118,6 +118,22 @@ def test_cold_entities_of_every_predicate_differ_between_valid_and_test(seed: in
     assert not set(found["valid"][:, 2].tolist()) & set(found["test"][:, 2].tolist())
 
 
+@settings(max_examples=10, deadline=None)
+@given(SEEDS)
+def test_an_entity_with_many_facts_is_cold_only_if_the_others_do_not_suffice(seed: int) -> None:
+    """One object has 60 facts, and 140 have one fact each. Each has another fact, which train keeps."""
+    objects = np.r_[np.zeros(60), np.arange(1, 141)].astype(int)
+    asked = np.stack([200 + np.arange(200) % 60, np.zeros(200), objects, np.ones(200)], axis=1)
+    others = np.stack([np.arange(141), np.ones(141), 400 + np.arange(141), np.ones(141)], axis=1)
+    rows = np.concatenate([asked, others]).astype(np.int64)
+    for share, held in ((0.1, False), (0.3, True)):
+        rule = SplitRule.of("cold:object:likes")
+        found = draw_splits(rows, Draw(share, share, seed, rule), ["likes", "in"]).rows
+        cold = np.concatenate([found["valid"], found["test"]])[:, 2]
+        assert len(cold) >= 0.5 * 2 * share * 200
+        assert held or 0 not in cold
+
+
 @settings(max_examples=20, deadline=None)
 @given(SEEDS)
 def test_a_group_is_in_one_split(seed: int) -> None:
