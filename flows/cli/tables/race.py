@@ -21,7 +21,7 @@ def show_race(console: Console, race: "Race") -> None:
         return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for number, name in enumerate(race_head(race)[:-1]):  # only the report shows the settings
-        table.add_column(name, justify="right" if number in (1, 2, 3) else "left")
+        table.add_column(name, justify="left" if number == 0 or name == "result" else "right")
     for cells in race_cells(race):
         table.add_row(*map(escape, cells[:-1]))
     console.print(table)
