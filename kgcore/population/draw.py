@@ -1,7 +1,7 @@
 """A weighted draw from a population: the candidates with the highest scores in full, and a sample of the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -14,6 +14,7 @@ from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block
+OF_SUBJECT = 10  # random candidates of a subject
 
 
 @dataclass(frozen=True)
@@ -80,18 +81,18 @@ def draw(
 
 
 def random_candidates(population: Population, count: int, rng: np.random.Generator) -> Triples:
-    """Draw about `count` different candidates (n, 3): of each block in proportion to its validation facts, at random.
+    """Draw about `count` different candidates (n, 3) at random, of each block in proportion to its validation facts.
 
-    A block has at least 20 times FEWEST_REST, as far as it has as many.
+    They are OF_SUBJECT of each of some random subjects, because a model may compute something for each subject. A block
+    has about FEWEST_REST or more.
     """
     counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
-    total, none = max(len(population.positives), 1), np.zeros((0, 3), dtype=np.int64)
-    return np.concatenate(
-        [
-            _random(population, block, none, max(FEWEST_REST, round(count * counts[block.predicate] / total)), rng)
-            for block in population.blocks
-        ]
-    )
+    total, none, drawn = max(len(population.positives), 1), np.zeros((0, 3), dtype=np.int64), []
+    for block in population.blocks:
+        own = max(FEWEST_REST, round(count * counts[block.predicate] / total))
+        some = rng.permutation(block.subjects)[: max(own // OF_SUBJECT, 1)]
+        drawn.append(_random(population, replace(block, subjects=np.sort(some)), none, own, rng))
+    return np.concatenate(drawn)
 
 
 def _scaled(size: DrawSize, share: float) -> DrawSize:

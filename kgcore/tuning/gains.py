@@ -24,7 +24,7 @@ from kgcore.ranking import filtered_ranks
 RANKED = 500  # facts whose ranks are computed, at most
 COMPARED = 8_000_000  # candidates of all these ranks, unless these are the candidates of FEWEST facts
 FEWEST = 50
-CANDIDATES = 100_000  # missing facts that are drawn
+CANDIDATES = 50_000  # missing facts that are drawn
 
 
 def brier_gain(q: Probabilities, truth: Probabilities, weights: Weights) -> float:
