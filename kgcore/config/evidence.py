@@ -9,6 +9,12 @@ from kgcore.registries import COMBINERS, EVIDENCE, MADE_OF_FITTED
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
 FOLD = "fold"  # the group that says by which of several combiners a triple is judged
 NAME_ENCODER = "name_encoder"  # the group of a sentence encoder: a run has it if it has an encoder
+# The groups about both entities together. They alone are used with corruptions as negatives: what is known of one
+# entity betrays how the entity of a corruption was drawn
+OF_PAIRS = (
+    *("score", "cohorts", "neighbours", "paths", "rules", "name_likeness", "name_embeddings"),
+    *(OTHER_SCORES, NAME_ENCODER),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
