@@ -7,6 +7,7 @@ from math import ceil
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Triples
+from kgcore.graph import TripleIndex
 from kgcore.models.scorer import Scorer
 from kgcore.population.population import Block, Population
 from kgcore.prediction.pairs import best_pairs, search_pairs
@@ -83,15 +84,15 @@ def draw(
 def random_candidates(population: Population, count: int, rng: np.random.Generator) -> Triples:
     """Draw about `count` different candidates (n, 3) at random, of each block in proportion to its validation facts.
 
-    They are OF_SUBJECT of each of some random subjects, because a model may compute something for each subject. A block
-    has about FEWEST_REST or more.
+    They are about OF_SUBJECT of each of some random subjects, because a model may compute something for each subject. A
+    block with few pairs, or few missing facts, has fewer than FEWEST_REST.
     """
     counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
-    total, none, drawn = max(len(population.positives), 1), np.zeros((0, 3), dtype=np.int64), []
+    total, drawn = max(len(population.positives), 1), [np.zeros((0, 3), dtype=np.int64)]
     for block in population.blocks:
         own = max(FEWEST_REST, round(count * counts[block.predicate] / total))
-        some = rng.permutation(block.subjects)[: max(own // OF_SUBJECT, 1)]
-        drawn.append(_random(population, replace(block, subjects=np.sort(some)), none, own, rng))
+        some = replace(block, subjects=rng.permutation(block.subjects)[: max(own // OF_SUBJECT, 1)])
+        drawn.append(_random_pairs(some, population.left_out(block.predicate), own, rng))
     return np.concatenate(drawn)
 
 
@@ -143,9 +144,15 @@ def _random(population: Population, block: Block, top: Triples, count: int, rng:
     index = population.graph.index(population.left_out(block.predicate).triples, top)
     kept = np.zeros((0, 3), dtype=np.int64)
     while not len(kept):
-        subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)
-        pairs = np.unique(np.stack([subjects, np.full(count, block.predicate), objects], axis=1), axis=0)
-        kept = pairs[~index.contains(pairs)]
+        kept = _random_pairs(block, index, count, rng)
+    return kept
+
+
+def _random_pairs(block: Block, left_out: TripleIndex, count: int, rng: np.random.Generator) -> Triples:
+    """Return `count` random pairs of a block (n, 3), each once, but for those that are left out."""
+    subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)
+    pairs = np.unique(np.stack([subjects, np.full(count, block.predicate), objects], axis=1), axis=0)
+    kept: Triples = pairs[~left_out.contains(pairs)]
     return kept
 
 

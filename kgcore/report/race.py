@@ -10,7 +10,7 @@ from kgcore.config.base import default_of, value_text
 from kgcore.tuning.race_result import Race, Row
 
 # figures that are shown beside the metric of a race -> their headings
-BESIDE = {"negatives": "negatives", "answers": "answers", "missing_facts": "missing facts", "mrr": "MRR"}
+BESIDE = {"negatives": "hard", "answers": "answers", "missing_facts": "missing", "mrr": "MRR"}
 
 
 def race_table(race: Race) -> pd.DataFrame:
@@ -53,7 +53,8 @@ def settings_text(row: Row) -> str:
 def race_head(race: Race) -> list[str]:
     """Return the headings of `race_cells`."""
     beside = [BESIDE[name] for name in _beside(race)]
-    return ["configuration", "epochs", f"{race.metric_title} on validation", *beside, "seconds", "result", "settings"]
+    metric = race.metric_title if beside else f"{race.metric_title} on validation"
+    return ["configuration", "epochs", metric, *beside, "seconds", "result", "settings"]
 
 
 def race_cells(race: Race) -> list[tuple[str, ...]]:
