@@ -15,7 +15,7 @@ from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block
-OF_SUBJECT = 10  # random candidates of a subject
+OF_SUBJECT = 50  # random candidates of a subject
 
 
 @dataclass(frozen=True)

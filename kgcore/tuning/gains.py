@@ -21,10 +21,10 @@ from kgcore.population.population import Population
 from kgcore.prediction.domains import Domains
 from kgcore.ranking import filtered_ranks
 
-RANKED = 500  # facts whose ranks are computed, at most
-COMPARED = 8_000_000  # candidates of all these ranks, unless these are the candidates of FEWEST facts
-FEWEST = 50
-CANDIDATES = 50_000  # missing facts that are drawn
+RANKED = 512  # facts whose ranks are computed, at most
+COMPARED = 50  # candidates of these ranks for each training triple, so that a training takes much longer
+BLOCK = 128  # facts that are ranked together: multiples of this number are ranked fast
+CANDIDATES = 50_000  # missing facts that are drawn, at most; there are not more than training triples
 
 
 def brier_gain(q: Probabilities, truth: Probabilities, weights: Weights) -> float:
@@ -45,8 +45,9 @@ class Answers:
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, rng: np.random.Generator) -> "Answers":
-        """Draw facts: fewer in a graph with many entities, so that the ranks take little time beside a training."""
-        number = np.clip(COMPARED // (2 * len(graph.entities)), FEWEST, RANKED)
+        """Draw facts: fewer if the graph has few training triples for each entity."""
+        wanted = COMPARED * len(graph.train) // (2 * len(graph.entities))
+        number = np.clip(wanted // BLOCK * BLOCK, BLOCK, RANKED)
         return cls(graph, rng.permutation(graph.valid.positives)[:number])
 
     def figures(self, trained: TrainedModel) -> dict[str, float]:
@@ -69,8 +70,8 @@ class MissingFacts:
         population = Population.asked(Domains(graph), None, 1)
         if population is None:
             return None
-        facts = rng.permutation(population.positives)[:CANDIDATES]
-        return cls(facts, random_candidates(population, CANDIDATES, rng))
+        most = min(CANDIDATES, len(graph.train))
+        return cls(rng.permutation(population.positives)[:most], random_candidates(population, most, rng))
 
     def figures(self, trained: TrainedModel) -> dict[str, float]:
         """Return `missing_facts`, the gain."""
