@@ -10,7 +10,7 @@ from kgcore.config.base import default_of, value_text
 from kgcore.tuning.race_result import Race, Row
 
 # figures that are shown beside the metric of a race -> their headings
-BESIDE = {"negatives": "hard", "answers": "answers", "missing_facts": "missing", "mrr": "MRR"}
+BESIDE = {"negatives": "hard", "answers": "MRR", "missing_facts": "missing"}
 
 
 def race_table(race: Race) -> pd.DataFrame:

@@ -3,8 +3,8 @@
 Each gain is 0 for that forecast and 1 for a perfect one, so their mean needs no weights:
 
 * negatives      1 - B / B0: B is the Brier score against hard negatives, B0 that of the constant base rate
-* answers        the gain of the filtered ranks among all entities as subjects and as objects: `rank_gain`
-* missing_facts  the same gain of the ranks of validation facts among random missing facts of their predicate
+* answers        the filtered mean reciprocal rank among all entities as subjects and as objects
+* missing_facts  the gain of the ranks of validation facts among random missing facts of their predicate: `rank_gain`
 """
 
 from dataclasses import dataclass
@@ -51,10 +51,9 @@ class Answers:
         return cls(graph, rng.permutation(graph.valid.positives)[:number])
 
     def figures(self, trained: TrainedModel) -> dict[str, float]:
-        """Return `answers`, the gain, and `mrr`, the filtered mean reciprocal rank."""
-        ranks = filtered_ranks(trained, self.facts, self.graph.known)
-        gain = rank_gain(ranks, np.full(ranks.shape, len(self.graph.entities)))
-        return {"answers": gain, "mrr": rank_metrics(ranks)["mrr"]}
+        """Return `mrr`, the filtered mean reciprocal rank, which is also the gain `answers`."""
+        mrr = rank_metrics(filtered_ranks(trained, self.facts, self.graph.known))["mrr"]
+        return {"mrr": mrr, "answers": mrr}
 
 
 @dataclass(frozen=True)

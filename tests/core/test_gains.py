@@ -74,7 +74,7 @@ def test_a_model_is_judged_on_all_populations_or_on_one(graph: KnowledgeGraph) -
     assert figures["gain"] == pytest.approx(np.mean([figures[name] for name in POPULATIONS]))
     ranks = filtered_ranks(trained, graph.valid.positives, graph.known)
     assert figures["mrr"] == pytest.approx(rank_metrics(ranks)["mrr"])
-    assert figures["answers"] == pytest.approx(rank_gain(ranks, np.full(ranks.shape, len(graph.entities))))
+    assert figures["answers"] == figures["mrr"]
     for name in POPULATIONS:
         alone = judge(graph, name).measure(trained)
         assert alone["gain"] == alone[name]

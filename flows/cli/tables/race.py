@@ -24,7 +24,7 @@ def show_race(console: Console, race: "Race") -> None:
     head = race_head(race)
     left_out = {"settings"} | ({"seconds"} if len(head) > MOST_COLUMNS else set())  # the report shows them
     kept = [place for place, name in enumerate(head) if name not in left_out]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for place in kept:
         is_text = head[place] in ("configuration", "result")
         table.add_column(head[place], justify="left" if is_text else "right", no_wrap=True)
