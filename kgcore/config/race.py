@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import ALL, GAIN, OBJECTIVES, POPULATIONS
+from kgcore.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,3 +31,10 @@ class ChooseConfig(Config):
         choices=(ALL, *POPULATIONS),
     )
     race_seed: int = setting(0, "seed of the random draws from the validation triples in the race", ge=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.judged_on != ALL and self.race_metric != GAIN:
+            raise InputError(
+                f"judged_on is {self.judged_on}, but race_metric is {self.race_metric}: only the gain is about it"
+            )
