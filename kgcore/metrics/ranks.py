@@ -1,7 +1,8 @@
 """Metrics of filtered ranks: mean rank, mean reciprocal rank and Hits@N."""
 
+import math
+
 import numpy as np
-from scipy.special import gammaln
 
 from kgcore.arrays import Floats, Weights
 
@@ -14,8 +15,7 @@ def rank_gain(ranks: Floats, sizes: Floats) -> float:
     It is 1 if all ranks are 1, and 0 for a random order, for which E log r = log(n!) / n with n candidates. A row of
     rank r takes about log r to name, so this is the share of these lengths that the order saves. 0 if every size is 1.
     """
-    n = np.asarray(sizes, dtype=np.float64)
-    expected = float((gammaln(n + 1) / n).sum())
+    expected = sum(math.lgamma(n + 1) / n for n in np.ravel(sizes).tolist())
     return 1 - float(np.log(ranks).sum()) / expected if expected else 0.0
 
 
