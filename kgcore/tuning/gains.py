@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats, Probabilities, Triples, Weights
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.proper import brier
 from kgcore.metrics.ranks import rank_gain, rank_metrics
 from kgcore.models.trained import TrainedModel
@@ -38,9 +38,9 @@ def brier_gain(q: Probabilities, truth: Probabilities, weights: Weights) -> floa
 
 @dataclass(frozen=True)
 class Answers:
-    """Validation facts whose ranks among all answers to their two queries are computed."""
+    """Validation facts (m, 3) whose ranks among all answers to their two queries are computed, without known facts."""
 
-    graph: KnowledgeGraph
+    known: TripleIndex
     facts: Triples
 
     @classmethod
@@ -48,11 +48,11 @@ class Answers:
         """Draw facts: fewer if the graph has few training triples for each entity."""
         wanted = COMPARED * len(graph.train) // (2 * len(graph.entities))
         number = np.clip(wanted // BLOCK * BLOCK, BLOCK, RANKED)
-        return cls(graph, rng.permutation(graph.valid.positives)[:number])
+        return cls(graph.known, rng.permutation(graph.valid.positives)[:number])
 
     def figures(self, trained: TrainedModel) -> dict[str, float]:
         """Return `mrr`, the filtered mean reciprocal rank, which is also the gain `answers`."""
-        mrr = rank_metrics(filtered_ranks(trained, self.facts, self.graph.known))["mrr"]
+        mrr = rank_metrics(filtered_ranks(trained, self.facts, self.known))["mrr"]
         return {"mrr": mrr, "answers": mrr}
 
 
