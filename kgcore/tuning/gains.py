@@ -24,6 +24,7 @@ from kgcore.ranking import filtered_ranks
 RANKED = 512  # facts whose ranks are computed, at most
 COMPARED = 50  # candidates of these ranks for each training triple, so that a training takes much longer
 BLOCK = 128  # facts that are ranked together: multiples of this number are ranked fast
+FACTS = 5_000  # facts that are ranked among missing facts, at most
 CANDIDATES = 50_000  # missing facts that are drawn, at most; there are not more than training triples
 
 
@@ -69,8 +70,8 @@ class MissingFacts:
         population = Population.asked(Domains(graph), None, 1)
         if population is None:
             return None
-        most = min(CANDIDATES, len(graph.train))
-        return cls(rng.permutation(population.positives)[:most], random_candidates(population, most, rng))
+        facts, most = rng.permutation(population.positives)[:FACTS], min(CANDIDATES, len(graph.train))
+        return cls(facts, random_candidates(population, most, rng))
 
     def figures(self, trained: TrainedModel) -> dict[str, float]:
         """Return `missing_facts`, the gain."""
