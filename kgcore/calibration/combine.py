@@ -5,17 +5,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Probabilities, Triples
+from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, Candidates
+from kgcore.calibration.fit import (
+    CANDIDATES,
+    GROUND_TRUTH,
+    SYNTHETIC,
+    Candidates,
+    base_rate_of,
+    corruption_settings,
+    ends_of,
+    support_of,
+)
+from kgcore.calibration.hidden import hidden_facts
 from kgcore.calibration.matched import fit_matched, match
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.cross_fit import cross_fit
 from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled
-from kgcore.config import ESTIMATED, CalibrateConfig
+from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
 from kgcore.errors import MismatchError
 from kgcore.evidence.table import TableEvidence
 from kgcore.mixture.fit import MixtureOptions
@@ -24,15 +33,24 @@ from kgcore.registries import CALIBRATORS, COMBINERS
 from kgcore.score_table import LABELLED, ScoreTable
 
 FOLDS = 3  # of candidates, whose many combiners take long
+CORRUPTIONS, MOST = 5, 150_000  # rows that a combiner is fitted to, if negatives are corruptions: see `_few`
 RECALIBRATOR = "beta"  # the calibrator of a combiner's log-odds
 
 
 def fit_combiners(
-    table: ScoreTable, evidence: TableEvidence, sample: CalibrationSample, config: CalibrateConfig
+    table: ScoreTable,
+    evidence: TableEvidence,
+    sample: CalibrationSample,
+    config: CalibrateConfig,
+    corrupt: CorruptConfig | None = None,
+    groups: Ints | None = None,
 ) -> Sequence[tuple[BoundCalibrator, CalibrationSample]]:
-    """Fit each combiner of the configuration to the labelled validation rows, and a calibrator to its log-odds.
+    """Fit each combiner of the configuration to validation rows, and a calibrator to its log-odds.
 
-    sample  these rows with their weights: see `calibration_samples`
+    sample   the labelled rows with their weights, or the positives and the corruptions: see `calibration_samples`
+    corrupt  the settings of the corruptions; None: the rows are labelled. A combiner is then fitted to CORRUPTIONS of a
+             positive, on average, and to MOST rows
+    groups   (n,) the group of each row of the sample: see `row_groups`; None: each row is a group
 
     The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
     `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. With `combine_rounds` above
@@ -41,32 +59,60 @@ def fit_combiners(
 
     Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
     """
-    seen = labelled_sample(table, evidence, sample)
+    negatives = GROUND_TRUTH if corrupt is None else SYNTHETIC
+    seen = replace(evidence_sample(table, evidence, sample, config, negatives), groups=groups)
+    hidden = None if corrupt is None else hidden_facts(table, config.completeness)
+    ends = ends_of(table, config, hidden)
     fitted = []
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
-        found = cross_fit(name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds)
+        used = None if corrupt is None else _few(seen.labels, rng)
+        found = cross_fit(name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds, used)
         parts = (evidence.groups, seen.names, table.model, found.combiner, found.kind, evidence.others)
         combined = Combined(name, *parts)
         held_out = replace(sample, scores=found.log_odds)
         bound = BoundCalibrator(
             name=RECALIBRATOR,
-            negatives=GROUND_TRUTH,
-            base_rate=sample.base_rate,
+            negatives=negatives,
+            base_rate=base_rate_of(sample, negatives, config),
             model=combined.fingerprint(),
             dataset=table.dataset,
             calibrator=CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out),
-            base_rate_is=ESTIMATED,
-            support=Support.fit(held_out, by_predicate=False),
+            corruptions=None if corrupt is None else corruption_settings(corrupt, negatives),
+            base_rate_is=ESTIMATED if corrupt is None else config.base_rate_is,
+            support=support_of(held_out, False, ends),
+            limits=None if corrupt is None else config.limits,
+            hidden=hidden.share if hidden else None,
             combined=combined,
         )
         fitted.append((bound, held_out))
     return fitted
 
 
-def labelled_sample(table: ScoreTable, evidence: TableEvidence, sample: CalibrationSample) -> EvidenceSample:
-    """Return the labelled validation rows with their evidence. Raises MismatchError if a row has none."""
+def _few(labels: Labels, rng: np.random.Generator) -> Bools:
+    """Choose at random at most MOST rows (n,), and for each positive CORRUPTIONS negatives or fewer."""
+    positives, negatives = float(labels.sum()), float((1 - labels).sum())
+    own = min(positives, MOST / (1 + CORRUPTIONS))
+    chances = np.where(labels == 1, own / max(positives, 1), CORRUPTIONS * own / max(negatives, 1))
+    chosen: Bools = rng.random(len(labels)) < chances
+    return chosen
+
+
+def evidence_sample(
+    table: ScoreTable, evidence: TableEvidence, sample: CalibrationSample, config: CalibrateConfig, negatives: str
+) -> EvidenceSample:
+    """Return the rows of a sample from `calibration_samples` with their evidence.
+
+    negatives  the kind of its negatives: ground_truth or synthetic
+
+    Raises MismatchError if a row has no evidence.
+    """
     rows = table.rows("valid", LABELLED)
+    if negatives == SYNTHETIC:
+        corruptions = table.corruptions()
+        if config.weighted:  # positives of a relation without corruptions are not in the sample
+            rows &= np.isin(table.triples[:, 1], table.triples[corruptions, 1])
+        rows |= corruptions
     known = evidence.at(rows)
     return EvidenceSample(known.names, known.values, sample.labels, sample.weights, table.triples[rows, 1])
 

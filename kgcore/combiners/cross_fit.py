@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints
+from kgcore.arrays import Bools, Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.folds import sample_folds
 from kgcore.combiners.stack import Stack
@@ -36,6 +36,7 @@ def cross_fit(
     rng: np.random.Generator,
     folds: int = FOLDS,
     rounds: int = 1,
+    used: Bools | None = None,
 ) -> CrossFitted:
     """Fit a combiner to all rows, and then with the settings which that fit chose to all rows but those of each fold.
 
@@ -44,16 +45,18 @@ def cross_fit(
     rounds  number of divisions into folds R, at least 1. With one, the combiner of all rows is returned. With more, it
             is the mean of the R K combiners of the folds, which varies less from sample to sample (bagging: Breiman
             1996), and the log-odds of a row are the mean of the R combiners that have not seen it
+    used    (n,) the rows that combiners are fitted to; None: all. The other rows get log-odds, too
 
     The combiners of the folds have (K - 1) / K of the rows. So with one round the log-odds are a little less accurate
     than those of the returned combiner, and a calibrator fitted to them is a little too cautious; with more rounds,
     they are the mean of fewer combiners, with the same effect. Raises FitError if the rows without a fold have one
     label only.
     """
-    fitted, log_odds = combiner.fit(sample, rng), np.zeros(len(sample))
+    used = np.ones(len(sample), dtype=bool) if used is None else used
+    fitted, log_odds = combiner.fit(sample if used.all() else sample.part(used), rng), np.zeros(len(sample))
     members = []
     for _ in range(rounds):
-        for held, member in _of_folds(fitted, sample, rng, folds):
+        for held, member in _of_folds(fitted, sample, rng, folds, used):
             log_odds[held] += member.log_odds(sample.values[held], sample.predicates[held]) / rounds
             members.append(member)
     if rounds == 1:
@@ -62,12 +65,12 @@ def cross_fit(
 
 
 def _of_folds(
-    fitted: Combiner, sample: EvidenceSample, rng: np.random.Generator, folds: int
+    fitted: Combiner, sample: EvidenceSample, rng: np.random.Generator, folds: int, used: Bools
 ) -> Iterator[tuple[Ints, Combiner]]:
-    """Yield the rows of each fold, and the combiner that is fitted to all others."""
+    """Yield the rows of each fold, and the combiner that is fitted to all others that are used."""
     fold = sample_folds(sample, folds, rng)
     for own in np.unique(fold):
-        kept = sample.part(fold != own)
+        kept = sample.part((fold != own) & used)
         if len(np.unique(kept.labels)) < 2:
             raise FitError(
                 f"the {len(sample):,} rows cannot be divided into {folds} folds: the rows without one fold have one "

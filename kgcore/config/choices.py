@@ -13,12 +13,16 @@ AUTO = "auto"  # as many corruptions as the base rate needs
 TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and can draw only there
 MODEL_ONLY = frozenset({"near_miss", "nearest"})  # strategies that draw with a trained model
 
+ALL, GAIN = "all", "gain"
 OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     "brier": "minimize",
     "log_loss": "minimize",
     "accuracy": "maximize",
     "mrr": "maximize",
+    GAIN: "maximize",
 }
+MISSING_FACTS = "missing_facts"
+POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/tuning/gains.py
 SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
 SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
 PER = ("all", "subject", "object")  # what the number of best pairs is counted over

@@ -1,7 +1,7 @@
 """The contenders of a race: those of the portfolio, with the settings that the user gives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from kgcore.config.choices import MODEL_ONLY
 from kgcore.config.given import TrainGiven
@@ -31,7 +31,7 @@ class RaceConfig(ChooseConfig):
 
     def parameters(self) -> dict[str, object]:
         """Return the settings of the race as MLflow parameters, and each given training setting as `given.NAME`."""
-        own = {"minutes": self.minutes, "race_metric": self.race_metric, "race_seed": self.race_seed}
+        own = {item.name: getattr(self, item.name) for item in fields(ChooseConfig)}
         return own | {f"given.{name}": value for name, value in self.given.given().items()}
 
     @property

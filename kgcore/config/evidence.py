@@ -8,6 +8,9 @@ from kgcore.registries import EVIDENCE
 
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
 FOLD = "fold"  # the group that says by which of several combiners a triple is judged
+# The groups about both entities together. They alone are used with corruptions as negatives: what is known of one
+# entity betrays how the entity of a corruption was drawn
+OF_PAIRS = ("score", "cohorts", "neighbours", "paths", "rules", "name_likeness", "name_embeddings", OTHER_SCORES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,22 @@
 """Metrics of filtered ranks: mean rank, mean reciprocal rank and Hits@N."""
 
+import math
+
 import numpy as np
 
 from kgcore.arrays import Floats, Weights
 
 HITS = (1, 3, 10)
+
+
+def rank_gain(ranks: Floats, sizes: Floats) -> float:
+    """Return 1 - sum(log r) / sum(E log r of a random order) of ranks r >= 1 among `sizes` candidates each.
+
+    It is 1 if all ranks are 1, and 0 for a random order, for which E log r = log(n!) / n with n candidates. A row of
+    rank r takes about log r to name, so this is the share of these lengths that the order saves. 0 if every size is 1.
+    """
+    expected = sum(math.lgamma(n + 1) / n for n in np.ravel(sizes).tolist())
+    return 1 - float(np.log(ranks).sum()) / expected if expected else 0.0
 
 
 def rank_metrics(ranks: Floats, weights: Weights | None = None) -> dict[str, float]:

@@ -1,12 +1,13 @@
 """A weighted draw from a population: the candidates with the highest scores in full, and a sample of the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Triples
+from kgcore.graph import TripleIndex
 from kgcore.models.scorer import Scorer
 from kgcore.population.population import Block, Population
 from kgcore.prediction.pairs import best_pairs, search_pairs
@@ -14,6 +15,7 @@ from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block
+OF_SUBJECT = 50  # random candidates of a subject
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,21 @@ def draw(
     return _joined(parts)
 
 
+def random_candidates(population: Population, count: int, rng: np.random.Generator) -> Triples:
+    """Draw about `count` different candidates (n, 3) at random, of each block in proportion to its validation facts.
+
+    They are about OF_SUBJECT of each of some random subjects, because a model may compute something for each subject. A
+    block with few pairs, or few missing facts, has fewer than FEWEST_REST.
+    """
+    counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
+    total, drawn = max(len(population.positives), 1), [np.zeros((0, 3), dtype=np.int64)]
+    for block in population.blocks:
+        own = max(FEWEST_REST, round(count * counts[block.predicate] / total))
+        some = replace(block, subjects=rng.permutation(block.subjects)[: max(own // OF_SUBJECT, 1)])
+        drawn.append(_random_pairs(some, population.left_out(block.predicate), own, rng))
+    return np.concatenate(drawn)
+
+
 def _scaled(size: DrawSize, share: float) -> DrawSize:
     return DrawSize(
         top=max(FEWEST_TOP, round(size.top * share)),
@@ -127,9 +144,15 @@ def _random(population: Population, block: Block, top: Triples, count: int, rng:
     index = population.graph.index(population.left_out(block.predicate).triples, top)
     kept = np.zeros((0, 3), dtype=np.int64)
     while not len(kept):
-        subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)
-        pairs = np.unique(np.stack([subjects, np.full(count, block.predicate), objects], axis=1), axis=0)
-        kept = pairs[~index.contains(pairs)]
+        kept = _random_pairs(block, index, count, rng)
+    return kept
+
+
+def _random_pairs(block: Block, left_out: TripleIndex, count: int, rng: np.random.Generator) -> Triples:
+    """Return `count` random pairs of a block (n, 3), each once, but for those that are left out."""
+    subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)
+    pairs = np.unique(np.stack([subjects, np.full(count, block.predicate), objects], axis=1), axis=0)
+    kept: Triples = pairs[~left_out.contains(pairs)]
     return kept
 
 

@@ -9,11 +9,14 @@ from kgcore.config import TrainConfig
 from kgcore.config.base import default_of, value_text
 from kgcore.tuning.race_result import Race, Row
 
+# figures that are shown beside the metric of a race -> their headings
+BESIDE = {"negatives": "hard", "answers": "MRR", "missing_facts": "missing"}
+
 
 def race_table(race: Race) -> pd.DataFrame:
-    """Return a row for each contender, with the columns contender, state, epochs, of, METRIC, seconds, reason, SETTING.
+    """Return a row for each contender, with the columns contender, state, epochs, of, METRIC, seconds, reason, others.
 
-    The settings are those that differ between the contenders.
+    They are the figures of BESIDE that were measured, and the settings that differ between the contenders.
     """
     names = [name for name in race.winner.settings if len({str(row.settings[name]) for row in race.rows}) > 1]
     return pd.DataFrame(
@@ -27,10 +30,16 @@ def race_table(race: Race) -> pd.DataFrame:
                 "seconds": round(row.seconds, 3),
                 "reason": row.reason,
             }
+            | {name: row.figures.get(name, math.nan) for name in _beside(race)}
             | {name: row.settings[name] for name in names}
             for row in race.rows
         ]
     )
+
+
+def _beside(race: Race) -> list[str]:
+    """Return the figures of BESIDE that were measured and do not decide the race."""
+    return [name for name in BESIDE if name != race.metric and any(name in row.figures for row in race.rows)]
 
 
 def settings_text(row: Row) -> str:
@@ -43,7 +52,9 @@ def settings_text(row: Row) -> str:
 
 def race_head(race: Race) -> list[str]:
     """Return the headings of `race_cells`."""
-    return ["configuration", "epochs", f"{race.metric_title} on validation", "seconds", "result", "settings"]
+    beside = [BESIDE[name] for name in _beside(race)]
+    metric = race.metric_title if beside else f"{race.metric_title} on validation"
+    return ["configuration", "epochs", metric, *beside, "seconds", "result", "settings"]
 
 
 def race_cells(race: Race) -> list[tuple[str, ...]]:
@@ -53,6 +64,7 @@ def race_cells(race: Race) -> list[tuple[str, ...]]:
             row.name,
             f"{row.epochs} of {row.of}",
             "" if row.value is None else f"{row.value:.4f}",
+            *(f"{row.figures[name]:.3f}" if name in row.figures else "" for name in _beside(race)),
             f"{row.seconds:.1f}",
             row.state,
             settings_text(row) or "defaults",

@@ -146,15 +146,15 @@ class _Runners:
                 raise TimeIsUp
 
         try:
-            value = self._measure(name, before, goal, on_epoch)
-            note = replace(note, values=(*note.values, (goal, value)))
+            figures = self._measure(name, before, goal, on_epoch)
+            note = replace(note, values=(*note.values, (goal, self._objective.value(figures))), figures=figures)
         except (FitError, InputError) as error:
             note = replace(note, reason=str(error))
         self._notes.write(name, replace(note, seconds=note.seconds + time.monotonic() - started))
         return True
 
-    def _measure(self, name: str, before: int, goal: int, on_epoch: Callable[[int, float], None]) -> float:
-        """Train a contender from epoch `before` to the end of epoch `goal`, and return its metric.
+    def _measure(self, name: str, before: int, goal: int, on_epoch: Callable[[int, float], None]) -> dict[str, float]:
+        """Train a contender from epoch `before` to the end of epoch `goal`, and return its figures.
 
         The code is compiled only if these epochs have enough steps to save more time than compiling takes.
         """
@@ -170,7 +170,7 @@ class _Runners:
             compiled=worth_compiling(built(config)[0], steps, self._track.device),
             until=goal,
         )
-        return self._objective.value(self._objective.measure(trained.model))
+        return self._objective.measure(trained.model)
 
     def _checkpoint(self, name: str) -> Path:
         return self._track.checkpoint(list(self._contenders).index(name))
@@ -211,7 +211,8 @@ class _Runners:
         """Return the row of a contender."""
         note, config = self._notes[name], self._contenders[name]
         usual = config == self._usual
-        return Row(name, state, config.epochs, note.values, note.seconds, asdict(config), usual, note.reason)
+        row = Row(name, state, config.epochs, note.values, note.seconds, asdict(config), usual, note.reason)
+        return replace(row, figures=note.figures)
 
     def result(self, stopped: Collection[str], time_is_up: bool) -> Race:
         """Return the rows of all contenders; the first one is chosen.

@@ -1,8 +1,10 @@
 """The file with what the contenders of a race have reached, from which a killed race continues."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 FILE = "race.json"
 
@@ -12,11 +14,13 @@ class Note:
     """What one contender has reached.
 
     values   a pair for each measurement: number of epochs, and metric on validation
+    figures  every figure of the newest measurement
     seconds  time of its training and its measurements
     reason   why its training failed; '' if it has not
     """
 
     values: tuple[tuple[int, float], ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     reason: str = ""
 
@@ -47,5 +51,5 @@ class Notes:
         partial.replace(self._path)
 
 
-def _note(values: list[list[float]], seconds: float, reason: str) -> Note:
-    return Note(tuple((int(epochs), value) for epochs, value in values), seconds, reason)
+def _note(values: list[list[float]], **others: Any) -> Note:
+    return Note(tuple((int(epochs), value) for epochs, value in values), **others)

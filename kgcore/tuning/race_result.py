@@ -1,10 +1,10 @@
 """The result of a race: a row for each contender, and the sentences about it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.choices import GAIN, OBJECTIVES
 
 CHOSEN, OUT, FAILED, STOPPED = "chosen", "out", "failed", "stopped"
 SHARES = (1 / 9, 1 / 3, 1.0)  # of the epochs, after which contenders are measured and the worse ones leave
@@ -28,6 +28,7 @@ class Row:
     settings  its training settings
     usual     whether these are the settings of the preset `default`
     reason    why it failed; '' if it has not
+    figures   every figure of the newest measurement: see `Objective`
     """
 
     name: str
@@ -38,6 +39,7 @@ class Row:
     settings: Mapping[str, Any]
     usual: bool = False
     reason: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def epochs(self) -> int:
@@ -98,6 +100,8 @@ class Race:
         if best.value is not None:
             text += f": {self.metric_title} {best.value:.4f} on validation after {best.epochs} of {best.of} epochs"
         said = [f"{text}.", *self._gain()]
+        if self.metric == GAIN:
+            said.append("A gain is 0 for a forecast that knows nothing, and 1 for a perfect one.")
         if self.time_is_up:
             said.append("The time limit ended the race: the best configuration by then was chosen.")
         failed = [row for row in self.rows if row.state == FAILED]

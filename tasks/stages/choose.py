@@ -80,7 +80,8 @@ def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[
         return _without(config, found, "the given settings leave one configuration")
     try:
         rng = np.random.default_rng(config.race_seed)
-        objective = Objective(graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng)
+        judged_on = config.judged_on
+        objective = Objective(graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng, judged_on)
     except InputError as error:
         return _without(config, found, str(error))
     folder = run.store.home / "checkpoints" / run.key
@@ -124,7 +125,7 @@ def _log_contender(run: StageRun, row: Row, metric: str) -> None:
         run.store.log_dataset(run_id, run.dataset, run.dataset.name, {})
         for epoch, value in row.values:
             run.store.log_metrics(run_id, {metric: value}, epoch, dataset=run.dataset)
-        run.store.log_metrics(run_id, {"seconds": row.seconds})
+        run.store.log_metrics(run_id, {"seconds": row.seconds, **row.figures})
 
 
 CHOOSE = Stage(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import CalibrateConfig, PrepareConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig
 from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import ScoreTable
 from tasks.stages.running import StageRun
@@ -36,21 +36,28 @@ def combine(
     samples: "Mapping[str, CalibrationSample]",
     candidates: "Candidates | None",
 ) -> "Combined":
-    """Fit the calibrators that see evidence, to labelled triples and to candidates, if there is an evidence run.
+    """Fit the calibrators that see evidence, if there is an evidence run.
 
-    Return those of labelled triples, and those of candidates, each with what it was fitted to.
+    They are fitted to labelled triples, and to candidates; if there are neither, to positives and corruptions. Return
+    those of labelled triples or corruptions, and those of candidates, each with what it was fitted to.
     """
-    from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled, labelled_sample
-    from kgcore.calibration.fit import GROUND_TRUTH
+    from kgcore.calibration.combine import evidence_sample, fit_combiners, fit_to_unlabelled
+    from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
+    from kgcore.calibration.folds import row_groups
 
     labelled: list[tuple[BoundCalibrator, CalibrationSample]] = []
     unlabelled: list[tuple[BoundCalibrator, MixtureData]] = []
     if "evidence" not in run.inputs:
         return labelled, unlabelled
+    evidence = run.load(EVIDENCE)
     if GROUND_TRUTH in samples and not table.soft("valid"):
-        sample, evidence = samples[GROUND_TRUTH], run.load(EVIDENCE)
+        sample = samples[GROUND_TRUTH]
         labelled = list(fit_combiners(table, evidence, sample, config))
-        _ablate(run, labelled_sample(table, evidence, sample), evidence.groups, config)
+        _ablate(run, evidence_sample(table, evidence, sample, config, GROUND_TRUTH), evidence.groups, config)
+    elif not (candidates or table.soft("valid")):
+        groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted)[SYNTHETIC]
+        labelled = list(fit_combiners(table, evidence, samples[SYNTHETIC], config, run.config(CorruptConfig), groups))
+    if labelled:
         run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in labelled})
     if candidates:
         seen, triples = run.load(CANDIDATE_EVIDENCE), run.load(MIXTURE_TRIPLES)
@@ -74,7 +81,7 @@ def validation_figures(
     combined  the output of `combine`
     """
     from kgcore.calibration.answering import fit_errors, held_out_figures, unlabelled_figures
-    from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
+    from kgcore.calibration.fit import CANDIDATES
     from kgcore.calibration.folds import row_groups
 
     alone = {kind: [bound for bound in fitted if bound.negatives == kind] for kind in samples}
@@ -83,7 +90,8 @@ def validation_figures(
     figures: dict[str, dict[str, float]] = {}
     for kind, sample in samples.items():
         if kind != CANDIDATES:
-            every = [*((bound, sample) for bound in alone[kind]), *(combined[0] if kind == GROUND_TRUTH else ())]
+            beside = [own for own in combined[0] if own[0].negatives == kind]
+            every = [*((bound, sample) for bound in alone[kind]), *beside]
             rng = np.random.default_rng(config.combine_seed)
             figures[kind] = held_out_figures(every, groups[kind], config.combine_folds, rng) if every else {}
             if cold is not None:

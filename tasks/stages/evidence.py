@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import CalibrateConfig, EvidenceConfig
-from kgcore.config.evidence import OTHER_SCORES
+from kgcore.config import CalibrateConfig, EvidenceConfig, PrepareConfig
+from kgcore.config.evidence import OF_PAIRS, OTHER_SCORES
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
@@ -14,7 +14,7 @@ from kgcore.score_table import LABELLED
 from tasks.stages.base import Stage
 from tasks.stages.match import MATCH
 from tasks.stages.reference import StageRef
-from tasks.stages.running import StageRun
+from tasks.stages.running import StageRun, config_of
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import (
@@ -49,10 +49,19 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
 
     table = run.load(SCORES)
     rows = table.rows("valid", LABELLED) | table.measured("test")
+    if synthetic := not (table.judged_alone("valid") or MATCH.name in run.inputs):
+        rows |= table.corruptions()
     others = [run.store.known(run_id) for run_id in other_models(run.inputs)]
     check_others(StageRef("prepare", run.inputs["prepare"]), [StageRef(TRAIN.name, other.run_id) for other in others])
     model_ids = [model_id for other in others for model_id in other.model_ids]
-    groups = (*config.evidence, *([OTHER_SCORES] if others else []))
+    groups: tuple[str, ...] = (*config.evidence, *([OTHER_SCORES] if others else []))
+    if synthetic:
+        groups = tuple(name for name in groups if name in OF_PAIRS)
+    if not groups:
+        raise InputError(
+            f"evidence is {', '.join(config.evidence)}: without labels and candidates, name at least one of "
+            f"{', '.join(OF_PAIRS)}"
+        )
     with gpu_slot(find_device(run.context.device)) as device:
         first = run.load_model(EMBEDDINGS).to(device)
         further = tuple(run.store.load_model(model_id, EMBEDDINGS).to(device) for model_id in model_ids)
@@ -137,6 +146,9 @@ def evidence_of(scores: StageRef, candidates: StageRef | None) -> StageRef | Non
 def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | None) -> bool:
     """Return whether a combiner can be fitted: the settings name one, and there are enough labels or candidates.
 
+    If there are neither, corruptions are the negatives, of which there are always enough. Triples with confidences
+    have no negatives.
+
     matched  the match run; None: there are no candidates
     """
     if not config.combiners:
@@ -144,4 +156,5 @@ def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | 
     store = open_store()
     counts = store.load(data.run_id, COUNTS)
     candidates = store.load(matched.run_id, MATCHED).fit.candidates if matched else 0
-    return min(counts["valid_positives"], max(counts["valid_negatives"], candidates)) >= FEWEST
+    known = counts["valid_negatives"] or matched or config_of(PrepareConfig, store.known(data.run_id)).given_confidence
+    return min(counts["valid_positives"], max(counts["valid_negatives"], candidates) if known else FEWEST) >= FEWEST

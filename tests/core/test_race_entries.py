@@ -111,3 +111,5 @@ def test_every_contender_of_the_portfolio_can_be_trained(sizes: tuple[int, int, 
 def test_the_metrics_of_a_race_are_those_of_a_search() -> None:
     for name in OBJECTIVES:
         assert RaceConfig(race_metric=name).race_metric == name
+    with pytest.raises(InputError, match="judged_on is answers, but race_metric is brier: only the gain is about it"):
+        RaceConfig(race_metric="brier", judged_on="answers")

@@ -104,7 +104,7 @@ def test_the_page_of_the_race_in_mlflow_and_the_model_card_have_its_table(first:
     store = open_store()
     note = store.get(first.runs["choose"]).tags.note
     assert note is not None
-    assert "| configuration | epochs | Brier score on validation | seconds | result |" in note
+    assert "| configuration | epochs | gain | hard | MRR | missing | seconds | result |" in note
     assert "| broken | 0 of 9 |" in note
     assert race_of(store, store.get(first.runs["train"])) == first.race
 

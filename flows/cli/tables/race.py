@@ -12,6 +12,8 @@ from kgcore.report.race import race_cells, race_head, settings_text
 if TYPE_CHECKING:
     from kgcore.tuning.race_result import Race
 
+MOST_COLUMNS = 6  # that fit in 80 characters with the settings left out
+
 
 def show_race(console: Console, race: "Race") -> None:
     """Print the sentences about a race, and a row for each contender unless there was no race."""
@@ -19,10 +21,14 @@ def show_race(console: Console, race: "Race") -> None:
         console.print(sentence.replace("`", ""), markup=False)
     if race.no_race:
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, name in enumerate(race_head(race)[:-1]):  # only the report shows the settings
-        table.add_column(name, justify="right" if number in (1, 2, 3) else "left")
+    head = race_head(race)
+    left_out = {"settings"} | ({"seconds"} if len(head) > MOST_COLUMNS else set())  # the report shows them
+    kept = [place for place, name in enumerate(head) if name not in left_out]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for place in kept:
+        is_text = head[place] in ("configuration", "result")
+        table.add_column(head[place], justify="left" if is_text else "right", no_wrap=True)
     for cells in race_cells(race):
-        table.add_row(*map(escape, cells[:-1]))
+        table.add_row(*(escape(cells[place]) for place in kept))
     console.print(table)
     console.print(f"{race.winner.name}: {settings_text(race.winner) or 'the defaults'}", markup=False)
