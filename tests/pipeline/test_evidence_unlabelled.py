@@ -30,7 +30,7 @@ def run(folder: Path, *evidence: str) -> PipelineSummary:
         prepare=PrepareGiven(dataset=str(folder)),
         train=TrainGiven(k=16, epochs=10, batch_size=128),
         corrupt=CorruptGiven(calibration_eta="6"),
-        calibrate=CalibrateGiven(calibrators=("per_relation", "splines"), combine_folds=2),
+        calibrate=CalibrateGiven(calibrators=("per_relation", "boosted_trees"), combine_folds=2),
         evaluate=EvaluateGiven(bootstrap_replicates=50),
         evidence=EvidenceGiven(evidence=evidence),
         preset="default",
@@ -48,16 +48,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_labels_evidence_of_pairs_answers(folder: Path) -> None:
     made, store = run(folder, "score", "degrees", "paths"), open_store()
     brier = {row.calibrator: row.metrics["brier"] for row in made.results.rows if row.negatives == "synthetic"}
-    assert brier["splines"] < brier["per_relation"] - 0.005
+    assert brier["boosted_trees"] < brier["per_relation"] - 0.005
     seen = store.load(made.runs["evidence"], EVIDENCE)
     assert seen.groups == ("score", "paths")
     fitted = [store.load_model(own, CALIBRATOR) for own in store.known(made.runs["calibrate"]).model_ids]
-    assert answering(fitted) == "synthetic.splines"
-    [bound] = [one for one in fitted if one.label == "synthetic.splines"]
+    assert answering(fitted) == "synthetic.boosted_trees"
+    [bound] = [one for one in fitted if one.label == "synthetic.boosted_trees"]
     assert bound.base_rate == 0.5
     assert bound.corruptions is not None
     assert bound.combined is not None
-    log_odds = store.load(made.runs["calibrate"], HELD_OUT_LOG_ODDS)["synthetic.splines"]
+    log_odds = store.load(made.runs["calibrate"], HELD_OUT_LOG_ODDS)["synthetic.boosted_trees"]
     assert np.isfinite(log_odds).all()  # corruptions that no combiner was fitted to have log-odds, too
     assert len(log_odds) > 6 * len(store.load(made.runs["prepare"], GRAPH).valid)
 
