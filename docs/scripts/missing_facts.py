@@ -18,16 +18,15 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.config import EvidenceConfig
-from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.population.calibration import Calibration
 from kgcore.population.draw import DrawSize
 from kgcore.population.population import Population
 from kgcore.population.survey import survey
 from kgcore.population.unknown_facts import read_completeness
-from kgcore.prediction.discovery import Discovery, Question
+from kgcore.prediction.discovery import Discovery
 from kgcore.prediction.domains import Domains
+from kgcore.prediction.question import Question
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 
 LENGTHS = (20, 100, 300, 1_000, 3_000)
@@ -97,8 +96,7 @@ def calibrated(model: CalibratedModel, population: Population, complete: float, 
     while hasattr(trained, "trained"):
         trained = trained.trained
     rng = np.random.default_rng(seed)
-    source = Source(population.graph, trained)
-    made = survey(population, source, EvidenceConfig().evidence, (), DrawSize(), rng)
+    made = survey(population, [trained], DrawSize(), rng)
     true = read_completeness(f"{complete:.6f}", population.graph).of(population)
     return Calibration.of(population, made, [trained], true, rng)
 

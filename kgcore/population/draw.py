@@ -7,10 +7,13 @@ from math import ceil
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Triples
+from kgcore.calibrated import CalibratedModel
 from kgcore.models.scorer import Scorer
 from kgcore.population.population import Block, Population
+from kgcore.prediction.discovery import probability_order
 from kgcore.prediction.pairs import best_pairs, search_pairs
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+from kgcore.prediction.question import Question
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block
@@ -120,6 +123,20 @@ def highest(population: Population, block: Block, scorer: Scorer, top: int, each
     parts = np.array_split(block.subjects, ceil(len(block.subjects) / SUBJECTS_AT_ONCE))
     pairs = [found for _, found in each_part(search_pairs, (scorer, search), parts)]
     return best_pairs(scorer, search, np.concatenate(pairs))
+
+
+def ranked_by(
+    model: CalibratedModel, population: Population, question: Question, top: int, each_part: EachPart = one_by_one
+) -> Triples:
+    """Return the `top` candidates (M, 3) that a question asks about with the highest probabilities by a model.
+
+    Equal probabilities are in the order of the scores. The model need not be calibrated to the population: then this is
+    an order, and its probabilities are about other triples.
+    """
+    blocks = population.blocks_of(question)
+    lists = [highest(population, block, model.trained, top, each_part) for block in blocks]
+    triples = np.concatenate([np.zeros((0, 3), dtype=np.int64), *lists])
+    return triples[probability_order(model, triples)[:top]]
 
 
 def _random(population: Population, block: Block, top: Triples, count: int, rng: np.random.Generator) -> Triples:

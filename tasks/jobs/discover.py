@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgcore.config import DiscoverConfig
 from kgcore.config.survey import SurveyConfig
@@ -11,6 +10,7 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
+from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.jobs.lists import Listed, list_of
 from tasks.jobs.population import Stated, asked_of, calibrate_to
@@ -18,9 +18,6 @@ from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.cluster import THREADS
-
-if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
-    from kgcore.prediction.discovery import Question
 
 MOST_FLYERS = 20  # frequent flyers that it keeps
 
@@ -61,11 +58,13 @@ class Discovered(AnsweredTable):
         return not self.examples or "rank" in self.examples[0]
 
 
-def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, runner: str = THREADS) -> Discovered:
+def discover_facts(
+    wanted: Wanted, stated: Stated, request: Request, config: DiscoverConfig, runner: str = THREADS
+) -> Discovered:
     """List the missing facts with the known parts `wanted`, from the most probable one down.
 
-    request  who answers; its output is a .parquet, .csv or .tsv file for the list. Its base rate is that of the
-             candidates, the missing facts
+    stated   how many of the candidates, the missing facts, are true
+    request  who answers; its output is a .parquet, .csv or .tsv file for the list. Its base rate is not used
     runner   `threads`, `dask` or `dask://HOST:PORT`: where the parts of the list are made. An answer set of a query is
              always made in this process. The list is the same to the bit
 
@@ -75,28 +74,31 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
     Raises InputError if there is no such model or name, if the file cannot be written, if what is stated is out of
     range, or if the settings do not fit the question.
     """
-    from kgcore.population.population import Population
+    from kgcore.population.population import NOTHING_STATED, TOO_FEW, Population
     from kgcore.prediction.discovery import Discovery
 
     request.check_table()
-    stated = Stated(config.completeness, request.base_rate)
-    stated.check(config.above)
     by = answering(replace(request, base_rate=None))
-    found, graph = by.found, by.model.graph
+    found, graph, stated = by.found, by.model.graph, stated.or_that_of(by.found)
+    stated.check(config.above)
     discovery = Discovery(by.model, Domains(graph, config.candidates == "typed"), config.at_least)
-    question = discovery.question(wanted.subject, wanted.predicate, wanted.object)
+    question = Question.of(graph, wanted.subject, wanted.predicate, wanted.object)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
         store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, "runner": runner})
         measures_sets = config.coverage and question.subject is None and question.object is None
+        needs_survey = not measures_sets and (stated.is_given or not (config.fdr or config.coverage))
         asked = discovery.domains, question.predicate, config.at_least
-        population = None if measures_sets else Population.asked(*asked)
+        population = Population.asked(*asked) if needs_survey else None
         survey = SurveyConfig().for_list(config.top)
-        calibration = calibrate_to(
-            found, population, stated, question.predicate, survey, request.device, runner, run_id
-        )
+        calibration = calibrate_to(by, population, stated, question.predicate, survey, runner, run_id)
         by = asked_of(by, calibration)
         listed = list_of(discovery, calibration, question, config, runner)
+        if calibration is not None:
+            notes = [calibration.about, *listed.notes]
+        else:
+            why = TOO_FEW if needs_survey else NOTHING_STATED.format(candidates="candidates")
+            notes = [*([] if measures_sets else [why]), *listed.notes]
         if request.output:
             with sink(Path(request.output)) as write:
                 write(listed.table)
@@ -108,7 +110,7 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
             expected=listed.count.expected if listed.count else None,
             interval=(listed.count.low, listed.count.high) if listed.count else None,
             figures=listed.figures,
-            notes=listed.notes,
+            notes=notes,
             flyers=flyers[:MOST_FLYERS],
             examples=listed.table.slice(0, MOST_EXAMPLES).to_pylist(),
             run=run_id,
@@ -123,7 +125,7 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
     return summary
 
 
-def _flyers(graph: KnowledgeGraph, question: "Question", listed: Listed) -> list[dict[str, object]]:
+def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:
     parts = (SUBJECT, question.subject), (OBJECT, question.object)
     return [
         {

@@ -7,7 +7,7 @@ import pytest
 
 from kgcore.errors import InputError
 from kgcore.population.draw import DrawSize, draw
-from kgcore.population.population import Block, Population, off_type
+from kgcore.population.population import Block, Population
 from kgcore.population.unknown_facts import read_completeness, stated_facts
 from kgcore.prediction.domains import Domains
 from tests.core.calibrated_models import trained_on
@@ -86,6 +86,12 @@ def test_completeness_says_how_many_candidates_are_true() -> None:
     assert interval is not None
     assert interval.low.sum() == pytest.approx(WHOLE.known.sum() / 9)
     assert interval.high.sum() == pytest.approx(WHOLE.known.sum() / 3)
+    by_rate = stated_facts(WHOLE, "", "0.01:0.04")
+    assert by_rate is not None
+    assert [by_rate.low.sum(), by_rate.high.sum()] == pytest.approx(
+        [0.01 * WHOLE.sizes.sum(), 0.04 * WHOLE.sizes.sum()]
+    )
+    assert by_rate.stated == "base rate 0.0201 [0.01, 0.04]"
     rate = stated_facts(WHOLE, "", 0.01)
     assert rate is not None
     assert rate.total == pytest.approx(0.01 * WHOLE.sizes.sum())
@@ -147,11 +153,3 @@ def test_a_question_has_its_pairs_as_population_if_validation_knows_enough_of_th
     whole = Population.asked(DOMAINS, None, 5)
     assert whole is not None
     assert whole.sizes.tolist() == WHOLE.sizes.tolist()
-
-
-def test_off_type_triples_have_an_entity_that_training_never_has_there() -> None:
-    facts = GRAPH.train.positives
-    seen = {(p, s) for s, p, _ in facts.tolist()}, {(p, o) for _, p, o in facts.tolist()}
-    every = np.concatenate([every_candidate(p) for p in range(3)])
-    expected = [(p, s) not in seen[0] or (p, o) not in seen[1] for s, p, o in every.tolist()]
-    assert off_type(GRAPH, every).tolist() == expected
