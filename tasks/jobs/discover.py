@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgcore.config import DiscoverConfig
 from kgcore.config.survey import SurveyConfig
@@ -14,12 +15,16 @@ from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.jobs.lists import Listed, list_of
 from tasks.jobs.population import Stated, asked_of, calibrate_to
-from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Request, answering
+from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Answering, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.cluster import THREADS
 
 MOST_FLYERS = 20  # frequent flyers that it keeps
+
+if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
+    from kgcore.population.calibration import Calibration
+    from kgcore.prediction.discovery import Discovery
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,6 @@ def discover_facts(
     Raises InputError if there is no such model or name, if the file cannot be written, if what is stated is out of
     range, or if the settings do not fit the question.
     """
-    from kgcore.population.population import NOTHING_STATED, TOO_FEW, Population
     from kgcore.prediction.discovery import Discovery
 
     request.check_table()
@@ -85,20 +89,10 @@ def discover_facts(
     question = Question.of(graph, wanted.subject, wanted.predicate, wanted.object)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
-        store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, "runner": runner})
-        measures_sets = config.coverage and question.subject is None and question.object is None
-        needs_survey = not measures_sets and (stated.is_given or not (config.fdr or config.coverage))
-        asked = discovery.domains, question.predicate, config.at_least
-        population = Population.asked(*asked) if needs_survey else None
-        survey = SurveyConfig().for_list(config.top)
-        calibration = calibrate_to(by, population, stated, question.predicate, survey, runner, run_id)
+        store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, **asdict(stated), "runner": runner})
+        calibration, about = _calibrated(by, discovery, question, stated, config, runner, run_id)
         by = asked_of(by, calibration)
         listed = list_of(discovery, calibration, question, config, runner)
-        if calibration is not None:
-            notes = [calibration.about, *listed.notes]
-        else:
-            why = TOO_FEW if needs_survey else NOTHING_STATED.format(candidates="candidates")
-            notes = [*([] if measures_sets else [why]), *listed.notes]
         if request.output:
             with sink(Path(request.output)) as write:
                 write(listed.table)
@@ -110,7 +104,7 @@ def discover_facts(
             expected=listed.count.expected if listed.count else None,
             interval=(listed.count.low, listed.count.high) if listed.count else None,
             figures=listed.figures,
-            notes=notes,
+            notes=[*about, *listed.notes],
             flyers=flyers[:MOST_FLYERS],
             examples=listed.table.slice(0, MOST_EXAMPLES).to_pylist(),
             run=run_id,
@@ -123,6 +117,31 @@ def discover_facts(
         store.log_metrics(run_id, metrics, model_id=found.model_id)
         store.log_json(run_id, asdict(summary), "discovery.json")
     return summary
+
+
+def _calibrated(
+    by: Answering,
+    discovery: "Discovery",
+    question: Question,
+    stated: Stated,
+    config: DiscoverConfig,
+    runner: str,
+    run_id: str,
+) -> tuple["Calibration | None", list[str]]:
+    """Calibrate to the missing facts, and return what the probabilities are about, or why there are none.
+
+    No survey is made where nobody needs it: for a list with few false facts or an answer set without a statement.
+    """
+    from kgcore.population.population import NOTHING_STATED, TOO_FEW, Population
+
+    if config.coverage and question.subject is None and question.object is None:
+        return None, []  # answer sets are measured
+    if (config.fdr or config.coverage) and not stated.is_given:
+        return None, [NOTHING_STATED.format(candidates="candidates")]
+    population = Population.asked(discovery.domains, question.predicate, config.at_least)
+    survey = SurveyConfig().for_list(config.top)
+    calibration = calibrate_to(by, population, stated, question.predicate, survey, runner, run_id)
+    return calibration, [TOO_FEW if calibration is None else calibration.about]
 
 
 def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:

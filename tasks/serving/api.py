@@ -14,6 +14,7 @@ from kgcore.errors import InputError
 from kgcore.population.answers import answers_to
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
+from kgcore.prediction.explanation import Explainer
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.serving.application import answer_file, new_app
@@ -50,14 +51,7 @@ def create_app(served: Served) -> FastAPI:
         With a completeness or a base rate, the probabilities are about the missing facts of the predicate; the first
         answer takes seconds to minutes. `about` says what they are about, and in which order the answers stand.
         """
-        now = served.current
-        question = Question.of_query(now.found.model.graph, query.subject, query.predicate, query.object)
-        calibration = now.calibration(query.predicate, query.base_rate, query.completeness)
-        conditions = now.answers.under(None, query.threshold, query.at_least)
-        found = answers_to(question, conditions, calibration, query.top)
-        further: dict[str, object] = {"about": found.about, "true": found.count and asdict(found.count)}
-        by = conditions if calibration is None else replace(conditions, model=calibration.model)
-        return _response(now, by, found.table, further)
+        return _ranked(served.current, query)
 
     @app.get("/explain")
     def explain(query: Annotated[ExplainQuery, Query()]) -> dict[str, Any]:
@@ -65,11 +59,7 @@ def create_app(served: Served) -> FastAPI:
 
         With a completeness, or with `missing`, the probability is that of `answers`, about the missing facts.
         """
-        now = served.current
-        if query.completeness or query.missing:
-            explainer = now.explainer_of_missing(query.predicate, query.base_rate, query.completeness)
-        else:
-            explainer = now.explainer(query.base_rate)
+        explainer = _explainer(served.current, query)
         return explainer.about(query.subject, query.predicate, query.object).to_json()
 
     @app.get("/names")
@@ -113,6 +103,21 @@ def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:
             raise InputError(f"{source} has no rows: it must have at least one triple")
 
     return answer_file(body, "candidates", ending, answer)
+
+
+def _ranked(now: Answerer, query: AnswersQuery) -> Response:
+    question = Question.of_query(now.found.model.graph, query.subject, query.predicate, query.object)
+    calibration = now.calibration(query.predicate, query.base_rate, query.completeness)
+    conditions = now.answers.under(None, query.threshold, query.at_least)
+    found = answers_to(question, conditions, calibration, query.top)
+    by = conditions if calibration is None else replace(conditions, model=calibration.model)
+    return _response(now, by, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
+
+
+def _explainer(now: Answerer, query: ExplainQuery) -> Explainer:
+    if query.completeness or query.missing:
+        return now.explainer_of_missing(query.predicate, query.base_rate, query.completeness)
+    return now.explainer(query.base_rate)
 
 
 def _predicted(now: Answerer, body: bytes) -> Response:
