@@ -8,7 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Triples
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import Column, Tile, Tiled, raw_bounds
+from kgcore.evidence.tile import PairColumn, Tile, Tiled, raw_bounds
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
@@ -62,7 +62,7 @@ class NameEncoder(Feature):
         entities = len(self.scorer.embeddings.entities) // 2
         return Tiled(
             [
-                Column.between(
+                PairColumn.between(
                     *raw_bounds(
                         self.scorer,
                         tile.subjects + entities * (0 in sides),

@@ -12,7 +12,7 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_population, in_order, list_order, lost_share
 from kgcore.population.draw import highest
-from kgcore.population.population import NOTHING_STATED, Block, Population
+from kgcore.population.population import NOTHING_STATED, PairBlock, Population
 from kgcore.population.survey import Survey
 from kgcore.population.unknown_facts import UnknownFacts, of_base_rate
 from kgcore.prediction.parts import EachPart, one_by_one
@@ -100,7 +100,7 @@ class Calibration:
         return self._sorted(triples, top, above), lost
 
     def ranked(
-        self, block: Block, top: int, above: float = 0.0, each_part: EachPart = one_by_one
+        self, block: PairBlock, top: int, above: float = 0.0, each_part: EachPart = one_by_one
     ) -> tuple[Triples, Lost]:
         """Return the `top` most probable candidates of a block, and how many are lost: see `most_probable`.
 

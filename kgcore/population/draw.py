@@ -9,7 +9,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.models.scorer import Scorer
-from kgcore.population.population import Block, Population
+from kgcore.population.population import PairBlock, Population
 from kgcore.prediction.discovery import probability_order
 from kgcore.prediction.pairs import best_pairs, search_pairs
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
@@ -34,7 +34,7 @@ class DrawSize:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnCandidates:
     """Candidates of a population.
 
     triples  (n, 3)
@@ -59,7 +59,7 @@ def draw(
     rng: np.random.Generator,
     on_part: OnPart = lambda done: None,
     each_part: EachPart = one_by_one,
-) -> Drawn:
+) -> DrawnCandidates:
     """Draw candidates of each block: those with the highest scores, and a weighted sample of the others.
 
     on_part    function that is called with the share of the pairs that are done, from 0 to 1
@@ -92,18 +92,18 @@ def _scaled(size: DrawSize, share: float) -> DrawSize:
 
 def _draw_block(
     population: Population,
-    block: Block,
+    block: PairBlock,
     candidates: int,
     scorer: Scorer,
     size: DrawSize,
     rng: np.random.Generator,
     each_part: EachPart,
-) -> Drawn:
+) -> DrawnCandidates:
     number = size.top if candidates > size.top + size.rest else candidates
     top = highest(population, block, scorer, number, each_part)
     left = candidates - len(top)
     lowest = float(scorer.score(top[-1:])[0]) if left and len(top) else -np.inf
-    first = Drawn(top, np.ones(len(top)), np.ones(len(top), dtype=bool), {block.predicate: lowest})
+    first = DrawnCandidates(top, np.ones(len(top)), np.ones(len(top), dtype=bool), {block.predicate: lowest})
     if not left:
         return first
     pool = _random(population, block, top, size.pool, rng)
@@ -111,11 +111,11 @@ def _draw_block(
     chances = _chances(len(pool), size.rest)
     chosen = rng.random(len(pool)) < chances
     weights = 1 / chances[chosen]
-    rest = Drawn(pool[chosen], weights * (left / weights.sum()), np.zeros(int(chosen.sum()), dtype=bool), {})
+    rest = DrawnCandidates(pool[chosen], weights * (left / weights.sum()), np.zeros(int(chosen.sum()), dtype=bool), {})
     return _joined([first, rest])
 
 
-def highest(population: Population, block: Block, scorer: Scorer, top: int, each_part: EachPart) -> Triples:
+def highest(population: Population, block: PairBlock, scorer: Scorer, top: int, each_part: EachPart) -> Triples:
     """Return the `top` candidates (M, 3) of a block with the highest scores, from the highest down."""
     if not top:
         return np.zeros((0, 3), dtype=np.int64)
@@ -139,7 +139,7 @@ def ranked_by(
     return triples[probability_order(model, triples)[:top]]
 
 
-def _random(population: Population, block: Block, top: Triples, count: int, rng: np.random.Generator) -> Triples:
+def _random(population: Population, block: PairBlock, top: Triples, count: int, rng: np.random.Generator) -> Triples:
     """Return about `count` different random candidates of a block that are not in `top`, at least one."""
     index = population.graph.index(population.left_out(block.predicate).triples, top)
     kept = np.zeros((0, 3), dtype=np.int64)
@@ -163,10 +163,10 @@ def _chances(pool: int, rest: int) -> Floats:
     return chances
 
 
-def _joined(parts: list[Drawn]) -> Drawn:
-    none = Drawn(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0, dtype=bool), {})
+def _joined(parts: list[DrawnCandidates]) -> DrawnCandidates:
+    none = DrawnCandidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0, dtype=bool), {})
     every = [none, *parts]
-    return Drawn(
+    return DrawnCandidates(
         np.concatenate([part.triples for part in every]),
         np.concatenate([part.weights for part in every]),
         np.concatenate([part.in_top for part in every]),

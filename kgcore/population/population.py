@@ -26,7 +26,7 @@ FEWEST_OF_PREDICATE = 200  # validation facts from which a predicate needs no ot
 
 
 @dataclass(frozen=True)
-class Block:
+class PairBlock:
     """All pairs of some subjects and objects of one predicate.
 
     subjects, objects  distinct entities (n,) and (m,), ascending
@@ -36,10 +36,10 @@ class Block:
     subjects: Ints
     objects: Ints
 
-    def joined(self, other: "Block") -> "Block":
+    def joined(self, other: "PairBlock") -> "PairBlock":
         """Return all pairs of the subjects of both blocks and the objects of both. They have the same predicate."""
         subjects, objects = np.union1d(self.subjects, other.subjects), np.union1d(self.objects, other.objects)
-        return Block(self.predicate, subjects, objects)
+        return PairBlock(self.predicate, subjects, objects)
 
     def holds(self, triples: Triples) -> Bools:
         """Return which triples (k, 3) are pairs of the block."""
@@ -63,7 +63,7 @@ class Population:
     """
 
     domains: Domains
-    blocks: tuple[Block, ...]
+    blocks: tuple[PairBlock, ...]
 
     def __post_init__(self) -> None:
         predicates = [block.predicate for block in self.blocks]
@@ -73,12 +73,12 @@ class Population:
     @classmethod
     def of_predicates(cls, domains: Domains, predicates: Sequence[int]) -> "Population":
         """Return all missing facts of some predicates: the pairs of entities that can take the two places."""
-        blocks = [Block(p, domains.of(p, SUBJECT), domains.of(p, OBJECT)) for p in sorted(predicates)]
+        blocks = [PairBlock(p, domains.of(p, SUBJECT), domains.of(p, OBJECT)) for p in sorted(predicates)]
         return cls(domains, tuple(blocks))
 
     @classmethod
     def asked(
-        cls, domains: Domains, predicate: int | None, at_least: int, block: Block | None = None
+        cls, domains: Domains, predicate: int | None, at_least: int, block: PairBlock | None = None
     ) -> "Population | None":
         """Return the missing facts to which a question is calibrated; None: they or their validation facts are few.
 
@@ -122,7 +122,7 @@ class Population:
         """The graph."""
         return self.domains.graph
 
-    def blocks_of(self, question: Question) -> tuple[Block, ...]:
+    def blocks_of(self, question: Question) -> tuple[PairBlock, ...]:
         """Return the parts of the population that a question asks about.
 
         A given entity is a candidate for every predicate that the question names, otherwise if it fits the predicate.
@@ -136,10 +136,10 @@ class Population:
                 asked = fitting if given is None else np.array([given])
                 sides.append(asked if question.predicate is not None else asked[np.isin(asked, fitting)])
             is_whole = question.subject is None and question.object is None
-            blocks.append(block if is_whole else Block(block.predicate, sides[0], sides[1]))
+            blocks.append(block if is_whole else PairBlock(block.predicate, sides[0], sides[1]))
         return tuple(block for block in blocks if len(block.subjects) and len(block.objects))
 
-    def search(self, block: Block, top: int) -> PairSearch:
+    def search(self, block: PairBlock, top: int) -> PairSearch:
         """Return the search for the `top` candidates of a block with the highest scores."""
         left_out = self.left_out(block.predicate)
         return PairSearch(block.subjects, block.objects, block.predicate, top=top, leave_out=left_out)

@@ -23,7 +23,7 @@ from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Evidence, Features
-from kgcore.population.draw import Drawn, DrawSize, draw
+from kgcore.population.draw import DrawnCandidates, DrawSize, draw
 from kgcore.population.population import FEWEST_FACTS, Population
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 
@@ -48,7 +48,7 @@ class Survey:
     combined     the combiners, which give every triple its log-odds
     """
 
-    drawn: Drawn
+    drawn: DrawnCandidates
     log_odds: Floats
     facts: Triples
     of_facts: Floats
@@ -111,7 +111,7 @@ def _with_fold(evidence: Evidence, triples: Triples) -> Evidence:
 def _cross_fit(
     evidence: Evidence,
     of_facts: Evidence,
-    drawn: Drawn,
+    drawn: DrawnCandidates,
     facts: Triples,
     rng: np.random.Generator,
     on_part: OnPart,
@@ -144,7 +144,9 @@ def _cross_fit(
     return Folded(COMBINER, tuple(members), limits, step, evidence.names.index("score"))
 
 
-def _sample(drawn: Drawn, rows: Ints, share: float, facts: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+def _sample(
+    drawn: DrawnCandidates, rows: Ints, share: float, facts: int, rng: np.random.Generator
+) -> tuple[Ints, Floats]:
     """Choose some of the drawn candidates at random, half of them from the top. Return them and their weights.
 
     share  sum of the weights of the top, in (0, 1]; that of all weights is 1

@@ -13,7 +13,7 @@ from kgcore.config import ExplainConfig
 from kgcore.graph import TripleIndex
 from kgcore.prediction.alternatives import Alternatives, ranked
 from kgcore.prediction.contributions import Contribution, contributions_of
-from kgcore.prediction.curve import Curve, curve_of
+from kgcore.prediction.curve import CalibrationCurve, curve_of
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.estimate import Estimate, Shifted, numbers
 from kgcore.prediction.evidence import Evidence, evidence_of
@@ -73,7 +73,7 @@ class Explanation(Estimate):
     normalised: bool
     at_base_rates: tuple[Shifted, ...]
     evidence: Evidence | None
-    curve: Curve | None
+    curve: CalibrationCurve | None
     objects: Alternatives
     subjects: Alternatives
     support: Support

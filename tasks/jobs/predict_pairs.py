@@ -17,7 +17,7 @@ from kgcore.config import PairsConfig, PredictConfig
 from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.population.population import TOO_FEW, Block, Population
+from kgcore.population.population import TOO_FEW, PairBlock, Population
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.names import read_names
@@ -77,7 +77,7 @@ def predict_pairs(
         leave_out=graph.all_known if config.known_facts == "leave_out" else None,
     )
     search = replace(search, reflexive=_is_reflexive(graph, search.predicate))
-    block = Block(search.predicate, np.unique(search.subjects), np.unique(search.objects))
+    block = PairBlock(search.predicate, np.unique(search.subjects), np.unique(search.objects))
     population = Population.asked(domains, search.predicate, decisions.at_least, block)
     survey = SurveyConfig().for_list(config.top)
     calibration = calibrate_to(by.by, population, stated, block.predicate, survey, runner)

@@ -10,7 +10,7 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.folded import Folded
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.population.draw import Drawn
+from kgcore.population.draw import DrawnCandidates
 from kgcore.population.survey import Survey
 
 
@@ -61,7 +61,7 @@ def simulated_survey(seed: int, true: int, facts: int, candidates: int = 30_000)
     q = expit(1.5 * z + low)
     predicates = rng.integers(2, size=candidates)
     triples = np.stack([np.arange(candidates), predicates, np.zeros(candidates, dtype=np.int64)], axis=1)
-    drawn = Drawn(triples, np.ones(candidates), np.ones(candidates, dtype=bool), {0: -np.inf, 1: -np.inf})
+    drawn = DrawnCandidates(triples, np.ones(candidates), np.ones(candidates, dtype=bool), {0: -np.inf, 1: -np.inf})
     rows = rng.choice(candidates, facts, p=q / q.sum())
     combined = Combined("boosted_trees", ("fold",), ("fold",), "m", Folded("boosted_trees"), "folded")
     of_facts = z[rows] + rng.normal(0, 1e-6, facts)

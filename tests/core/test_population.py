@@ -7,7 +7,7 @@ import pytest
 
 from kgcore.errors import InputError
 from kgcore.population.draw import DrawSize, draw
-from kgcore.population.population import Block, Population
+from kgcore.population.population import PairBlock, Population
 from kgcore.population.unknown_facts import read_completeness, stated_facts
 from kgcore.prediction.domains import Domains
 from tests.core.calibrated_models import trained_on
@@ -31,7 +31,7 @@ def test_the_candidates_are_the_unknown_pairs_of_each_block() -> None:
     assert WHOLE.known.tolist() == np.bincount(every[:, 1]).tolist()
     valid = np.unique(GRAPH.valid.positives, axis=0)
     assert sorted(map(tuple, WHOLE.positives)) == sorted(map(tuple, valid))
-    part = Population(DOMAINS, (Block(1, np.arange(10), np.arange(5, 50)),))
+    part = Population(DOMAINS, (PairBlock(1, np.arange(10), np.arange(5, 50)),))
     inside = every[(every[:, 1] == 1) & (every[:, 0] < 10) & (every[:, 2] >= 5) & (every[:, 2] < 50)]
     of_block = valid[(valid[:, 1] == 1) & (valid[:, 0] < 10) & (valid[:, 2] >= 5) & (valid[:, 2] < 50)]
     share = len(of_block) / (valid[:, 1] == 1).sum()
@@ -143,7 +143,7 @@ def test_only_one_of_completeness_and_base_rate_is_stated() -> None:
 
 
 def test_a_question_has_its_pairs_as_population_if_validation_knows_enough_of_them() -> None:
-    few = Block(1, np.arange(20), np.arange(20))
+    few = PairBlock(1, np.arange(20), np.arange(20))
     population = Population.asked(DOMAINS, 1, 5, few)
     assert population is not None
     assert [block.predicate for block in population.blocks] == [0, 1, 2]  # p1 has fewer than 200 validation facts

@@ -17,7 +17,7 @@ from kgcore.population.calibrate import Lost, fit_population
 from kgcore.population.calibration import Calibration
 from kgcore.population.curve import Binning, fit_curve, hinges, knots_of
 from kgcore.population.draw import DrawSize, ranked_by
-from kgcore.population.population import Block, Population
+from kgcore.population.population import PairBlock, Population
 from kgcore.population.survey import Survey, survey
 from kgcore.population.survey_file import read_survey, write_survey
 from kgcore.population.unknown_facts import UnknownFacts, stated_facts
@@ -199,7 +199,7 @@ def test_the_list_of_a_survey_is_that_of_a_search_through_all(
 
 def test_a_part_of_a_block_is_ranked_as_the_whole_is(surveyed: tuple[Population, Survey, Calibration]) -> None:
     population, _, calibration = surveyed
-    part = Block(1, np.arange(40), np.arange(20, 100))
+    part = PairBlock(1, np.arange(40), np.arange(20, 100))
     listed, lost = calibration.ranked(part, 30)
     every = ranked_by(calibration.model, population, Question(predicate=1), 10**6)
     np.testing.assert_array_equal(listed, every[part.holds(every)][:30])

@@ -103,7 +103,9 @@ def test_stated_answers_are_about_the_missing_facts_and_so_is_their_explanation(
 ) -> None:
     query = {"subject": fact["subject"], "predicate": "cousin_of", "top": "99"}
     done = requests.get(f"{address}/answers", params=query | {"base_rate": "0.01"}, timeout=240).json()
-    page.open(f"{address}/?subject={fact['subject']}&predicate=cousin_of&top=99&base_rate=0.01")  # it holds the question
+    page.open(
+        f"{address}/?subject={fact['subject']}&predicate=cousin_of&top=99&base_rate=0.01"
+    )  # it holds the question
     page.until("document.querySelector('#model').innerText.includes('base rate 0.01')")
     answers = done["answers"]
     assert page.texts(f"{ROWS}:first-child td")[2] == percent(page, answers[0]["probability"])
