@@ -15,6 +15,7 @@ from kgcore.prediction.domains import Domains
 from kgcore.prediction.explanation import Explainer
 from kgcore.prediction.question import Question
 from kgcore.prediction.ranked import best_answers_to
+from kgcore.prediction.wording import percent
 
 BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
 
@@ -106,17 +107,17 @@ def _about(answers: Answers) -> str:
 
 def _order(table: pa.Table) -> str:
     """Return in which order answers stand, and how many at the top have the same probability to .1 %."""
-    rows = [row for row in table.select(["probability", "low", "high", "known"]).to_pylist() if not row["known"]]
-    first = rows[0]["probability"] if rows else None
-    if first is None:
+    rows = [row for row in table.select(["probability", "low", "high"]).to_pylist() if row["probability"] is not None]
+    if not rows:
         return "The answers stand in the order of their scores."
-    equal = next((n for n, row in enumerate(rows) if round(row["probability"] or 0, 3) != round(first, 3)), len(rows))
-    by = "The answers stand in the order of their scores, in which their probabilities do not increase."
-    if equal < 2:
-        return by
-    low, high = rows[0]["low"], rows[0]["high"]
-    interval = "" if low is None else f" (95 % interval: {low:.0%} to {high:.0%})"
+    order = "The answers stand in the order of their scores, in which their probabilities do not increase."
+    first = rows[0]
+    shares = [round(row["probability"], 3) for row in rows]
+    equal = next((n for n, share in enumerate(shares) if share != shares[0]), len(rows))
+    if equal == 1:
+        return order
+    interval = "" if first["low"] is None else f" (95 % interval: {percent(first['low'])} to {percent(first['high'])})"
     return (
-        f"The first {equal:,} answers that are not known have the same probability, {first:.1%}{interval}: it does not "
-        f"tell them apart. {by}"
+        f"The first {equal:,} answers have the same probability, {percent(first['probability'])}{interval}: it does not "
+        f"tell them apart. {order}"
     )
