@@ -117,7 +117,5 @@ def _order(table: pa.Table) -> str:
     if equal == 1:
         return order
     interval = "" if first["low"] is None else f" (95 % interval: {percent(first['low'])} to {percent(first['high'])})"
-    return (
-        f"The first {equal:,} answers have the same probability, {percent(first['probability'])}{interval}: it does not "
-        f"tell them apart. {order}"
-    )
+    share = percent(first["probability"])
+    return f"The first {equal:,} answers have the same probability, {share}{interval}: it does not tell them apart. {order}"
