@@ -117,5 +117,5 @@ def _order(table: pa.Table) -> str:
     if equal == 1:
         return order
     interval = "" if first["low"] is None else f" (95 % interval: {percent(first['low'])} to {percent(first['high'])})"
-    share = percent(first["probability"])
-    return f"The first {equal:,} answers have the same probability, {share}{interval}: it does not tell them apart. {order}"
+    same = f"have the same probability, {percent(first['probability'])}{interval}"
+    return f"The first {equal:,} answers {same}: it does not tell them apart. {order}"

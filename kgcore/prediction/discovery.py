@@ -10,7 +10,6 @@ from kgcore.conformal.sets import SetRule
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import InputError
 from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
-from kgcore.prediction.coverage import PredicateSets, sets_by_predicate
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.parts import EachPart, OnPart, Progress, one_by_one
 from kgcore.prediction.question import Question
@@ -118,21 +117,6 @@ class Discovery:
         measured = coverage_of(sets, test, dict.fromkeys(group.tolist(), rule))
         triples = sets.of(question.predicate, entity, rule)
         return Found(triples[probability_order(self.model, triples)]), rule, measured
-
-    def sets_by_predicate(
-        self,
-        question: Question,
-        coverage: float,
-        on_part: OnPart = lambda done: None,
-        each_part: EachPart = one_by_one,
-    ) -> list[PredicateSets]:
-        """Measure the answer sets of the predicates that a question without a subject and an object asks about.
-
-        A question without a predicate asks about all of them.
-        """
-        graph = self.model.graph
-        predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
-        return sets_by_predicate(self.model.trained, graph, self.domains, predicates, coverage, on_part, each_part)
 
 
 def probability_order(model: CalibratedModel, triples: Triples) -> Ints:

@@ -75,7 +75,11 @@ def list_of(
 
 def _sets(discovery: "Discovery", question: Question, coverage: float, on_part: OnPart, each: EachPart) -> Listed:
     """Measure the answer sets of every predicate that is asked about, instead of making one."""
-    made, graph = discovery.sets_by_predicate(question, coverage, on_part, each), discovery.model.graph
+    from kgcore.prediction.coverage import sets_by_predicate
+
+    model, graph = discovery.model, discovery.model.graph
+    predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
+    made = sets_by_predicate(model.trained, graph, discovery.domains, predicates, coverage, on_part, each)
     rows = [
         {
             "predicate": graph.predicates[sets.predicate],

@@ -14,7 +14,6 @@ from kgcore.errors import InputError
 from kgcore.population.answers import answers_to
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
-from kgcore.prediction.explanation import Explainer
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.serving.application import answer_file, new_app
@@ -59,7 +58,8 @@ def create_app(served: Served) -> FastAPI:
 
         With a completeness, or with `missing`, the probability is that of `answers`, about the missing facts.
         """
-        explainer = _explainer(served.current, query)
+        asked = query.predicate, query.base_rate, query.completeness, query.missing
+        explainer = served.current.explainer(*asked)
         return explainer.about(query.subject, query.predicate, query.object).to_json()
 
     @app.get("/names")
@@ -112,12 +112,6 @@ def _ranked(now: Answerer, query: AnswersQuery) -> Response:
     found = answers_to(question, conditions, calibration, query.top)
     by = conditions if calibration is None else replace(conditions, model=calibration.model)
     return _response(now, by, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
-
-
-def _explainer(now: Answerer, query: ExplainQuery) -> Explainer:
-    if query.completeness or query.missing:
-        return now.explainer_of_missing(query.predicate, query.base_rate, query.completeness)
-    return now.explainer(query.base_rate)
 
 
 def _predicted(now: Answerer, body: bytes) -> Response:

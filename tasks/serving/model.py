@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, cast
@@ -61,21 +62,20 @@ class Answerer:
         stated = self._stated_by(base_rate, completeness)
         if not stated.is_given:
             return None
-        by = Answering(self.found, self.found.model, "", "cpu")
-        with self._lock:
-            return self._kept((predicate, stated), lambda: calibrate_to_missing(by, predicate, stated))
+        by, key = Answering(self.found, self.found.model, "", "cpu"), (predicate, stated)
+        with nullcontext() if key in self._cache else self._lock:
+            return self._kept(key, lambda: calibrate_to_missing(by, predicate, stated))
 
-    def explainer(self, base_rate: float | None) -> Explainer:
-        """Return the explainer for a base rate; None: the base rate of the calibrator."""
+    def explainer(self, predicate: str, base_rate: float | None, completeness: str, missing: bool) -> Explainer:
+        """Return the explainer of `calibration`, if missing facts are asked about, or of the stored model.
 
-        def made() -> Explainer:
+        base_rate  of the missing facts, or that of the stored model's calibrator; None: not stated
+
+        Raises InputError if nothing is stated about the missing facts, and as `calibration` does.
+        """
+        if not (missing or completeness):
             model = self.found.model if base_rate is None else self.found.model.at(base_rate)
-            return Explainer(model, self.sample, ExplainConfig())
-
-        return self._kept(("explainer", base_rate), made)
-
-    def explainer_of_missing(self, predicate: str, base_rate: float | None, completeness: str) -> Explainer:
-        """Return the explainer of `calibration`. Raises InputError if nothing is stated, too."""
+            return self._kept(("explainer", base_rate), lambda: Explainer(model, self.sample, ExplainConfig()))
         calibration = self.calibration(predicate, base_rate, completeness)
         if calibration is None:
             raise InputError("missing is true, but nothing says how many facts are missing: state completeness")
@@ -88,11 +88,13 @@ class Answerer:
 
     def _kept(self, key: object, made: Callable[[], Kept]) -> Kept:
         """Return what is kept under a key. It is made at its first use, because its tables take time."""
-        if key not in self._cache:
+        kept = self._cache.get(key)
+        if kept is None:
+            kept = made()
             if len(self._cache) >= MOST_KEPT:
                 self._cache.clear()
-            self._cache[key] = made()
-        return cast(Kept, self._cache[key])
+            self._cache[key] = kept
+        return cast(Kept, kept)
 
     @cached_property
     def _cache(self) -> dict[object, object]:

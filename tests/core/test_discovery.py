@@ -13,6 +13,7 @@ from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel
 from kgcore.population.draw import ranked_by
 from kgcore.population.population import Population
+from kgcore.prediction.coverage import sets_by_predicate
 from kgcore.prediction.discovery import Discovery
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
@@ -151,7 +152,8 @@ def test_a_discovery_has_the_same_result_however_its_parts_are_done(small_graph:
     assert len(few[0].triples) > 0
     np.testing.assert_array_equal(few[0].triples, few[1].triples)
     np.testing.assert_array_equal(few[0].p_values, few[1].p_values)
-    sets = [discovery.sets_by_predicate(Question(), 0.8, **way) for way in ways]
+    asked = discovery.model.trained, small_graph, discovery.domains, range(3), 0.8
+    sets = [sets_by_predicate(*asked, **way) for way in ways]
     assert sets[0] == sets[1]
     assert [(one.predicate, one.side) for one in sets[0]] == [(p, side) for p in range(3) for side in (OBJECT, SUBJECT)]
 
@@ -161,7 +163,7 @@ def test_the_sets_of_a_predicate_have_the_coverage_of_its_answer_sets_and_progre
     _, rule, measured = discovery.answer_set(Question(3, 1), 0.8, seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 1
-    objects, subjects = discovery.sets_by_predicate(Question(predicate=1), 0.8)
+    objects, subjects = sets_by_predicate(discovery.model.trained, small_graph, discovery.domains, [1], 0.8)
     assert (objects.side, subjects.side) == (OBJECT, SUBJECT)
     assert objects.rule == rule
     test = small_graph.test.positives
