@@ -8,6 +8,7 @@ from pathlib import Path
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.prediction.explanation import Explainer, Explanation
+from kgcore.prediction.near_names import positions_of
 from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.report.explanation import explanation_figure, page_of
 from kgcore.storage import write_json
@@ -46,7 +47,7 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     output = request.output
     if output and Path(output).suffix.lower() not in ENDINGS:
         raise InputError(f"{output} is of an unknown kind: its name must end in {' or '.join(ENDINGS)}")
-    by, explainer = _explainer(triple[1], request, config)
+    by, explainer = _explainer(triple, request, config)
     store, found, (subject, predicate, object_) = open_store(), by.found, triple
     made = explainer.about(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
@@ -64,7 +65,7 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     return Explained(**by.answered, explanation=made, run=run_id)
 
 
-def _explainer(predicate: str, request: Request, config: ExplainConfig) -> tuple[Answering, Explainer]:
+def _explainer(triple: Sequence[str], request: Request, config: ExplainConfig) -> tuple[Answering, Explainer]:
     """Return who explains, and what: it is calibrated to the missing facts of the predicate if they are asked for."""
     if not config.completeness and not config.missing:
         by = answering(request)
@@ -73,6 +74,10 @@ def _explainer(predicate: str, request: Request, config: ExplainConfig) -> tuple
 
     by = answering(replace(request, base_rate=None))
     stated = Stated(config.completeness, request.base_rate).or_that_of(by.found)
+    if not stated.is_given:
+        raise InputError("nothing says how many facts are missing: state --completeness or --base-rate")
+    subject, predicate, object_ = triple
+    positions_of(by.model.graph, (subject, predicate, object_))  # reports unknown names before a survey
     calibration = calibrate_to_missing(by, predicate, stated, config.at_least)
     return asked_of(by, calibration), explainer_of(calibration, config)
 
