@@ -114,7 +114,7 @@ def _order(table: pa.Table) -> str:
     first = rows[0]
     shares = [round(row["probability"], 3) for row in rows]
     equal = next((n for n, share in enumerate(shares) if share != shares[0]), len(rows))
-    if equal == 1:
+    if equal == 1 or not shares[0]:
         return order
     interval = "" if first["low"] is None else f" (95 % interval: {percent(first['low'])} to {percent(first['high'])})"
     same = f"have the same probability, {percent(first['probability'])}{interval}"
