@@ -6,6 +6,7 @@ from flows.deployment.publish import publish_discovery
 from kgcore.config import DiscoverConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.discover import Discovered, Wanted, discover_facts
+from tasks.jobs.population import Stated
 from tasks.jobs.request import Request
 
 
@@ -18,7 +19,7 @@ def discover(
     dataset: str = "",
     model: str = "",
     calibrator: str = "",
-    base_rate: float | None = None,
+    base_rate: float | str | None = None,
     runner: Runner = THREADS,
     device: Device = "auto",
     config: DiscoverConfig = DiscoverConfig(),
@@ -39,12 +40,13 @@ def discover(
         dataset: data set whose champion answers; if empty, the data set of the newest run
         model: run id, latest, or model URI that answers instead of the champion
         calibrator: label of one of the calibrators of a run, such as synthetic.beta
-        base_rate: share of true triples that the probabilities assume; if empty, the one of the calibrator
+        base_rate: share of true ones among the missing facts, or an interval LOW:HIGH of it; if empty, not stated
         runner: where the parts of the list are made (threads, dask, or dask://HOST:PORT)
         device: auto, cpu, cuda or cuda:N
         config: the list
     """
     ask, wanted = Ask(model, dataset, calibrator), Wanted(subject, predicate, object)
-    found = discover_facts(wanted, Request(ask, output, base_rate, device), config, runner)
+    stated = Stated(config.completeness, base_rate)
+    found = discover_facts(wanted, stated, Request(ask, output, device=device), config, runner)
     publish_discovery(found)
     return found

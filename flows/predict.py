@@ -56,9 +56,9 @@ def predict(
         if candidates:
             raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
         prediction = predict_pairs(Pairs(subjects, predicate, objects), request, config, pairs, runner)
-    elif subjects or objects or pairs != PairsConfig():
+    elif subjects or objects or pairs != PairsConfig(completeness=pairs.completeness):
         raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
     else:
-        prediction = predict_candidates(candidates, request, config)
+        prediction = predict_candidates(candidates, request, config, pairs.completeness)
     publish_prediction(prediction)
     return prediction

@@ -4,28 +4,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.combiners.scorer import CombinedModel
-from kgcore.config import DiscoverConfig, EvidenceConfig, PredictConfig
-from kgcore.config.evidence import OTHER_SCORES
+from kgcore.config import DiscoverConfig, PredictConfig
 from kgcore.config.survey import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError
-from kgcore.prediction.answers import ANSWERS, Answers, check_free, without_probabilities
+from kgcore.prediction.answers import ANSWERS, Answers, check_free
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.storage import missing_parts, read_calibrated
 
 if TYPE_CHECKING:
-    from kgcore.models.trained import TrainedModel
-    from kgcore.population.population import Population
+    from kgcore.population.calibration import Calibration
     from kgcore.population.survey import Survey
 
 _BOOLEANS = ("decision", "known")
@@ -89,20 +85,34 @@ class LoadedModel:
         return frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
 
     def answers(
-        self, subject: str = "", predicate: str = "", object: str = "", *, top: int = 10, base_rate: float | None = None
+        self,
+        subject: str = "",
+        predicate: str = "",
+        object: str = "",
+        *,
+        top: int = 10,
+        completeness: str | float | None = None,
+        base_rate: str | float | None = None,
     ) -> pd.DataFrame:
         """Rank the answers to (subject, predicate, ?) or (?, predicate, object). Return the `top` best as triples.
 
-        top        number of answers, at least 1; known facts are among them, and marked
-        base_rate  as in `predict`
+        top                      number of answers, at least 1; known facts are among them, and marked
+        completeness, base_rate  as in `discover`: then the probabilities are about the missing facts of the predicate.
+                                 Without them, they are those of `predict`, and their sum is no number of true answers
 
-        The columns are subject, predicate, object and ANSWERS. Raises InputError if not exactly one side is open, for a
-        name that is not in the graph, and for a base rate out of range.
+        The columns are subject, predicate, object, ANSWERS and flag. `attrs["about"]` says what the probabilities are
+        about. Raises InputError if not exactly one side is open, for a name that is not in the graph, for what is
+        stated out of range, and if validation has too few facts of the predicate.
         """
-        from kgcore.prediction.ranked import ranked_answers  # loads torch
+        from kgcore.population.answers import answers_to  # loads torch
+        from kgcore.prediction.question import Question
 
-        answers = self._answers.under(base_rate, PredictConfig.threshold, PredictConfig.at_least)
-        frame: pd.DataFrame = ranked_answers(answers, subject, predicate, object, top).to_pandas()
+        query = Question.of_query(self.calibrated.graph, subject, predicate, object)
+        is_stated = completeness is not None or base_rate is not None
+        calibration = self._calibration(query.predicate, completeness, base_rate, top) if is_stated else None
+        found = answers_to(query, self._answers, calibration, top)
+        frame: pd.DataFrame = found.table.to_pandas()
+        frame.attrs["about"] = " ".join(found.about)
         return frame
 
     def discover(
@@ -114,7 +124,7 @@ class LoadedModel:
         top: int = DiscoverConfig.top,
         above: float = DiscoverConfig.above,
         completeness: str | float | None = None,
-        base_rate: float | None = None,
+        base_rate: str | float | None = None,
     ) -> pd.DataFrame:
         """List the `top` most probable missing facts with a probability above a limit, as `kgcal discover` does.
 
@@ -122,81 +132,86 @@ class LoadedModel:
         above                       in [0, 1)
         completeness                share of the true facts that the graph knows, in (0, 1), or text as in
                                     `read_completeness`
-        base_rate                   share of true ones among the missing facts, in (0, 1)
+        base_rate                   share of true ones among the missing facts, in (0, 1), or text LOW:HIGH
 
         The probabilities are calibrated to the missing facts, which takes seconds to minutes at the first call. Without
         a completeness and a base rate, the list has an order and no probabilities: these are NaN.
 
-        The columns are subject, predicate, object and ANSWERS. Raises InputError for a name that is not in the graph,
-        for an argument out of range, and if validation has too few facts of the kind that is asked for.
+        The columns are subject, predicate, object, ANSWERS and flag. Raises InputError for a name that is not in the
+        graph, for an argument out of range, and if validation has too few facts of the kind that is asked for.
         """
-        from kgcore.population.calibration import Calibration  # loads torch
-        from kgcore.population.population import Population
-        from kgcore.population.unknown_facts import stated_facts
-        from kgcore.prediction.discovery import Discovery
-        from kgcore.prediction.domains import Domains
+        from kgcore.population.answers import listed  # loads torch
+        from kgcore.prediction.question import Question
 
-        config = DiscoverConfig(top=top, above=above, completeness="" if completeness is None else str(completeness))
-        graph = self.calibrated.graph
-        discovery = Discovery(self.calibrated, Domains(graph), config.at_least)
-        question = discovery.question(subject, predicate, object)
-        population = Population.asked(discovery.domains, question.predicate, config.at_least)
-        if population is None:
-            raise InputError("validation has too few facts of the kind that is asked for: there are no probabilities")
-        true = stated_facts(population, config.completeness, base_rate, question.predicate)
-        if above and true is None:
+        config = DiscoverConfig(top=top, above=above)
+        question = Question.of(self.calibrated.graph, subject, predicate, object)
+        calibration = self._calibration(question.predicate, completeness, base_rate, top)
+        if above and calibration.true is None:
             raise InputError(f"above is {above:g}, but there are no probabilities: state completeness or base_rate")
-        survey, models = self._survey(population, SurveyConfig().for_list(top)), self._models
-        calibration = Calibration.of(population, survey, models, true, np.random.default_rng(SurveyConfig.survey_seed))
         triples, _ = calibration.most_probable(question, config.top, config.above)
-        answers = Answers(calibration.model, PredictConfig.threshold, config.at_least)
-        table = answers.table(answers.named(triples))
-        frame: pd.DataFrame = (table if true is not None else without_probabilities(table)).to_pandas()
+        table = listed(calibration, triples, Answers(calibration.model, PredictConfig.threshold, config.at_least))
+        frame: pd.DataFrame = table.to_pandas()
+        frame.attrs["about"] = calibration.about
         return frame
 
-    def _survey(self, population: "Population", config: SurveyConfig) -> "Survey":
-        """Return the survey of a population. It is kept for later calls."""
-        from kgcore.evidence.base import Source
-        from kgcore.population.draw import DrawSize
-        from kgcore.population.survey import survey
+    def _calibration(
+        self, predicate: int | None, completeness: str | float | None, base_rate: str | float | None, top: int
+    ) -> "Calibration":
+        """Calibrate to the missing facts of a predicate, or of all: None. A survey is kept for later calls.
 
+        Raises InputError if validation has too few facts of the predicate, or if what is stated is out of range.
+        """
+        from kgcore.population.calibration import Calibration
+        from kgcore.population.draw import DrawSize
+        from kgcore.population.population import TOO_FEW, Population
+        from kgcore.population.survey import survey
+        from kgcore.population.unknown_facts import stated_facts
+        from kgcore.prediction.domains import Domains
+
+        population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig.at_least)
+        if population is None:
+            raise InputError(TOO_FEW)
+        text = "" if completeness is None else str(completeness)
+        true, models = stated_facts(population, text, base_rate, predicate), self.calibrated.trained.embedding_models
+        config = SurveyConfig().for_list(top)
         key = (tuple(block.predicate for block in population.blocks), config.survey_top)
         if key not in self._surveys:
-            first, *others = self._models
-            source, size = (
-                Source(population.graph, first, tuple(others)),
-                DrawSize(config.survey_top, config.survey_rest),
-            )
-            groups = (*EvidenceConfig().evidence, *([OTHER_SCORES] if others else []))
-            rng = np.random.default_rng(config.survey_seed)
-            self._surveys[key] = survey(population, source, groups, [own.fingerprint() for own in others], size, rng)
-        return self._surveys[key]
+            size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
+            self._surveys[key] = survey(population, models, size, rng)
+        rng = np.random.default_rng(config.survey_seed)
+        return Calibration.of(population, self._surveys[key], models, true, rng, predicate)
 
     @cached_property
     def _surveys(self) -> "dict[object, Survey]":
         return {}
 
-    @property
-    def _models(self) -> "tuple[TrainedModel, ...]":
-        """The embedding models, first the one whose score is the main evidence."""
-        trained = self.calibrated.trained
-        if isinstance(trained, CombinedModel):
-            return (trained.trained, *trained.others)
-        if isinstance(trained, PooledModel):
-            return trained.members
-        return (cast("TrainedModel", trained),)
-
     def explain(
-        self, subject: str, predicate: str, object: str, *, base_rate: float | None = None
+        self,
+        subject: str,
+        predicate: str,
+        object: str,
+        *,
+        completeness: str | float | None = None,
+        base_rate: str | float | None = None,
+        missing: bool = False,
     ) -> Explanation | UnseenExplanation:
         """Explain the probability of a triple. The files have no calibration sample, so `evidence` is None.
 
-        base_rate  as in `predict`
+        completeness, missing  calibrate to the missing facts of the predicate, as `answers` does. With `missing`, the
+                               base rate is theirs
+        base_rate              otherwise, as in `predict`
 
         An entity that training has not seen gets an `UnseenExplanation`, if the model has answers about these. Raises
-        InputError for another name that is not in the graph, and for a base rate out of range.
+        InputError for another name that is not in the graph, and for what is stated out of range.
         """
-        model = self.calibrated if base_rate is None else self.calibrated.at(base_rate)
+        from kgcore.population.answers import explainer_of  # loads torch
+        from kgcore.prediction.question import Question
+
+        if completeness is not None or missing:
+            p = Question.of(self.calibrated.graph, "", predicate, "").predicate
+            calibration = self._calibration(p, completeness, base_rate, DiscoverConfig.top)
+            return explainer_of(calibration).about(subject, predicate, object)
+        model = self.calibrated if base_rate is None else self.calibrated.at(float(base_rate))
         return Explainer(model).about(subject, predicate, object)
 
     @cached_property

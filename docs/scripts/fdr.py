@@ -23,9 +23,10 @@ from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.genealogy import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex
 from kgcore.prediction.answers import Answers
-from kgcore.prediction.discovery import Discovery, Question
+from kgcore.prediction.discovery import Discovery
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.few_false import Negatives, Selection, mark
+from kgcore.prediction.question import Question
 from kgcore.registries import CALIBRATORS
 from kgcore.training.loop import train
 

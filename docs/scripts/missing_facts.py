@@ -18,16 +18,14 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.config import EvidenceConfig
-from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.population.calibration import Calibration
-from kgcore.population.draw import DrawSize
+from kgcore.population.draw import DrawSize, ranked_by
 from kgcore.population.population import Population
 from kgcore.population.survey import survey
 from kgcore.population.unknown_facts import read_completeness
-from kgcore.prediction.discovery import Discovery, Question
 from kgcore.prediction.domains import Domains
+from kgcore.prediction.question import Question
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 
 LENGTHS = (20, 100, 300, 1_000, 3_000)
@@ -97,8 +95,7 @@ def calibrated(model: CalibratedModel, population: Population, complete: float, 
     while hasattr(trained, "trained"):
         trained = trained.trained
     rng = np.random.default_rng(seed)
-    source = Source(population.graph, trained)
-    made = survey(population, source, EvidenceConfig().evidence, (), DrawSize(), rng)
+    made = survey(population, [trained], DrawSize(), rng)
     true = read_completeness(f"{complete:.6f}", population.graph).of(population)
     return Calibration.of(population, made, [trained], true, rng)
 
@@ -144,9 +141,8 @@ def lists_by_corruptions(
     model: CalibratedModel, population: Population, truth: TripleIndex
 ) -> list[tuple[int, float, int]]:
     """Return length, expected and true number of the first facts by the calibrator of the run."""
-    discovery = Discovery(model, population.domains, AT_LEAST)
     blocks = [Question(predicate=block.predicate) for block in population.blocks]
-    found = np.concatenate([discovery.most_probable(question, max(LENGTHS)).triples for question in blocks])
+    found = np.concatenate([ranked_by(model, population, question, max(LENGTHS)) for question in blocks])
     scores = model.trained.score(found)
     q = model.calibrator.predict(scores, model.trained.fingerprint(), found[:, 1])
     order = np.lexsort((-scores, -q))

@@ -27,6 +27,7 @@ Rows = list[tuple[str, str]]
 TOPICS = (
     "pipelines",
     "predictions",
+    "estimates",
     "serving",
     "stages",
     "imports",

@@ -84,6 +84,17 @@ class BoundCalibrator:
         return self.shown_name if self.negatives == "none" else f"{self.negatives}.{self.shown_name}"
 
     @property
+    def about(self) -> str:
+        """Return the triples that its probabilities are about."""
+        kinds = {
+            "ground_truth": "triples like the labelled ones of validation",
+            "synthetic": "triples like validation facts and their corruptions",
+            "candidates": "the candidates that it was fitted to",
+            "population": "the missing facts that it was fitted to",
+        }
+        return kinds.get(self.negatives, "triples at the base rate")
+
+    @property
     def shown_name(self) -> str:
         """Return its name in the settings: that of the combiner if it sees evidence, otherwise `name`."""
         return self.combined.name if self.combined else self.name

@@ -1,11 +1,10 @@
 """Boosted trees: a sum of small decision trees on the evidence."""
 
 from functools import cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import ThreadpoolController
 
 from kgcore.arrays import Floats, Ints, Labels
@@ -17,6 +16,9 @@ from kgcore.combiners.shapley import Shapley
 from kgcore.combiners.trees import MOST_LEAVES, Split, Trees
 from kgcore.evidence.grid import Grid
 from kgcore.registries import COMBINERS
+
+if TYPE_CHECKING:  # a fit needs it, an answer does not
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
 MOST_CATEGORIES = 250  # predicates with a category of their own: scikit-learn has at most 255
 FEWEST_DRAWN = 4  # features for a split
@@ -119,7 +121,9 @@ class BoostedTrees(Combiner):
         category = self._category(sample.predicates)
         return np.column_stack([np.where(category < 0, np.nan, category), bins.codes(sample.values)])
 
-    def _model(self, sample: EvidenceSample, trees: int, rng: np.random.Generator) -> HistGradientBoostingClassifier:
+    def _model(self, sample: EvidenceSample, trees: int, rng: np.random.Generator) -> "HistGradientBoostingClassifier":
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
         return HistGradientBoostingClassifier(
             learning_rate=self.rate,
             max_iter=trees,
@@ -152,7 +156,7 @@ class BoostedTrees(Combiner):
         return max(1, round(float(np.mean(best)))) if best else min(self.most_trees, 20)
 
 
-def _fit(model: HistGradientBoostingClassifier, columns: Floats, labels: Labels, **given: Any) -> None:
+def _fit(model: "HistGradientBoostingClassifier", columns: Floats, labels: Labels, **given: Any) -> None:
     """Fit the trees: with one thread up to ALONE rows, otherwise with all threads of OpenMP. The result is the same.
 
     The threads meet thousands of times in a fit, and wait for each other without leaving their cores. On few rows, two
@@ -168,7 +172,7 @@ def _openmp() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="openmp")
 
 
-def _arrays(model: HistGradientBoostingClassifier, bins: Bins, num_categories: int) -> Trees:
+def _arrays(model: "HistGradientBoostingClassifier", bins: Bins, num_categories: int) -> Trees:
     """Return the trees of a fitted model, whose column 0 is the category. Covers are numbers of rows."""
     num_features = len(bins.ends)
     splits: list[Split | None] = []

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kgcore.arrays import Bools, Floats
 from kgcore.combiners.trees import MOST_LEAVES, Masks, Trees
 from kgcore.evidence.grid import Grid, TileColumn
-from kgcore.evidence.tile import ZERO, Column
+from kgcore.evidence.tile import ZERO, PairColumn
 from kgcore.loops.forests import LINE, Codes, Leaves, fill_bounds, fill_codes
 
 
@@ -73,7 +73,7 @@ class _Sides:
         every = packed(((1 << trees.shape.counts) - 1).astype(np.uint32), trees)
         return cls(*(np.tile(every, (2, size, 1)) for size in shape))
 
-    def exclude(self, table: Column, kept: Leaves, usual: bool = False) -> None:
+    def exclude(self, table: PairColumn, kept: Leaves, usual: bool = False) -> None:
         """Exclude leaves by a feature of one side.
 
         kept   (a, 1, w) or (1, b, w) the leaves that remain by each value of its table

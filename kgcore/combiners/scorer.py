@@ -46,6 +46,10 @@ class CombinedModel(PointwiseScorer):
     def sizes(self) -> tuple[int, int]:
         return self.trained.sizes
 
+    @property
+    def embedding_models(self) -> "tuple[TrainedModel, ...]":
+        return (self.trained, *self.others)
+
     def score(self, triples: Triples) -> Scores:
         return self.combined.scores(self.evidence(triples), triples[:, 1])
 

@@ -178,7 +178,14 @@ class BaseRateConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainConfig(Config):
-    """What the explanation of a probability shows."""
+    """What the explanation of a probability shows, and what the probability is about."""
+
+    completeness: str = setting("", COMPLETENESS)
+    missing: bool = setting(
+        False,
+        "explain the probability that `discover` gives, about the missing facts of the predicate; `completeness` does "
+        "so, too. Then `base_rate` is the share of true ones among them",
+    )
 
     alternatives: int = setting(5, "largest number of other subjects and of other objects to show", ge=0, le=100)
     facts: int = setting(

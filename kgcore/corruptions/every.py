@@ -49,7 +49,7 @@ def every_corruption(
         number = estimated_number(positives, strategy, shares)
         if number is None or number > 2 * most:
             return None
-    parts: list[Block] = []
+    parts: list[CorruptionBlock] = []
     found, facts = 0, 0
     for block in blocks_of_all(positives, strategy, shares, known):
         if block is None:
@@ -70,7 +70,7 @@ def every_corruption(
     return Corruptions(triples, source, len(positives) - used, redrawn=facts, weights=weights, hits=hits)
 
 
-def _hits(blocks: list["Block"], totals: Floats, positives: Triples, seen: TripleIndex) -> Floats:
+def _hits(blocks: list["CorruptionBlock"], totals: Floats, positives: Triples, seen: TripleIndex) -> Floats:
     """Return the hits (n,) of `Corruptions`: what infinitely many draws would count.
 
     totals  (n,) the probability that a draw for each positive is no known fact
@@ -97,7 +97,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Block(Rows):
+class CorruptionBlock(Rows):
     """All corruptions of a few positives. `facts` are those that were left out, because they are known facts."""
 
     facts: Rows
@@ -117,7 +117,7 @@ def estimated_number(positives: Triples, strategy: Strategy, shares: Floats) -> 
 
 def blocks_of_all(
     positives: Triples, strategy: Strategy, shares: Floats, known: TripleIndex | None
-) -> Iterator[Block | None]:
+) -> Iterator[CorruptionBlock | None]:
     """Make all corruptions of every positive (n, 3), in blocks of positives of at most about CELLS probabilities.
 
     The arguments are those of `every_corruption`. Yield None if the strategy does not know its probabilities.
@@ -132,7 +132,7 @@ def blocks_of_all(
         source = source + start
         new = np.ones(len(triples), dtype=bool) if known is None else ~known.contains(triples)
         facts = Rows(triples[~new], source[~new], chances[~new])
-        yield Block(triples[new], source[new], chances[new], facts)
+        yield CorruptionBlock(triples[new], source[new], chances[new], facts)
 
 
 def _block(triples: Triples, strategy: Strategy, shares: Floats) -> tuple[Triples, Ints, Floats] | None:

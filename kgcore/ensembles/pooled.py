@@ -37,6 +37,10 @@ class PooledModel(PointwiseScorer):
     def sizes(self) -> tuple[int, int]:
         return self.members[0].sizes
 
+    @property
+    def embedding_models(self) -> tuple["TrainedModel", ...]:
+        return self.members
+
     def score(self, triples: Triples) -> Scores:
         scores = [member.score(triples) for member in self.members]
         return self.pooling.log_odds(self.pooling.member_probabilities(scores, self._models, triples[:, 1]))

@@ -10,7 +10,7 @@ import torch
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import Column, Tile, Tiled
+from kgcore.evidence.tile import PairColumn, Tile, Tiled
 from kgcore.loops.forests import fill_shares
 from kgcore.models.base import LARGEST_BLOCK
 from kgcore.models.blocks import block_rows, fixed_blocks
@@ -69,12 +69,12 @@ class Cohorts(Feature):
     def tile(self, tile: Tile) -> Tiled:
         low, high = tile.raw(self.trained)
         of_subjects = self._tiled(tile.predicate, tile.objects, low.T, high.T, as_objects=False)
-        columns = [Column(column.low.T, column.high.T) for column in of_subjects]
+        columns = [PairColumn(column.low.T, column.high.T) for column in of_subjects]
         subjects, objects = (self.members[side, tile.predicate] for side in (0, 1))
         apart = np.isin(tile.subjects, subjects)[:, None] | np.isin(tile.objects, objects)
         return Tiled((*self._tiled(tile.predicate, tile.subjects, low, high, as_objects=True), *columns), apart)
 
-    def _tiled(self, predicate: int, given: Ints, low: Floats, high: Floats, *, as_objects: bool) -> list[Column]:
+    def _tiled(self, predicate: int, given: Ints, low: Floats, high: Floats, *, as_objects: bool) -> list[PairColumn]:
         """Return the columns of one side, from bounds (n, m) of the scores of given entities (n,) with others (m,)."""
         scores = self._scores(np.full(len(given), predicate), given, as_objects=as_objects).astype(np.float64)
         _, level, mean, spread = _moments(scores, np.ones(scores.shape, dtype=bool))
@@ -82,7 +82,11 @@ class Cohorts(Feature):
         z = (margin / np.maximum(spread, 1e-6)[:, None] for margin in margins)
         ranks = np.empty(low.shape, dtype=np.float32), np.empty(low.shape, dtype=np.float32)
         fill_shares(np.sort(scores, axis=1), np.ascontiguousarray(low), np.ascontiguousarray(high), *ranks)
-        return [Column.of(level[:, None]), *(Column.between(*bounds) for bounds in (margins, z)), Column(*ranks)]
+        return [
+            PairColumn.of(level[:, None]),
+            *(PairColumn.between(*bounds) for bounds in (margins, z)),
+            PairColumn(*ranks),
+        ]
 
     def _side(self, triples: Triples, own: Floats, *, as_objects: bool) -> Floats:
         """Return the features (n, 4) of one side, from the scores f (n,) of the triples."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import Column, Tile, Tiled
+from kgcore.evidence.tile import PairColumn, Tile, Tiled
 from kgcore.registries import EVIDENCE
 
 FOLDS = 5
@@ -33,7 +33,7 @@ class Fold(Feature):
 
     def tile(self, tile: Tile) -> Tiled:
         every = fold_of(tile.at(np.ones(tile.shape, dtype=bool)))
-        return Tiled((Column.of(every.reshape(tile.shape).astype(np.float64)),))
+        return Tiled((PairColumn.of(every.reshape(tile.shape).astype(np.float64)),))
 
 
 def fold_of(triples: Triples) -> Ints:

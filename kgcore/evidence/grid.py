@@ -7,7 +7,7 @@ import numpy as np
 from kgcore.arrays import Ints
 from kgcore.evidence.base import Feature
 from kgcore.evidence.table import ROWS_AT_ONCE, Features
-from kgcore.evidence.tile import Column, Tile, Values
+from kgcore.evidence.tile import PairColumn, Tile, Values
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class TileColumn:
     values  (k,) their features
     """
 
-    column: Column
+    column: PairColumn
     apart: Ints
     values: Values
 

@@ -11,7 +11,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import Column, Tile, Tiled, raw_bounds
+from kgcore.evidence.tile import PairColumn, Tile, Tiled, raw_bounds
 from kgcore.evidence.words import Tokens, parts_of
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
@@ -109,7 +109,7 @@ class NameEmbeddings(Feature):
             for bound in bounds:
                 bound[nameless[0] & by_subject] = np.nan
                 bound[:, nameless[1] & by_object] = np.nan
-            columns.append(Column.between(*bounds))
+            columns.append(PairColumn.between(*bounds))
         return Tiled(columns)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import Column, Tile, Tiled, meeting
+from kgcore.evidence.tile import PairColumn, Tile, Tiled, meeting
 from kgcore.evidence.words import Tokens, trigrams_of, words_of
 from kgcore.registries import EVIDENCE
 
@@ -106,7 +106,7 @@ class NameLikeness(Feature):
         unlike = np.array([[np.nan, np.nan], [np.nan, 0.0]])  # a name without weight; two names
         for kind in (self.words, self.trigrams):
             known = ((kind.of_side(side) > 0).astype(np.int64) for side in (tile.subjects, tile.objects))
-            columns.append(Column.of(unlike, *known))
+            columns.append(PairColumn.of(unlike, *known))
             size = kind.tokens.size
             apart |= meeting(kind.tokens.matrix(tile.subjects, size), kind.tokens.matrix(tile.objects, size))
         return Tiled((*columns, columns[0], columns[0]), apart)

@@ -9,7 +9,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.lookup import Counts, mean_and_highest, ones_at
-from kgcore.evidence.tile import Column, Tile, Tiled, meeting
+from kgcore.evidence.tile import PairColumn, Tile, Tiled, meeting
 from kgcore.evidence.words import Tokens, parts_of, words_of
 from kgcore.registries import EVIDENCE
 
@@ -155,12 +155,12 @@ class NamePairs(Feature):
 
     def _apart(
         self, lifts: Lifts, tile: Tile, subjects: Ints, rows: Ints | None, objects: Ints, columns: Ints | None
-    ) -> list[Column]:
+    ) -> list[PairColumn]:
         """Return the columns of lifts that are computed for some subjects and objects that stand for the others."""
         shape = len(subjects), len(objects)
         row, lift = lifts(tile.triples(np.repeat(subjects, shape[1]), np.tile(objects, shape[0])), joined=False)
         table = mean_and_highest(row, lift, shape[0] * shape[1])
-        return [Column.of(values.reshape(shape), rows, columns) for values in table.T]
+        return [PairColumn.of(values.reshape(shape), rows, columns) for values in table.T]
 
     def _words(self, triples: Triples, joined: bool = True) -> tuple[Ints, Floats]:
         """Return row and log lift of each pair of words. joined: whether a fact may have tokens of both sides."""

@@ -11,7 +11,7 @@ from kgcore.arrays import Floats, Triples
 from kgcore.evidence.base import Feature, Source
 from kgcore.evidence.cohorts import Cohorts
 from kgcore.evidence.score import Score
-from kgcore.evidence.tile import Column, Tile, Tiled
+from kgcore.evidence.tile import PairColumn, Tile, Tiled
 from kgcore.registries import EVIDENCE
 
 RANKS = ("object_rank", "subject_rank")  # of `cohorts`
@@ -57,7 +57,7 @@ class OtherScores(Feature):
         return np.concatenate([np.empty((len(triples), 0)), *(part for pair in found for part in pair)], axis=1)
 
     def tile(self, tile: Tile) -> Tiled:
-        places, columns = [Cohorts.names.index(name) for name in RANKS], list[Column]()
+        places, columns = [Cohorts.names.index(name) for name in RANKS], list[PairColumn]()
         apart = np.zeros(tile.shape, dtype=bool)
         for score, cohorts in self.parts:
             tiled = cohorts.tile(tile)

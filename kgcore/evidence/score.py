@@ -5,7 +5,7 @@ from typing import Self
 
 from kgcore.arrays import Floats, Triples
 from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import Column, Tile, Tiled
+from kgcore.evidence.tile import PairColumn, Tile, Tiled
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
@@ -36,4 +36,4 @@ class Score(Feature):
         if self.trained.cohort is not None:
             levels = self.trained.cohort.weight * self.trained.levels(tile.triples(tile.subjects, tile.subjects))
             low, high = low - levels[:, None], high - levels[:, None]
-        return Tiled((Column.between(low, high),))
+        return Tiled((PairColumn.between(low, high),))

@@ -25,7 +25,7 @@ Values = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Column:
+class PairColumn:
     """Bounds of one feature of the pairs of a tile. The pair (i, j) has those of the element [rows[i], columns[j]].
 
     low, high  (a, b), with a or b = 1 for a feature that depends on one side alone; low is high: it is known exactly
@@ -39,13 +39,13 @@ class Column:
     columns: Ints | None = None
 
     @classmethod
-    def of(cls, values: Floats, rows: Ints | None = None, columns: Ints | None = None) -> "Column":
+    def of(cls, values: Floats, rows: Ints | None = None, columns: Ints | None = None) -> "PairColumn":
         """Return the column of a feature that is known exactly: (a, b)."""
         table = np.atleast_2d(values).astype(np.float32)
         return cls(table, table, rows, columns)
 
     @classmethod
-    def between(cls, low: Floats, high: Floats) -> "Column":
+    def between(cls, low: Floats, high: Floats) -> "PairColumn":
         """Return the column of a feature (n, m) between two numbers."""
         return cls(low.astype(np.float32), high.astype(np.float32))
 
@@ -55,7 +55,7 @@ class Column:
         return table if self.columns is None else table[:, self.columns]
 
 
-ZERO = Column.of(np.zeros((1, 1)))
+ZERO = PairColumn.of(np.zeros((1, 1)))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Tiled:
     apart    (n, m) the pairs for which the columns do not hold: `Feature.values` gives theirs; None: there are none
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[PairColumn]
     apart: Bools | None = None
 
 
@@ -117,7 +117,7 @@ class Tile:
             self._raw[id(trained)] = raw_bounds(trained, self.subjects, self.predicate, self.objects)
         return self._raw[id(trained)]
 
-    def sided(self, group: "Feature", of_subject: str) -> tuple[Column, ...]:
+    def sided(self, group: "Feature", of_subject: str) -> tuple[PairColumn, ...]:
         """Return the columns of a group whose every feature depends on one side alone, unless the pair is special.
 
         of_subject  how the names of the features of the subject start; the others depend on the object
@@ -126,7 +126,7 @@ class Tile:
         by_subject = group.values(self.triples(s, self._strangers(s, 2)))
         by_object = group.values(self.triples(self._strangers(o, 0), o))
         return tuple(
-            Column.of(by_subject[:, k, None] if name.startswith(of_subject) else by_object[None, :, k])
+            PairColumn.of(by_subject[:, k, None] if name.startswith(of_subject) else by_object[None, :, k])
             for k, name in enumerate(group.names)
         )
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:  # torch takes more than a second to load
     import torch
     from torch import Tensor
 
+    from kgcore.models.trained import TrainedModel
+
 Bounds = tuple[slice, slice, Floats, Floats]
 
 
@@ -34,6 +36,11 @@ class Scorer(ABC):
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of entities and of predicates."""
+
+    @property
+    @abstractmethod
+    def embedding_models(self) -> "tuple[TrainedModel, ...]":
+        """Return the models whose scores it needs, first the one whose score is the main evidence."""
 
     @abstractmethod
     def score(self, triples: Triples) -> Scores:

@@ -56,6 +56,10 @@ class TrainedModel(Scorer):
             model, predicates = self.model.prepared(self.embeddings.predicates)
         return model, replace(self.embeddings, predicates=predicates)
 
+    @property
+    def embedding_models(self) -> "tuple[TrainedModel, ...]":
+        return (self,)
+
     def to(self, device: torch.device) -> "TrainedModel":
         """Return the same model with its tables on that device."""
         return replace(self, embeddings=self.embeddings.to(device))

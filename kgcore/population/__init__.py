@@ -10,6 +10,7 @@ calibrator that is fitted to the missing facts, not to corruptions.
 * curve.py         the map from log-odds of evidence to probabilities, without labels
 * calibrate.py     a calibrator of the population, and the number of true facts in a list
 * calibration.py   a calibrated model of the population, and its lists
+* answers.py       tables of missing facts and of the answers to a query, with flags; what explains them
 * survey_file.py   stores a survey
 
 docs/explanation/population.md explains the method.

@@ -14,7 +14,7 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
 from kgcore.config import STATED
-from kgcore.population.curve import Binning, Curve, fit_curve, knots_of
+from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
 from kgcore.population.survey import Survey
 from kgcore.population.unknown_facts import UnknownFacts
 
@@ -61,7 +61,7 @@ class PopulationFit:
     survey: Survey
     bound: BoundCalibrator
     predicates: Ints
-    replicates: Sequence[Curve]
+    replicates: Sequence[LogOddsCurve]
     facts: tuple[Floats, Ints]
     highest: float
     true: Floats
@@ -163,7 +163,7 @@ def _shares(survey: Survey, predicates: Ints, drawn: Floats, below: Bools) -> Fl
     return shares
 
 
-def _step(survey: Survey, curve: Curve, predicates: Ints, supported: float, expected: float) -> float:
+def _step(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported: float, expected: float) -> float:
     """Return by how much the log-odds of candidates below the top are to be less, so that `expected` are true."""
     rest = ~survey.drawn.in_top
     z, weights = survey.log_odds[rest], survey.drawn.weights[rest]
@@ -178,14 +178,14 @@ def _step(survey: Survey, curve: Curve, predicates: Ints, supported: float, expe
     return float(brentq(excess, low, high, xtol=1e-6))
 
 
-def _calibrator(survey: Survey, curve: Curve, predicates: Ints, supported: float, highest: float) -> PerRelation:
+def _calibrator(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported: float, highest: float) -> PerRelation:
     """Return the map as a calibrator with points. Beyond the highest validation fact, it is constant.
 
     m facts cannot show a share of mistakes far below 1 / m, so no probability is above (m + 1) / (m + 2), as by
     Laplace's rule of succession.
     """
     common = float(curve.constants.mean())
-    pooled = Curve(curve.knots, curve.slopes, np.array([common]))
+    pooled = LogOddsCurve(curve.knots, curve.slopes, np.array([common]))
     z = _grid(survey, supported, POINTS)
     log_odds = pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))
     ends = max(LOWEST, float(log_odds.min())), min(-LOWEST, float(log_odds.max()))
@@ -205,7 +205,9 @@ def _grid(survey: Survey, supported: float, points: int) -> Floats:
     return np.unique(np.r_[np.linspace(low, supported, points // 2), quantiles])
 
 
-def _support(survey: Survey, curve: Curve, replicates: Sequence[Curve], predicates: Ints, supported: float) -> Support:
+def _support(
+    survey: Survey, curve: LogOddsCurve, replicates: Sequence[LogOddsCurve], predicates: Ints, supported: float
+) -> Support:
     """Return the limits of the probabilities: percentiles over the replicates, for each predicate.
 
     Where nearly all candidates are true, the replicates agree. But m facts of the predicate with as high log-odds allow

@@ -10,13 +10,13 @@ import numpy as np
 from kgcore.arrays import Ints, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.population.calibrate import Lost, PopulationFit, fit_population, in_order, list_order, lost_share
+from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_population, in_order, list_order, lost_share
 from kgcore.population.draw import highest
-from kgcore.population.population import Block, Population
+from kgcore.population.population import NOTHING_STATED, PairBlock, Population
 from kgcore.population.survey import Survey
 from kgcore.population.unknown_facts import UnknownFacts, of_base_rate
-from kgcore.prediction.discovery import Question
 from kgcore.prediction.parts import EachPart, one_by_one
+from kgcore.prediction.question import Question
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
@@ -74,11 +74,7 @@ class Calibration:
         own = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
         candidates, facts = int(self.population.sizes[own].sum()), len(self.survey.facts)
         if self.true is None:
-            return (
-                f"no probabilities: nothing says how many of the {candidates:,} candidates are true. State which share "
-                "of the true facts the graph knows (--completeness 0.8), or which share of the candidates is true "
-                "(--base-rate). The order, --fdr and --coverage need neither"
-            )
+            return NOTHING_STATED.format(candidates=f"{candidates:,} candidates")
         true = _count(float(self.true.values[own].sum()))
         return (
             f"the probabilities are about {candidates:,} candidates, {true} of them true by the stated "
@@ -96,7 +92,7 @@ class Calibration:
 
         The best facts of whole predicates are in the survey. Those of a query are ranked block by block: see `ranked`.
         """
-        blocks = self._blocks(question)
+        blocks = self.population.blocks_of(question)
         if len(blocks) == len(self.population.blocks) and all(map(operator.is_, blocks, self.population.blocks)):
             return self._listed(in_order(self.survey, self.fit)[:top], above, None)
         lists = [self.ranked(block, top, above, each_part) for block in blocks]
@@ -105,7 +101,7 @@ class Calibration:
         return self._sorted(triples, top, above), lost
 
     def ranked(
-        self, block: Block, top: int, above: float = 0.0, each_part: EachPart = one_by_one
+        self, block: PairBlock, top: int, above: float = 0.0, each_part: EachPart = one_by_one
     ) -> tuple[Triples, Lost]:
         """Return the `top` most probable candidates of a block, and how many are lost: see `most_probable`.
 
@@ -130,6 +126,17 @@ class Calibration:
         likely &= (facts[:, 1] == predicate) | (predicate is None)
         return drawn.triples[rows], lost_share(likely, self.survey.facts_in_top)
 
+    def answers(self, query: Question, top: int) -> Triples:
+        """Return the `top` most probable answers (n, 3) to a query, the known facts among them."""
+        known = self.population.graph.all_known.triples
+        is_answer = (known[:, 1] == query.predicate) & ((known[:, 0] == query.subject) | (known[:, 2] == query.object))
+        missing, _ = self.most_probable(query, top)
+        return self._sorted(np.concatenate([missing, known[is_answer]]), top, 0.0)
+
+    def count(self, triples: Triples) -> Count:
+        """Return the number of true ones among missing facts (n, 3)."""
+        return self.fit.count(self.model.trained.score(triples), triples[:, 1], np.random.default_rng(0))
+
     def order(self, triples: Triples) -> Ints:
         """Return the rows of triples (n, 3) in the order of a list."""
         log_odds = self.model.trained.score(triples)
@@ -141,23 +148,6 @@ class Calibration:
         q = self.fit.probabilities(log_odds, triples[:, 1])
         order = list_order(q, log_odds, triples)[:top]
         return triples[order[q[order] > above]] if above else triples[order]
-
-    def _blocks(self, question: Question) -> tuple[Block, ...]:
-        """Return the parts of the population that a question asks about.
-
-        A given entity is a candidate for every predicate that the question names, otherwise if it fits the predicate.
-        """
-        blocks = []
-        for block in self.population.blocks:
-            if question.predicate not in (None, block.predicate):
-                continue
-            sides = []
-            for fitting, given in ((block.subjects, question.subject), (block.objects, question.object)):
-                asked = fitting if given is None else np.array([given])
-                sides.append(asked if question.predicate is not None else asked[np.isin(asked, fitting)])
-            is_whole = question.subject is None and question.object is None
-            blocks.append(block if is_whole else Block(block.predicate, sides[0], sides[1]))
-        return tuple(block for block in blocks if len(block.subjects) and len(block.objects))
 
 
 def _count(number: float) -> str:

@@ -94,7 +94,7 @@ class Binning:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LogOddsCurve:
     """The fitted map.
 
     knots      (k,) ascending
@@ -131,7 +131,7 @@ def knots_of(z: Floats) -> Floats:
     return np.unique(np.quantile(z, shares))
 
 
-def fit_curve(cells: Cells, true: Floats, knots: Floats, start: Curve | None = None) -> Curve:
+def fit_curve(cells: Cells, true: Floats, knots: Floats, start: LogOddsCurve | None = None) -> LogOddsCurve:
     """Fit the map to cells.
 
     true   (p,) number A_p of true candidates of each predicate; its sum is above 0
@@ -147,7 +147,7 @@ def fit_curve(cells: Cells, true: Floats, knots: Floats, start: Curve | None = N
         first = np.r_[start.slopes, common, start.constants - common]
     bounded = np.arange(len(first)) < k
     found = minimise("the map from evidence to probabilities", risk.value, risk.derivatives, first, bounded)
-    return Curve(knots, found[:k], found[k] + found[k + 1 :])
+    return LogOddsCurve(knots, found[:k], found[k] + found[k + 1 :])
 
 
 class _Risk:

@@ -7,11 +7,14 @@ from math import ceil
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Triples
+from kgcore.calibrated import CalibratedModel
 from kgcore.graph import TripleIndex
 from kgcore.models.scorer import Scorer
-from kgcore.population.population import Block, Population
+from kgcore.population.population import PairBlock, Population
+from kgcore.prediction.discovery import probability_order
 from kgcore.prediction.pairs import best_pairs, search_pairs
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+from kgcore.prediction.question import Question
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block
@@ -33,7 +36,7 @@ class DrawSize:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnCandidates:
     """Candidates of a population.
 
     triples  (n, 3)
@@ -58,7 +61,7 @@ def draw(
     rng: np.random.Generator,
     on_part: OnPart = lambda done: None,
     each_part: EachPart = one_by_one,
-) -> Drawn:
+) -> DrawnCandidates:
     """Draw candidates of each block: those with the highest scores, and a weighted sample of the others.
 
     on_part    function that is called with the share of the pairs that are done, from 0 to 1
@@ -106,18 +109,18 @@ def _scaled(size: DrawSize, share: float) -> DrawSize:
 
 def _draw_block(
     population: Population,
-    block: Block,
+    block: PairBlock,
     candidates: int,
     scorer: Scorer,
     size: DrawSize,
     rng: np.random.Generator,
     each_part: EachPart,
-) -> Drawn:
+) -> DrawnCandidates:
     number = size.top if candidates > size.top + size.rest else candidates
     top = highest(population, block, scorer, number, each_part)
     left = candidates - len(top)
     lowest = float(scorer.score(top[-1:])[0]) if left and len(top) else -np.inf
-    first = Drawn(top, np.ones(len(top)), np.ones(len(top), dtype=bool), {block.predicate: lowest})
+    first = DrawnCandidates(top, np.ones(len(top)), np.ones(len(top), dtype=bool), {block.predicate: lowest})
     if not left:
         return first
     pool = _random(population, block, top, size.pool, rng)
@@ -125,11 +128,11 @@ def _draw_block(
     chances = _chances(len(pool), size.rest)
     chosen = rng.random(len(pool)) < chances
     weights = 1 / chances[chosen]
-    rest = Drawn(pool[chosen], weights * (left / weights.sum()), np.zeros(int(chosen.sum()), dtype=bool), {})
+    rest = DrawnCandidates(pool[chosen], weights * (left / weights.sum()), np.zeros(int(chosen.sum()), dtype=bool), {})
     return _joined([first, rest])
 
 
-def highest(population: Population, block: Block, scorer: Scorer, top: int, each_part: EachPart) -> Triples:
+def highest(population: Population, block: PairBlock, scorer: Scorer, top: int, each_part: EachPart) -> Triples:
     """Return the `top` candidates (M, 3) of a block with the highest scores, from the highest down."""
     if not top:
         return np.zeros((0, 3), dtype=np.int64)
@@ -139,7 +142,21 @@ def highest(population: Population, block: Block, scorer: Scorer, top: int, each
     return best_pairs(scorer, search, np.concatenate(pairs))
 
 
-def _random(population: Population, block: Block, top: Triples, count: int, rng: np.random.Generator) -> Triples:
+def ranked_by(
+    model: CalibratedModel, population: Population, question: Question, top: int, each_part: EachPart = one_by_one
+) -> Triples:
+    """Return the `top` candidates (M, 3) that a question asks about with the highest probabilities by a model.
+
+    Equal probabilities are in the order of the scores. The model need not be calibrated to the population: then this is
+    an order, and its probabilities are about other triples.
+    """
+    blocks = population.blocks_of(question)
+    lists = [highest(population, block, model.trained, top, each_part) for block in blocks]
+    triples = np.concatenate([np.zeros((0, 3), dtype=np.int64), *lists])
+    return triples[probability_order(model, triples)[:top]]
+
+
+def _random(population: Population, block: PairBlock, top: Triples, count: int, rng: np.random.Generator) -> Triples:
     """Return about `count` different random candidates of a block that are not in `top`, at least one."""
     index = population.graph.index(population.left_out(block.predicate).triples, top)
     kept = np.zeros((0, 3), dtype=np.int64)
@@ -148,7 +165,7 @@ def _random(population: Population, block: Block, top: Triples, count: int, rng:
     return kept
 
 
-def _random_pairs(block: Block, left_out: TripleIndex, count: int, rng: np.random.Generator) -> Triples:
+def _random_pairs(block: PairBlock, left_out: TripleIndex, count: int, rng: np.random.Generator) -> Triples:
     """Return `count` random pairs of a block (n, 3), each once, but for those that are left out."""
     subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)
     pairs = np.unique(np.stack([subjects, np.full(count, block.predicate), objects], axis=1), axis=0)
@@ -169,10 +186,10 @@ def _chances(pool: int, rest: int) -> Floats:
     return chances
 
 
-def _joined(parts: list[Drawn]) -> Drawn:
-    none = Drawn(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0, dtype=bool), {})
+def _joined(parts: list[DrawnCandidates]) -> DrawnCandidates:
+    none = DrawnCandidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0, dtype=bool), {})
     every = [none, *parts]
-    return Drawn(
+    return DrawnCandidates(
         np.concatenate([part.triples for part in every]),
         np.concatenate([part.weights for part in every]),
         np.concatenate([part.in_top for part in every]),

@@ -11,13 +11,22 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.pairs import PairSearch
+from kgcore.prediction.question import Question
 
+TOO_FEW = (
+    "no probabilities: there are too few candidates, or validation has too few facts of the kind that is asked for"
+)
+NOTHING_STATED = (
+    "no probabilities: nothing says how many of the {candidates} are true. State which share of the true facts the "
+    "graph knows (--completeness 0.8), or which share of the candidates is true (--base-rate). The order, --fdr and "
+    "--coverage need neither"
+)
 FEWEST_FACTS = 20  # validation facts of a population to which probabilities can be calibrated
 FEWEST_OF_PREDICATE = 200  # validation facts from which a predicate needs no others beside it
 
 
 @dataclass(frozen=True)
-class Block:
+class PairBlock:
     """All pairs of some subjects and objects of one predicate.
 
     subjects, objects  distinct entities (n,) and (m,), ascending
@@ -27,10 +36,10 @@ class Block:
     subjects: Ints
     objects: Ints
 
-    def joined(self, other: "Block") -> "Block":
+    def joined(self, other: "PairBlock") -> "PairBlock":
         """Return all pairs of the subjects of both blocks and the objects of both. They have the same predicate."""
         subjects, objects = np.union1d(self.subjects, other.subjects), np.union1d(self.objects, other.objects)
-        return Block(self.predicate, subjects, objects)
+        return PairBlock(self.predicate, subjects, objects)
 
     def holds(self, triples: Triples) -> Bools:
         """Return which triples (k, 3) are pairs of the block."""
@@ -54,7 +63,7 @@ class Population:
     """
 
     domains: Domains
-    blocks: tuple[Block, ...]
+    blocks: tuple[PairBlock, ...]
 
     def __post_init__(self) -> None:
         predicates = [block.predicate for block in self.blocks]
@@ -64,12 +73,12 @@ class Population:
     @classmethod
     def of_predicates(cls, domains: Domains, predicates: Sequence[int]) -> "Population":
         """Return all missing facts of some predicates: the pairs of entities that can take the two places."""
-        blocks = [Block(p, domains.of(p, SUBJECT), domains.of(p, OBJECT)) for p in sorted(predicates)]
+        blocks = [PairBlock(p, domains.of(p, SUBJECT), domains.of(p, OBJECT)) for p in sorted(predicates)]
         return cls(domains, tuple(blocks))
 
     @classmethod
     def asked(
-        cls, domains: Domains, predicate: int | None, at_least: int, block: Block | None = None
+        cls, domains: Domains, predicate: int | None, at_least: int, block: PairBlock | None = None
     ) -> "Population | None":
         """Return the missing facts to which a question is calibrated; None: they or their validation facts are few.
 
@@ -113,7 +122,24 @@ class Population:
         """The graph."""
         return self.domains.graph
 
-    def search(self, block: Block, top: int) -> PairSearch:
+    def blocks_of(self, question: Question) -> tuple[PairBlock, ...]:
+        """Return the parts of the population that a question asks about.
+
+        A given entity is a candidate for every predicate that the question names, otherwise if it fits the predicate.
+        """
+        blocks = []
+        for block in self.blocks:
+            if question.predicate not in (None, block.predicate):
+                continue
+            sides = []
+            for fitting, given in ((block.subjects, question.subject), (block.objects, question.object)):
+                asked = fitting if given is None else np.array([given])
+                sides.append(asked if question.predicate is not None else asked[np.isin(asked, fitting)])
+            is_whole = question.subject is None and question.object is None
+            blocks.append(block if is_whole else PairBlock(block.predicate, sides[0], sides[1]))
+        return tuple(block for block in blocks if len(block.subjects) and len(block.objects))
+
+    def search(self, block: PairBlock, top: int) -> PairSearch:
         """Return the search for the `top` candidates of a block with the highest scores."""
         left_out = self.left_out(block.predicate)
         return PairSearch(block.subjects, block.objects, block.predicate, top=top, leave_out=left_out)
@@ -159,14 +185,3 @@ class Population:
         """The validation facts (n, 3) among the pairs of the blocks, each once, grouped by block."""
         facts = self._validation
         return np.concatenate([np.zeros((0, 3), dtype=np.int64), *(facts[b.holds(facts)] for b in self.blocks)])
-
-
-def off_type(graph: KnowledgeGraph, triples: Triples) -> Bools:
-    """Return which triples (n, 3) have a subject or an object that no training fact of the predicate has there."""
-    seen: Bools = np.ones(len(triples), dtype=bool)
-    facts = graph.train.positives
-    for predicate in np.unique(triples[:, 1]).tolist():
-        rows, of_predicate = np.flatnonzero(triples[:, 1] == predicate), facts[facts[:, 1] == predicate]
-        for column in (SUBJECT, OBJECT):
-            seen[rows] &= np.isin(triples[rows, column], of_predicate[:, column])
-    return ~seen

@@ -8,6 +8,7 @@ true candidates, f_u that of all candidates. No label, no corruption and no base
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,14 +17,18 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.folded import Folded
-from kgcore.config.evidence import FOLD
+from kgcore.config import EvidenceConfig
+from kgcore.config.evidence import FOLD, OTHER_SCORES
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Evidence, Features
-from kgcore.population.draw import Drawn, DrawSize, draw
+from kgcore.population.draw import DrawnCandidates, DrawSize, draw
 from kgcore.population.population import FEWEST_FACTS, Population
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+
+if TYPE_CHECKING:  # torch takes more than a second to load
+    from kgcore.models.trained import TrainedModel
 
 COMBINER = "boosted_trees"
 CANDIDATES_A_FACT = 10  # candidates of a sample, for each validation fact
@@ -43,7 +48,7 @@ class Survey:
     combined     the combiners, which give every triple its log-odds
     """
 
-    drawn: Drawn
+    drawn: DrawnCandidates
     log_odds: Floats
     facts: Triples
     of_facts: Floats
@@ -82,25 +87,31 @@ class Survey:
         return self.combined.combiner
 
 
+def groups_of(models: "Sequence[TrainedModel]") -> tuple[str, ...]:
+    """Return the groups of evidence of a survey with these models: the default ones, and the further models' scores."""
+    return (*EvidenceConfig().evidence, *([OTHER_SCORES] if len(models) > 1 else []))
+
+
 def survey(
     population: Population,
-    source: Source,
-    groups: Sequence[str],
-    others: Sequence[str],
+    models: "Sequence[TrainedModel]",
     size: DrawSize,
     rng: np.random.Generator,
     on_part: OnPart = lambda done: None,
     each_part: EachPart = one_by_one,
+    groups: Sequence[str] = (),
 ) -> Survey:
     """Draw candidates, and weigh the evidence about them.
 
-    groups     registered names of the groups of evidence
-    others     fingerprints of the further models of the source
+    models     the model whose scores draw the candidates, then further models, whose scores are evidence
     on_part    function that is called with the share of the work that is done, from 0 to 1
     each_part  searches the parts of the candidates
+    groups     registered names of the groups of evidence; (): those of `groups_of`
 
     Raises InputError if the population has fewer than FEWEST_FACTS validation facts.
     """
+    source, groups = Source(population.graph, models[0], tuple(models[1:])), groups or groups_of(models)
+    others = [other.fingerprint() for other in models[1:]]
     facts = population.positives
     if len(facts) < FEWEST_FACTS:
         raise InputError(
@@ -131,7 +142,7 @@ def _with_fold(evidence: Evidence, triples: Triples) -> Evidence:
 def _cross_fit(
     evidence: Evidence,
     of_facts: Evidence,
-    drawn: Drawn,
+    drawn: DrawnCandidates,
     facts: Triples,
     rng: np.random.Generator,
     on_part: OnPart,
@@ -164,7 +175,9 @@ def _cross_fit(
     return Folded(COMBINER, tuple(members), limits, step, evidence.names.index("score"))
 
 
-def _sample(drawn: Drawn, rows: Ints, share: float, facts: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+def _sample(
+    drawn: DrawnCandidates, rows: Ints, share: float, facts: int, rng: np.random.Generator
+) -> tuple[Ints, Floats]:
     """Choose some of the drawn candidates at random, half of them from the top. Return them and their weights.
 
     share  sum of the weights of the top, in (0, 1]; that of all weights is 1

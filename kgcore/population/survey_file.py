@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.combiners.combined import Combined
-from kgcore.population.draw import Drawn
+from kgcore.population.draw import DrawnCandidates
 from kgcore.population.survey import Survey
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
@@ -29,6 +29,6 @@ def read_survey(folder: Path) -> Survey:
     rows, metadata = read_table(folder / ROWS)
     facts, _ = read_table(folder / FACTS)
     lowest = {predicate: -np.inf if score is None else score for predicate, score in metadata["lowest"]}
-    drawn = Drawn(triples_of(rows), rows["weight"], rows["in_top"], lowest)
+    drawn = DrawnCandidates(triples_of(rows), rows["weight"], rows["in_top"], lowest)
     combined = Combined.from_json(read_json(folder / COMBINED))
     return Survey(drawn, rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"], combined)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.calibration.shift import check_base_rate
+from kgcore.config.calibrate import rate_text, read_base_rate
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import Population
@@ -120,39 +120,43 @@ def by_validation(population: Population, total: float) -> Floats:
 
 
 def stated_facts(
-    population: Population, completeness: str, base_rate: float | None, asked: int | None = None
+    population: Population, completeness: str, base_rate: str | float | None, asked: int | None = None
 ) -> UnknownFacts | None:
     """Return the number of true candidates that the user states; None: the user has stated nothing.
 
     completeness  as `read_completeness` takes it; '': not stated
-    base_rate     share of true ones among the candidates, in (0, 1); None: not stated
+    base_rate     share of true ones among the candidates, as `read_base_rate` takes it; None or '': not stated
     asked         the predicate that is asked about; None: all. What is stated is about its candidates
 
     Raises InputError if both are stated, and as `read_completeness`, `Completeness.of` and `of_base_rate` do.
     """
-    if completeness and base_rate is not None:
+    rate, limits = read_base_rate(base_rate)
+    if completeness and rate is not None:
         raise InputError(
-            f"completeness is {completeness} and base_rate is {base_rate:g}: each of them says how many candidates are "
+            f"completeness is {completeness} and base_rate is {base_rate}: each of them says how many candidates are "
             "true, so state one of them"
         )
     if completeness:
         return read_completeness(completeness, population.graph).of(population, asked)
-    return None if base_rate is None else of_base_rate(population, base_rate, asked)
+    return None if rate is None else of_base_rate(population, rate, asked, limits)
 
 
-def of_base_rate(population: Population, base_rate: float, asked: int | None = None) -> UnknownFacts:
+def of_base_rate(
+    population: Population, base_rate: float, asked: int | None = None, limits: tuple[float, float] | None = None
+) -> UnknownFacts:
     """Return the number of true candidates of each block if a share `base_rate` in (0, 1) of all candidates is true.
 
-    asked  the predicate of whose candidates this share is true; None: of all
+    asked   the predicate of whose candidates this share is true; None: of all
+    limits  the ends of an interval of the base rate; None: it has no interval
 
-    The number is divided among the blocks as `by_validation` says. Raises InputError for a base rate out of range.
+    The number is divided among the blocks as `by_validation` says.
     """
-    check_base_rate("base_rate", base_rate)
     parts = by_validation(population, 1.0)
     own = np.array([asked in (None, block.predicate) for block in population.blocks])
-    total = base_rate * float(population.sizes[own].sum()) / float(parts[own].sum())
-    count = np.clip(total * parts, LEAST, np.maximum(population.sizes, LEAST))
-    return UnknownFacts(count, count, count, f"base rate {base_rate:g}", by_predicate=False)
+    each = float(population.sizes[own].sum()) / float(parts[own].sum()) * parts
+    most = np.maximum(population.sizes, LEAST)
+    value, low, high = (np.clip(rate * each, LEAST, most) for rate in (base_rate, *(limits or (base_rate, base_rate))))
+    return UnknownFacts(value, low, high, f"base rate {rate_text(base_rate, limits)}", by_predicate=False)
 
 
 def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:
@@ -163,7 +167,7 @@ def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:
     The value of an interval is its middle. Raises InputError for a share outside (0, 1), for a file that cannot be
     read, and for a line that is wrong; the message has the file and the line.
     """
-    if (share := _share(text)) is not None:
+    if (share := share_of(text)) is not None:
         return Completeness(np.tile(share, (len(graph.predicates), 1)), text, by_predicate=False)
     path = Path(text)
     if not path.is_file():
@@ -177,7 +181,7 @@ def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:
         if not line.strip():
             continue
         name, tab, value = line.rpartition("\t")
-        share = _share(value.strip())
+        share = share_of(value.strip())
         if not tab or share is None:
             raise InputError(
                 f"{path}, line {number}: it must be a predicate, a tab, and a share above 0 and below 1 or LOW:HIGH"
@@ -197,7 +201,7 @@ def _lines(path: Path) -> list[str]:
         raise InputError(f"{path} is not UTF-8: save the file as UTF-8 text") from error
 
 
-def _share(text: str) -> tuple[float, float, float] | None:
+def share_of(text: str) -> tuple[float, float, float] | None:
     """Return value, lower and upper end of a share; None if the text is no share.
 
     Raises InputError for numbers out of range.

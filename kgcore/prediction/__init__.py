@@ -5,10 +5,11 @@ judged.py      reads candidates; some of them may have labels
 answers.py     answers the triples of a block
 few_false.py   marks candidates so that few of the marked ones are false
 sink.py        writes the answers to a file, in blocks
+question.py    the known parts of the missing facts that are asked for
 ranked.py      ranks all answers to a query with one open side
 pairs.py       searches all pairs of subjects and objects of a predicate for the best ones
 best.py        keeps the best of a stream of scored pairs
-discovery.py   answers questions about missing facts: the most probable ones, lists with few false ones, answer sets
+discovery.py   lists of missing facts that need no base rate: those with few false facts, and answer sets
 coverage.py    measures the answer sets of each predicate
 domains.py     the candidates: entities that can be the subject and the object of a predicate
 parts.py       work that is divided into parts

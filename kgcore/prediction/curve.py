@@ -12,7 +12,7 @@ POINTS = 201  # scores at equal distances
 
 
 @dataclass(frozen=True)
-class Curve:
+class CalibrationCurve:
     """What a calibrator makes of a range of scores, for one predicate.
 
     scores         ascending; the score of the explained triple is one of them
@@ -28,7 +28,7 @@ class Curve:
 
 def curve_of(
     calibrator: BoundCalibrator, sample: CalibrationSample | None, predicate: int, score: float
-) -> Curve | None:
+) -> CalibrationCurve | None:
     """Return the curve of a predicate around the score of a triple.
 
     The range holds 98 % of the true and 98 % of the false calibration triples of the predicate, or of all predicates
@@ -41,9 +41,9 @@ def curve_of(
     predicates = np.full(len(grid), predicate)
     q = calibrator.predict(grid, calibrator.model, predicates)
     if calibrator.support is None:
-        return Curve(tuple(grid.tolist()), tuple(q.tolist()), (), ())
+        return CalibrationCurve(tuple(grid.tolist()), tuple(q.tolist()), (), ())
     low, high = calibrator.interval(grid, q, predicates)
-    return Curve(*(tuple(column.tolist()) for column in (grid, q, low, high)))
+    return CalibrationCurve(*(tuple(column.tolist()) for column in (grid, q, low, high)))
 
 
 def _range(calibrator: BoundCalibrator, sample: CalibrationSample | None, predicate: int) -> tuple[float, float] | None:

@@ -1,36 +1,19 @@
-"""Discovers missing facts with a calibrated model: the most probable ones, lists with few false ones, answer sets."""
+"""Lists of missing facts that need no base rate: those with few false facts, and answer sets."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
+from kgcore.arrays import Floats, Ints, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.conformal.sets import SetRule
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
-from kgcore.prediction.coverage import PredicateSets, sets_by_predicate
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
 from kgcore.prediction.parts import EachPart, OnPart, Progress, one_by_one
+from kgcore.prediction.question import Question
 from kgcore.prediction.selection import Asked, Candidates, candidates_of, query_side
-
-SUBJECTS_AT_ONCE = 2**13  # subjects of a part
-
-
-@dataclass(frozen=True)
-class Question:
-    """The known parts of the missing facts that are asked for: positions in the graph; None: any.
-
-    All None asks for the missing facts of the whole graph.
-    """
-
-    subject: int | None = None
-    predicate: int | None = None
-    object: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,10 +41,6 @@ class Discovery:
     domains: Domains
     at_least: int
 
-    def question(self, subject: str, predicate: str, object_: str) -> Question:
-        """Return a question by names; '': any. Raises InputError for a name that is not in the graph."""
-        return Question(*numbers_of(self.model.graph, subject, predicate, object_))
-
     def predicates(self, question: Question) -> list[int]:
         """Return the predicates that a question asks about.
 
@@ -73,33 +52,6 @@ class Discovery:
         if support is None:
             return [int(predicate) for predicate in every]
         return [int(predicate) for predicate in every[support.fewest(every) >= self.at_least]]
-
-    def most_probable(
-        self,
-        question: Question,
-        top: int,
-        above: float = 0.0,
-        on_part: OnPart = lambda done: None,
-        each_part: EachPart = one_by_one,
-    ) -> Found:
-        """Return the `top` missing facts with the highest probabilities, all above a limit.
-
-        Facts with equal probabilities are in the order of their scores, then of their numbers. Memory: some times `top`
-        triples, and a block of scores.
-
-        on_part    function that is called with the share of the work that is done, from 0 to 1
-        each_part  searches the parts of the candidates
-        """
-        parts = [
-            (predicate, start)
-            for predicate in self.predicates(question)
-            for start in range(0, len(self._sides(question, predicate)[0]), SUBJECTS_AT_ONCE)
-        ]
-        best = np.zeros((0, 3), dtype=np.int64)
-        for done, (_, found) in enumerate(each_part(Discovery.searched, (self, question, top, above), parts), 1):
-            best = self._first(np.concatenate([best, found]), top)
-            on_part(done / len(parts))
-        return Found(best)
 
     def with_few_false(
         self,
@@ -115,7 +67,8 @@ class Discovery:
         subject has at most one object in the list, or each object at most one subject.
 
         rng                 breaks ties of scores
-        on_part, each_part  as in `most_probable`
+        on_part             function that is called with the share of the work that is done, from 0 to 1
+        each_part           searches the parts of the candidates
 
         Raises InputError if the question has both a subject and an object.
         """
@@ -136,7 +89,7 @@ class Discovery:
         candidates = candidates_of(self.model.trained, graph, self.domains, asked, level, rng, move, each_part)
         chosen = candidates.selected(level)
         triples, p = candidates.triples[chosen], candidates.p_values[chosen]
-        order = self._order(triples)
+        order = probability_order(self.model, triples)
         return Found(triples[order], p[order]), candidates
 
     def answer_set(
@@ -147,7 +100,7 @@ class Discovery:
         The test queries are those of the predicates that share the rule.
 
         coverage  the probability that the set contains the true answer, in (0, 1)
-        on_part   as in `most_probable`
+        on_part   as in `with_few_false`
 
         Raises InputError if the question does not have a predicate and either a subject or an object.
         """
@@ -163,77 +116,12 @@ class Discovery:
         rule = sets.rule(group)
         measured = coverage_of(sets, test, dict.fromkeys(group.tolist(), rule))
         triples = sets.of(question.predicate, entity, rule)
-        return Found(triples[self._order(triples)]), rule, measured
-
-    def sets_by_predicate(
-        self,
-        question: Question,
-        coverage: float,
-        on_part: OnPart = lambda done: None,
-        each_part: EachPart = one_by_one,
-    ) -> list[PredicateSets]:
-        """Measure the answer sets of the predicates that a question without a subject and an object asks about.
-
-        A question without a predicate asks about all of them.
-        """
-        graph = self.model.graph
-        predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
-        return sets_by_predicate(self.model.trained, graph, self.domains, predicates, coverage, on_part, each_part)
-
-    def searched(self, question: Question, top: int, above: float, part: tuple[int, int]) -> Triples:
-        """Return the best triples (n, 3) of a part of `most_probable`: a predicate, and the first of its subjects."""
-        predicate, start = part
-        lowest = self.model.calibrator.lowest_score(above, predicate) if above else -np.inf
-        subjects, objects = self._sides(question, predicate)
-        search = PairSearch(
-            subjects, objects, predicate, top=top, lowest=lowest, leave_out=self.domains.left_out(predicate)
-        )
-        pairs = search_pairs(self.model.trained, search, subjects[start : start + SUBJECTS_AT_ONCE])
-        return best_pairs(self.model.trained, search, pairs)
-
-    def _sides(self, question: Question, predicate: int) -> tuple[Ints, Ints]:
-        """Return the subjects and the objects of the candidates.
-
-        A given entity is a candidate for every predicate that the question names, otherwise if it fits the predicate.
-        """
-        sides = []
-        for side, given in ((SUBJECT, question.subject), (OBJECT, question.object)):
-            fitting = self.domains.of(predicate, side)
-            if given is not None:
-                fitting = np.array([given]) if question.predicate is not None else fitting[fitting == given]
-            sides.append(fitting)
-        return sides[0], sides[1]
-
-    def _first(self, triples: Triples, top: int) -> Triples:
-        return triples[self._order(triples)[:top]]
-
-    def _order(self, triples: Triples) -> Ints:
-        """Return the rows of triples (n, 3), from the highest probability down; then by score, then by number."""
-        scores = self.model.trained.score(triples)
-        q: Probabilities = self.model.calibrator.predict(scores, self.model.calibrator.model, triples[:, 1])
-        order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
-        return order
+        return Found(triples[probability_order(self.model, triples)]), rule, measured
 
 
-def numbers_of(
-    graph: KnowledgeGraph, subject: str, predicate: str, object_: str
-) -> tuple[int | None, int | None, int | None]:
-    """Return the numbers of a subject, a predicate and an object; None for an empty name.
-
-    Raises InputError for a name that is not in the graph.
-    """
-    return (
-        _number("subject", subject, graph.entities),
-        _number("predicate", predicate, graph.predicates),
-        _number("object", object_, graph.entities),
-    )
-
-
-def _number(part: str, name: str, vocabulary: Sequence[str]) -> int | None:
-    if not name:
-        return None
-    places: Bools = np.asarray(vocabulary, dtype=object) == name
-    if not places.any():
-        kind = "predicates" if part == "predicate" else "entities"
-        raise InputError(f"the {part} {name!r} is not in the graph: it must be one of its {len(vocabulary):,} {kind}")
-    return int(np.flatnonzero(places)[0])
+def probability_order(model: CalibratedModel, triples: Triples) -> Ints:
+    """Return the rows of triples (n, 3), from the highest probability down; then by score, then by number."""
+    scores = model.trained.score(triples)
+    q = model.calibrator.predict(scores, model.calibrator.model, triples[:, 1])
+    order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
+    return order

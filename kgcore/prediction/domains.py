@@ -39,6 +39,19 @@ class Domains:
         implying: Bools = self._shared[:, place] >= np.maximum(ENOUGH * self._shared.diagonal(), 1)
         return np.flatnonzero(self._places[:, np.flatnonzero(implying)].sum(axis=1))
 
+    def off_type(self, triples: Triples) -> Bools:
+        """Return which triples (n, 3) have a subject or an object that cannot take its place.
+
+        An entity without a fact of the predicate can, if it has facts as those have that do: a person without a
+        birthplace is missing data.
+        """
+        fits: Bools = np.ones(len(triples), dtype=bool)
+        for predicate in np.unique(triples[:, 1]).tolist():
+            rows = np.flatnonzero(triples[:, 1] == predicate)
+            for column in (SUBJECT, OBJECT):
+                fits[rows] &= np.isin(triples[rows, column], self.of(predicate, column))
+        return ~fits
+
     def left_out(self, predicate: int) -> TripleIndex:
         """Return the triples of a predicate that are not candidates.
 

@@ -13,7 +13,8 @@ from kgcore.config import ExplainConfig
 from kgcore.graph import TripleIndex
 from kgcore.prediction.alternatives import Alternatives, ranked
 from kgcore.prediction.contributions import Contribution, contributions_of
-from kgcore.prediction.curve import Curve, curve_of
+from kgcore.prediction.curve import CalibrationCurve, curve_of
+from kgcore.prediction.domains import Domains
 from kgcore.prediction.estimate import Estimate, Shifted, numbers
 from kgcore.prediction.evidence import Evidence, evidence_of
 from kgcore.prediction.near_names import frequent_predicates, positions, positions_of
@@ -32,7 +33,11 @@ class Explanation(Estimate):
     subject, predicate, object  names
     known            the split of the triple if it is a known fact: train, valid, test or other; '' if it is not one
     labelled_false   whether the data set labels the triple as false
+    off_type         whether the subject or the object does not fit the predicate: see `Domains.off_type`
+    beyond           whether the evidence is stronger than that of every fact that the calibrator was fitted to, as far
+                     as this is known
     score            score of the triple, any real number
+    about            what the probability is about, in a sentence
     reason           a sentence that says why there is no probability; '' if there is one
     base_rate        share of true triples that the probabilities assume, in (0, 1)
     base_rate_text   the base rate and where it comes from: `0.494, estimated`
@@ -55,6 +60,9 @@ class Explanation(Estimate):
     object: str
     known: str
     labelled_false: bool
+    off_type: bool
+    beyond: bool
+    about: str
     score: float
     reason: str
     base_rate: float
@@ -65,7 +73,7 @@ class Explanation(Estimate):
     normalised: bool
     at_base_rates: tuple[Shifted, ...]
     evidence: Evidence | None
-    curve: Curve | None
+    curve: CalibrationCurve | None
     objects: Alternatives
     subjects: Alternatives
     support: Support
@@ -85,14 +93,18 @@ class Explanation(Estimate):
 class Explainer:
     """Explains triples with a calibrated model. The first explanation takes longer: it makes tables that are kept.
 
-    model   the model. Its calibrator states the base rate of the probabilities
-    sample  the sample that the calibrator was fitted on; None: not known, and explanations have no `evidence`
-    config  how much an explanation shows
+    model      the model. Its calibrator states the base rate of the probabilities
+    sample     the sample that the calibrator was fitted on; None: not known, and explanations have no `evidence`
+    config     how much an explanation shows
+    missing    what the probabilities are about, if they are calibrated to missing facts; otherwise ''
+    supported  highest score of a fact that the calibrator was fitted to; inf: not known
     """
 
     model: CalibratedModel
     sample: CalibrationSample | None = None
     config: ExplainConfig = ExplainConfig()
+    missing: str = ""
+    supported: float = np.inf
 
     def about(self, subject: str, predicate: str, object_: str) -> Explanation | UnseenExplanation:
         """Explain the probability of a triple of names, with an entity that training lacks, too, if the model can.
@@ -129,6 +141,9 @@ class Explainer:
             object=object_,
             known=self._facts.split_of((s, p, o)),
             labelled_false=bool(self._false.contains(triple)[0]),
+            off_type=bool(self._domains.off_type(triple)[0]),
+            beyond=score > self.supported,
+            about=self.missing or f"The probability is about {bound.about}, at the base rate {bound.base_rate_text}.",
             score=score,
             **numbers(q[0]),
             reason=reason,
@@ -138,7 +153,7 @@ class Explainer:
             by_predicate=bound.calibrator.by_predicate,
             corruptions={} if bound.corruptions is None else dict(bound.corruptions.strategy),
             normalised=self.model.trained.normalised,
-            at_base_rates=() if reason else self._at_base_rates(scores[:1], triple),
+            at_base_rates=() if reason or self.missing else self._at_base_rates(scores[:1], triple),
             evidence=None if self.sample is None else evidence_of(self.sample, p, score, bound.base_rate),
             curve=None if reason else curve_of(bound, self.sample, p, score),
             subjects=as_subject.alternatives(names, scores[own], q[own], most),
@@ -179,6 +194,10 @@ class Explainer:
     @cached_property
     def _fingerprint(self) -> str:
         return self.model.trained.fingerprint()
+
+    @cached_property
+    def _domains(self) -> Domains:
+        return Domains(self.model.graph)
 
     @cached_property
     def _facts(self) -> NearestFacts:

@@ -24,6 +24,12 @@ _KNOWN = {
 def sentences(made: "Explanation") -> Iterator[str]:
     """Yield the sentences of an explanation, the probability first."""
     yield probability_sentence(made)
+    if not made.reason:
+        yield made.about
+    if made.off_type:
+        yield f"Off-type: {made.subject} or {made.object} has no facts like those of this predicate, so check it."
+    if made.beyond:
+        yield "The evidence is beyond the calibrated range: stronger than that of every validation fact."
     if made.contributions:
         yield contributions_sentence(made.contributions)
     if made.known:
@@ -32,7 +38,7 @@ def sentences(made: "Explanation") -> Iterator[str]:
         yield "The data set labels the triple as false."
     if made.evidence is not None:
         yield from _evidence(made, made.evidence)
-    elif not made.reason:
+    elif not made.reason and made.at_base_rates:
         yield "The calibration triples of this predicate are not known."
     yield _rank("object", f"{made.subject} {made.predicate} ?", made.object, made.subject, made.objects)
     yield _rank("subject", f"? {made.predicate} {made.object}", made.subject, made.object, made.subjects)
@@ -46,6 +52,8 @@ def probability_sentence(made: "Explanation | UnseenExplanation") -> str:
     if made.probability is None:
         return f"No probability: {made.reason}."
     interval = f" (95 % interval: {made.interval_text})" if made.interval_text else ""
+    if not made.at_base_rates:  # calibrated to missing facts
+        return f"The probability is {made.text}{interval}."
     return f"The probability is {made.text}{interval}, if {percent(made.base_rate)} of all candidates are true."
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import jinja2
 import numpy as np
 
-from kgcore.prediction.curve import Curve
+from kgcore.prediction.curve import CalibrationCurve
 from kgcore.prediction.evidence import Histogram, Share
 from kgcore.prediction.explanation import Explanation
 from kgcore.prediction.unseen_explanation import UnseenExplanation
@@ -82,7 +82,7 @@ def explanation_figure(made: Explanation) -> "Figure | None":
     return figure
 
 
-def _draw_curve(axes: "Axes", curve: Curve) -> None:
+def _draw_curve(axes: "Axes", curve: CalibrationCurve) -> None:
     axes.plot(curve.scores, curve.probabilities, color=CALIBRATOR, linewidth=1.8, label="probability by the calibrator")
     if curve.low:
         axes.fill_between(

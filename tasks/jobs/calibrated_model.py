@@ -1,7 +1,7 @@
 """Finds the calibrated model that answers: the champion of a data set, or a model that the user names."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.answering import answers_because
@@ -38,12 +38,14 @@ class FoundModel:
     dataset  name of the data set that it was trained on
     label    label of the calibrator, such as `synthetic.isotonic`, or of the ensemble, such as `synthetic.linear`
     model    the model itself
+    because  why it answers, in sentences; '' if the user has named it
     """
 
     located: Located
     dataset: str
     label: str
     model: CalibratedModel
+    because: str = ""
 
     @property
     def uri(self) -> str:
@@ -78,9 +80,11 @@ def find_calibrated_model(ask: Ask) -> FoundModel:
     found = read_located(locate(ask))
     if not ask.calibrator and found.uri == f"models:/{found.model_id}" != ask.model:
         which = "" if ask.model else f"{found.dataset} has no champion: the newest calibrators answer. "
-        log.info("%s%s", which, _because(found))
+        found = replace(found, because=f"{which}{_because(found)}")
     elif not ask.model and not ask.calibrator:
-        log.info("the champion answers: %s, %s", found.label.replace("_", " "), found.uri)
+        found = replace(found, because=f"The champion answers: {found.label.replace('_', ' ')}, {found.uri}.")
+    if found.because:
+        log.info("%s", found.because)
     return found
 
 

@@ -11,18 +11,20 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
+from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.jobs.lists import Listed, list_of
 from tasks.jobs.population import Stated, asked_of, calibrate_to
-from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Request, answering
+from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Answering, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.cluster import THREADS
 
-if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
-    from kgcore.prediction.discovery import Question
-
 MOST_FLYERS = 20  # frequent flyers that it keeps
+
+if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
+    from kgcore.population.calibration import Calibration
+    from kgcore.prediction.discovery import Discovery
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,13 @@ class Discovered(AnsweredTable):
         return not self.examples or "rank" in self.examples[0]
 
 
-def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, runner: str = THREADS) -> Discovered:
+def discover_facts(
+    wanted: Wanted, stated: Stated, request: Request, config: DiscoverConfig, runner: str = THREADS
+) -> Discovered:
     """List the missing facts with the known parts `wanted`, from the most probable one down.
 
-    request  who answers; its output is a .parquet, .csv or .tsv file for the list. Its base rate is that of the
-             candidates, the missing facts
+    stated   how many of the candidates, the missing facts, are true
+    request  who answers; its output is a .parquet, .csv or .tsv file for the list. Its base rate is not used
     runner   `threads`, `dask` or `dask://HOST:PORT`: where the parts of the list are made. An answer set of a query is
              always made in this process. The list is the same to the bit
 
@@ -75,26 +79,18 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
     Raises InputError if there is no such model or name, if the file cannot be written, if what is stated is out of
     range, or if the settings do not fit the question.
     """
-    from kgcore.population.population import Population
     from kgcore.prediction.discovery import Discovery
 
     request.check_table()
-    stated = Stated(config.completeness, request.base_rate)
-    stated.check(config.above)
     by = answering(replace(request, base_rate=None))
-    found, graph = by.found, by.model.graph
+    found, graph, stated = by.found, by.model.graph, stated.or_that_of(by.found)
+    stated.check(config.above)
     discovery = Discovery(by.model, Domains(graph, config.candidates == "typed"), config.at_least)
-    question = discovery.question(wanted.subject, wanted.predicate, wanted.object)
+    question = Question.of(graph, wanted.subject, wanted.predicate, wanted.object)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
-        store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, "runner": runner})
-        measures_sets = config.coverage and question.subject is None and question.object is None
-        asked = discovery.domains, question.predicate, config.at_least
-        population = None if measures_sets else Population.asked(*asked)
-        survey = SurveyConfig().for_list(config.top)
-        calibration = calibrate_to(
-            found, population, stated, question.predicate, survey, request.device, runner, run_id
-        )
+        store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, **asdict(stated), "runner": runner})
+        calibration, about = _calibrated(by, discovery, question, stated, config, runner, run_id)
         by = asked_of(by, calibration)
         listed = list_of(discovery, calibration, question, config, runner)
         if request.output:
@@ -108,7 +104,7 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
             expected=listed.count.expected if listed.count else None,
             interval=(listed.count.low, listed.count.high) if listed.count else None,
             figures=listed.figures,
-            notes=listed.notes,
+            notes=[*about, *listed.notes],
             flyers=flyers[:MOST_FLYERS],
             examples=listed.table.slice(0, MOST_EXAMPLES).to_pylist(),
             run=run_id,
@@ -123,7 +119,32 @@ def discover_facts(wanted: Wanted, request: Request, config: DiscoverConfig, run
     return summary
 
 
-def _flyers(graph: KnowledgeGraph, question: "Question", listed: Listed) -> list[dict[str, object]]:
+def _calibrated(
+    by: Answering,
+    discovery: "Discovery",
+    question: Question,
+    stated: Stated,
+    config: DiscoverConfig,
+    runner: str,
+    run_id: str,
+) -> tuple["Calibration | None", list[str]]:
+    """Calibrate to the missing facts, and return what the probabilities are about, or why there are none.
+
+    No survey is made where nobody needs it: for a list with few false facts or an answer set without a statement.
+    """
+    from kgcore.population.population import NOTHING_STATED, TOO_FEW, Population
+
+    if config.coverage and question.subject is None and question.object is None:
+        return None, []  # answer sets are measured
+    if (config.fdr or config.coverage) and not stated.is_given:
+        return None, [NOTHING_STATED.format(candidates="candidates")]
+    population = Population.asked(discovery.domains, question.predicate, config.at_least)
+    survey = SurveyConfig().for_list(config.top)
+    calibration = calibrate_to(by, population, stated, question.predicate, survey, runner, run_id)
+    return calibration, [TOO_FEW if calibration is None else calibration.about]
+
+
+def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:
     parts = (SUBJECT, question.subject), (OBJECT, question.object)
     return [
         {

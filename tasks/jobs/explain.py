@@ -2,17 +2,19 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.prediction.explanation import Explainer, Explanation
+from kgcore.prediction.near_names import positions_of
 from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.report.explanation import explanation_figure, page_of
 from kgcore.storage import write_json
 from tasks.jobs.calibration_sample import counted_sample
-from tasks.jobs.request import Answered, Request, answering
+from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
+from tasks.jobs.request import Answered, Answering, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -45,10 +47,9 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     output = request.output
     if output and Path(output).suffix.lower() not in ENDINGS:
         raise InputError(f"{output} is of an unknown kind: its name must end in {' or '.join(ENDINGS)}")
-    by, store = answering(request), open_store()
-    found, (subject, predicate, object_) = by.found, triple
-    sample = counted_sample(found.model_id, found.model)
-    made = Explainer(by.model, sample, config).about(subject, predicate, object_)
+    by, explainer = _explainer(triple, request, config)
+    store, found, (subject, predicate, object_) = open_store(), by.found, triple
+    made = explainer.about(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
         asked = {"subject": subject, "predicate": predicate, "object": object_}
@@ -62,6 +63,23 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
         elif output:
             write_json(Path(output), made.to_json())
     return Explained(**by.answered, explanation=made, run=run_id)
+
+
+def _explainer(triple: Sequence[str], request: Request, config: ExplainConfig) -> tuple[Answering, Explainer]:
+    """Return who explains, and what: it is calibrated to the missing facts of the predicate if they are asked for."""
+    if not config.completeness and not config.missing:
+        by = answering(request)
+        return by, Explainer(by.model, counted_sample(by.found.model_id, by.found.model), config)
+    from kgcore.population.answers import explainer_of
+
+    by = answering(replace(request, base_rate=None))
+    stated = Stated(config.completeness, request.base_rate).or_that_of(by.found)
+    if not stated.is_given:
+        raise InputError("nothing says how many facts are missing: state --completeness or --base-rate")
+    subject, predicate, object_ = triple
+    positions_of(by.model.graph, (subject, predicate, object_))  # reports unknown names before a survey
+    calibration = calibrate_to_missing(by, predicate, stated, config.at_least)
+    return asked_of(by, calibration), explainer_of(calibration, config)
 
 
 def _metrics(made: Explanation | UnseenExplanation) -> dict[str, float]:

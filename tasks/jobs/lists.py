@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kgcore.arrays import Bools, Floats, Triples
+from kgcore.arrays import Floats, Triples
 from kgcore.config import DiscoverConfig
 from kgcore.corruptions.base import OBJECT
-from kgcore.prediction.answers import Answers, table_of, without_probabilities
+from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.parts import EachPart, OnPart
-from tasks.jobs.population import TOO_FEW, lost_figures, lost_notes
+from kgcore.prediction.question import Question
+from tasks.jobs.population import lost_figures, lost_notes
 from tasks.workspace.cluster import each_part
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
     from kgcore.population.calibrate import Count
     from kgcore.population.calibration import Calibration
-    from kgcore.prediction.discovery import Discovery, Question
-
-BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
+    from kgcore.prediction.discovery import Discovery
 
 
 @dataclass(frozen=True)
@@ -44,13 +43,16 @@ class Listed:
 
 
 def list_of(
-    discovery: "Discovery", calibration: "Calibration | None", question: "Question", config: DiscoverConfig, runner: str
+    discovery: "Discovery", calibration: "Calibration | None", question: Question, config: DiscoverConfig, runner: str
 ) -> Listed:
     """Make the list that the settings ask for.
 
     discovery    the stored model, whose scores choose among the answers of a query
-    calibration  the model that is calibrated to the missing facts; None: validation has too few of them
+    calibration  the model that is calibrated to the missing facts; None: none is
     """
+    from kgcore.population.draw import ranked_by
+    from kgcore.population.population import Population
+
     each = partial(each_part, runner)
     with progress_bar("discover", 100) as move:
 
@@ -64,22 +66,20 @@ def list_of(
         if config.fdr:
             return _with_few_false(discovery, calibration, question, config, on_part, each)
         if calibration is None:
-            found = discovery.most_probable(question, config.top, 0.0, on_part, each)
-            return _finished(discovery, None, found.triples, {}, [], config)
-        return _finished(discovery, calibration, *_most_probable(calibration, question, config, each), config)
+            population = Population.of_predicates(discovery.domains, discovery.predicates(question))
+            triples = ranked_by(discovery.model, population, question, config.top, each)
+            return _finished(discovery, None, triples, {}, [], config)
+        triples, lost = calibration.most_probable(question, config.top, config.above, each)
+        return _finished(discovery, calibration, triples, lost_figures(lost), lost_notes(lost), config)
 
 
-def _most_probable(
-    calibration: "Calibration", question: "Question", config: DiscoverConfig, each: EachPart
-) -> tuple[Triples, dict[str, float], list[str]]:
-    """Return the most probable facts, figures and notes."""
-    triples, lost = calibration.most_probable(question, config.top, config.above, each)
-    return triples, lost_figures(lost), lost_notes(lost)
-
-
-def _sets(discovery: "Discovery", question: "Question", coverage: float, on_part: OnPart, each: EachPart) -> Listed:
+def _sets(discovery: "Discovery", question: Question, coverage: float, on_part: OnPart, each: EachPart) -> Listed:
     """Measure the answer sets of every predicate that is asked about, instead of making one."""
-    made, graph = discovery.sets_by_predicate(question, coverage, on_part, each), discovery.model.graph
+    from kgcore.prediction.coverage import sets_by_predicate
+
+    model, graph = discovery.model, discovery.model.graph
+    predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
+    made = sets_by_predicate(model.trained, graph, discovery.domains, predicates, coverage, on_part, each)
     rows = [
         {
             "predicate": graph.predicates[sets.predicate],
@@ -114,7 +114,7 @@ def _tested(queries: int, covered: float, size: float) -> str:
 def _answer_set(
     discovery: "Discovery",
     calibration: "Calibration | None",
-    question: "Question",
+    question: Question,
     config: DiscoverConfig,
     on_part: OnPart,
 ) -> Listed:
@@ -135,7 +135,7 @@ def _answer_set(
 def _with_few_false(
     discovery: "Discovery",
     calibration: "Calibration | None",
-    question: "Question",
+    question: Question,
     config: DiscoverConfig,
     on_part: OnPart,
     each: EachPart,
@@ -169,42 +169,22 @@ def _finished(
 
     It has probabilities if they are calibrated to the missing facts, and the user states how many of these are true.
     """
-    model = discovery.model if calibration is None else calibration.model
-    if calibration is not None and len(triples):
+    from kgcore.population.answers import flagged, listed
+
+    if calibration is None:
+        answers = Answers(discovery.model, 0.5, config.at_least)
+        table = without_probabilities(flagged(answers.table(answers.named(triples)), triples, discovery.model.graph))
+    else:
         order = calibration.order(triples)
         triples, p_values = triples[order], None if p_values is None else p_values[order]
-    names = table_of(model.graph.names_of(triples).to_numpy().tolist())
-    table = Answers(model, 0.5, config.at_least).table(names).drop_columns(["decision", "known", "unseen"])
+        table = listed(calibration, triples, Answers(calibration.model, 0.5, config.at_least))
+    table = table.drop_columns(["decision", "known", "unseen"])
     if p_values is not None:
         table = table.add_column(table.column_names.index("reason"), "p_value", pa.array(p_values))
-    table = table.append_column("flag", pa.array(_flags(discovery, calibration, table, triples), pa.string()))
-    about = TOO_FEW if calibration is None else calibration.about
-    if calibration is None or calibration.true is None:
-        return Listed(_ranked(without_probabilities(table)), triples, figures, [about, *notes])
-    log_odds, answered = table["score"].to_numpy(), ~np.isnan(table["probability"].to_numpy())
-    if not answered.any():
-        return Listed(_ranked(table), triples, figures, [about, *notes])
-    rng = np.random.default_rng(0)
-    count = calibration.fit.count(log_odds[answered], triples[answered, 1], rng)
-    return Listed(_ranked(table), triples, figures, [about, *notes], count)
+    answered = table["probability"].is_valid().to_numpy()
+    count = calibration.count(triples[answered]) if calibration is not None and answered.any() else None
+    return Listed(_ranked(table), triples, figures, notes, count)
 
 
 def _ranked(table: pa.Table) -> pa.Table:
     return table.add_column(0, "rank", pa.array(np.arange(1, len(table) + 1)))
-
-
-def _flags(
-    discovery: "Discovery", calibration: "Calibration | None", table: pa.Table, triples: Triples
-) -> list[str | None]:
-    """Return what makes each triple doubtful (n,); None: nothing does.
-
-    off-type                     no training fact of the predicate has the subject, or none has the object
-    beyond the calibrated range  its evidence is stronger than that of every validation fact
-    """
-    from kgcore.population.population import off_type
-
-    kinds: list[tuple[str, Bools]] = [(OFF_TYPE, off_type(discovery.model.graph, triples))]
-    if calibration is not None:
-        kinds.append((BEYOND, table["score"].to_numpy() > calibration.fit.supported))
-    rows = zip(*(mask.tolist() for _, mask in kinds), strict=True)
-    return ["; ".join(name for (name, _), on in zip(kinds, row, strict=True) if on) or None for row in rows]

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import EvidenceConfig
-from kgcore.config.evidence import OTHER_SCORES
+from kgcore.config import CalibrateConfig, DiscoverConfig
 from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import FoundModel
 from tasks.jobs.request import Answering
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, run_stage
-from tasks.tracking.artifacts import EMBEDDINGS, SURVEY
+from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.tracking.artifacts import SURVEY
 from tasks.tracking.keys import digest
+from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
-from tasks.workspace.cluster import each_part
+from tasks.workspace.cluster import THREADS, each_part
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from kgcore.population.calibration import Calibration
     from kgcore.population.population import Population
 
-TOO_FEW = (
-    "no probabilities: there are too few candidates, or validation has too few facts of the kind that is asked for"
-)
 _CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 
 
@@ -41,31 +38,44 @@ class Stated:
     """What the user states about the candidates of a question.
 
     completeness  share of the true facts that the graph knows, as text: see `read_completeness`; '': not stated
-    base_rate     share of true ones among the candidates, in (0, 1); None: not stated
+    base_rate     share of true ones among the candidates, in (0, 1), or text LOW:HIGH; None or '': not stated
     """
 
     completeness: str = ""
-    base_rate: float | None = None
+    base_rate: str | float | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether the user states something."""
+        return bool(self.completeness) or self.base_rate not in (None, "")
 
     def check(self, above: float) -> None:
         """Raise InputError if a limit of probabilities is given, but nothing is stated from which there are some."""
-        if above and not self.completeness and self.base_rate is None:
+        if above and not self.is_given:
             raise InputError(f"above is {above:g}, but there are no probabilities: state --completeness or --base-rate")
+
+    def or_that_of(self, found: FoundModel) -> "Stated":
+        """Return what is stated; if nothing is, the completeness that was stated to the run of the model."""
+        if self.is_given:
+            return self
+        store = open_store()
+        run = sources_of(store, found.model_id).run
+        kept = None if run.tags.stage == ENSEMBLE_NAME else config_of(CalibrateConfig, run).completeness
+        return Stated("" if kept in (None, 1) else str(kept))
 
 
 def calibrate_to(
-    found: FoundModel,
+    by: Answering,
     population: "Population | None",
     stated: Stated,
     asked: int | None,
     config: SurveyConfig,
-    device: str,
-    runner: str,
+    runner: str = THREADS,
     parent: str | None = None,
 ) -> "Calibration | None":
     """Calibrate a stored model to a population, with the evidence of all its embedding models.
 
-    found       the stored model, whose embedding models are used
+    by          the stored model, on a device
     population  see `Population.asked`; None: there is none, and so no calibration
     asked       the predicate that is asked about; None: all
     parent      id of the MLflow run of the question, under which a new survey is nested; None: it is not nested
@@ -78,53 +88,62 @@ def calibrate_to(
     from kgcore.population.unknown_facts import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate, asked)
-    models = _models(found, device)
-    ref = _survey_run(found, population, models, config, runner, Context(parent=parent, device=device))
-    survey = open_store().load(ref.run_id, SURVEY)
-    return Calibration.of(population, survey, models, true, np.random.default_rng(config.survey_seed), asked)
+    ref = _survey_run(by, population, config, runner, parent)
+    survey, rng = open_store().load(ref.run_id, SURVEY), np.random.default_rng(config.survey_seed)
+    return Calibration.of(population, survey, by.model.trained.embedding_models, true, rng, asked)
+
+
+def calibrate_to_missing(
+    by: Answering, predicate: str, stated: Stated, at_least: int = DiscoverConfig.at_least
+) -> "Calibration":
+    """Calibrate a stored model to the missing facts of a predicate, as `discover` does for a query.
+
+    at_least  fewest validation facts of a predicate
+
+    Raises InputError for an unknown predicate, if validation has too few facts of it, and as `calibrate_to` does.
+    """
+    from kgcore.population.population import TOO_FEW, Population
+    from kgcore.prediction.domains import Domains
+    from kgcore.prediction.question import Question
+
+    p = Question.of(by.model.graph, "", predicate, "").predicate
+    population = Population.asked(Domains(by.model.graph), p, at_least)
+    calibration = calibrate_to(by, population, stated, p, SurveyConfig())
+    if calibration is None:
+        raise InputError(TOO_FEW)
+    return calibration
 
 
 def _survey_run(
-    found: FoundModel,
-    population: "Population",
-    models: "Sequence[TrainedModel]",
-    config: SurveyConfig,
-    runner: str,
-    context: Context,
+    by: Answering, population: "Population", config: SurveyConfig, runner: str, parent: str | None
 ) -> StageRef:
     """Run the survey, or find a finished run of it."""
-    store = open_store()
-    sources = sources_of(store, found.model_id)
+    from kgcore.population.survey import groups_of
+
+    store, models = open_store(), by.model.trained.embedding_models
+    sources, groups = sources_of(store, by.found.model_id), groups_of(models)
     trains = [StageRef("train", store.model(model_id).run_id or "") for model_id in sources.models]
-    groups = (*EvidenceConfig().evidence, *([OTHER_SCORES] if len(trains) > 1 else []))
     blocks = [(b.predicate, digest([b.subjects.tolist(), b.objects.tolist()])) for b in population.blocks]
     code = (*_CODE, *map(EVIDENCE.module, groups))
-    body = partial(_body, population=population, models=models, groups=groups, config=config, runner=runner)
-    upstream = [StageRef("prepare", sources.graph), trains[0]]
+    body = partial(_body, population=population, models=models, config=config, runner=runner)
+    upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=by.device)
     return run_stage("survey", config, upstream, code, body, context, digest([blocks, list(groups)]), trains[1:])
 
 
 def _body(
-    run: StageRun,
-    population: "Population",
-    models: "Sequence[TrainedModel]",
-    groups: Sequence[str],
-    config: SurveyConfig,
-    runner: str,
+    run: StageRun, population: "Population", models: "Sequence[TrainedModel]", config: SurveyConfig, runner: str
 ) -> None:
     """Draw candidates of the population, and weigh the evidence about them."""
-    from kgcore.evidence.base import Source
     from kgcore.population.draw import DrawSize
     from kgcore.population.survey import survey
 
-    source, rng = Source(population.graph, models[0], tuple(models[1:])), np.random.default_rng(config.survey_seed)
-    size, fingerprints = DrawSize(config.survey_top, config.survey_rest), [other.fingerprint() for other in models[1:]]
+    size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
     with gpu_slot(find_device(run.context.device)), progress_bar("survey", 100) as move:
 
         def on_part(done: float) -> None:
             move(int(100 * done))
 
-        made = survey(population, source, groups, fingerprints, size, rng, on_part, partial(each_part, runner))
+        made = survey(population, models, size, rng, on_part, partial(each_part, runner))
     run.save(SURVEY, made)
     counts = {"candidates": population.sizes.sum(), "drawn": len(made.drawn), "facts": len(made.facts)}
     run.log_metrics({name: float(count) for name, count in counts.items()})
@@ -152,10 +171,3 @@ def asked_of(by: Answering, calibration: "Calibration | None") -> Answering:
     if calibration is None:
         return replace(by, stated=False)
     return replace(by, model=calibration.model, stated=calibration.true is not None)
-
-
-def _models(found: FoundModel, device: str) -> "tuple[TrainedModel, ...]":
-    """Return the embedding models of a stored model."""
-    store, place = open_store(), find_device(device)
-    ids = sources_of(store, found.model_id).models
-    return tuple(store.load_model(model_id, EMBEDDINGS).to(place) for model_id in ids)

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,23 +16,29 @@ from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read
 from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.sink import sink
 from tasks.jobs.calibration_sample import counted_sample
-from tasks.jobs.prediction import Prediction, predictor, run_prediction
+from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
+from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction
 from tasks.jobs.request import Request
 from tasks.workspace.progress import progress_bar
 
 
-def predict_candidates(candidates: Sequence[str], request: Request, config: PredictConfig) -> Prediction:
+def predict_candidates(
+    candidates: Sequence[str], request: Request, config: PredictConfig, completeness: str = ""
+) -> Prediction:
     """Answer the triples of a file, or one triple.
 
-    candidates  a file (see `read_candidates`), or subject, predicate and object
+    candidates    a file (see `read_candidates`), or subject, predicate and object
+    completeness  as in `Stated`: then the probability of one triple is about the missing facts of its predicate
 
-    Raises InputError if the file cannot be read, if candidates of no file should be selected, and as `predictor` and
-    `run_prediction` do.
+    Raises InputError if the file cannot be read, if candidates of no file should be selected, if the completeness is
+    stated for a file, and as `predictor`, `calibrate_to_missing` and `run_prediction` do.
     """
     blocks = _blocks(candidates)
     if config.fdr and len(candidates) > 1:
         raise InputError("fdr selects among the candidates of a file: give a file, or leave out --fdr")
     by = predictor(request, config)
+    if completeness:
+        by = _about_missing(by, candidates, Stated(completeness, request.base_rate))
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
     tables = _answered(by.answers, blocks)
     if not config.fdr:
@@ -43,6 +50,17 @@ def predict_candidates(candidates: Sequence[str], request: Request, config: Pred
     selection = Selection(Negatives.of(sample), by.answers)
     with tempfile.TemporaryDirectory() as folder:
         return run_prediction(by, asked, _selected(selection, tables, config.fdr, folder))
+
+
+def _about_missing(by: Predictor, candidates: Sequence[str], stated: Stated) -> Predictor:
+    """Return the predictor whose model is calibrated to the missing facts of the predicate of one triple."""
+    if len(candidates) == 1:
+        raise InputError(
+            f"completeness is {stated.completeness}, but the candidates of a file are not all missing facts: state "
+            "--base-rate, the share of true ones among them"
+        )
+    calibration = calibrate_to_missing(by.by, candidates[1], stated, by.config.at_least)
+    return replace(by, by=asked_of(by.by, calibration), notes=[calibration.about])
 
 
 def _blocks(candidates: Sequence[str]) -> Iterator[Block]:

@@ -17,12 +17,12 @@ from kgcore.config import PairsConfig, PredictConfig
 from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.population.population import Block, Population
+from kgcore.population.population import TOO_FEW, PairBlock, Population
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.names import read_names
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
-from tasks.jobs.population import TOO_FEW, Stated, asked_of, calibrate_to, lost_figures, lost_notes
+from tasks.jobs.population import Stated, asked_of, calibrate_to, lost_figures, lost_notes
 from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction
 from tasks.jobs.request import Request
 from tasks.workspace.cluster import THREADS, each_part
@@ -64,9 +64,9 @@ def predict_pairs(
     """
     if decisions.fdr:
         raise InputError("fdr selects among the candidates of a file: leave out --fdr, or list the pairs in a file")
-    stated = Stated(config.completeness, request.base_rate)
-    stated.check(config.above)
     by = predictor(replace(request, base_rate=None), decisions)
+    stated = Stated(config.completeness, request.base_rate).or_that_of(by.by.found)
+    stated.check(config.above)
     graph, domains = by.answers.model.graph, Domains(by.answers.model.graph)
     search = PairSearch(
         subjects=_entities(graph, pairs.subjects, "subjects"),
@@ -77,10 +77,10 @@ def predict_pairs(
         leave_out=graph.all_known if config.known_facts == "leave_out" else None,
     )
     search = replace(search, reflexive=_is_reflexive(graph, search.predicate))
-    block = Block(search.predicate, np.unique(search.subjects), np.unique(search.objects))
+    block = PairBlock(search.predicate, np.unique(search.subjects), np.unique(search.objects))
     population = Population.asked(domains, search.predicate, decisions.at_least, block)
     survey = SurveyConfig().for_list(config.top)
-    calibration = calibrate_to(by.by.found, population, stated, block.predicate, survey, request.device, runner)
+    calibration = calibrate_to(by.by, population, stated, block.predicate, survey, runner)
     by = _calibrated(by, calibration)
     if config.above:
         search = replace(search, lowest=by.answers.model.calibrator.lowest_score(config.above, search.predicate))

@@ -52,12 +52,14 @@ class Answering:
     found   the model, as it is stored
     model   the model on the device and at the base rate of the request
     output  file for the answer; '': no file
+    device  auto, cpu, cuda or cuda:N
     stated  whether the base rate of the question is known; if not, there are no probabilities
     """
 
     found: FoundModel
     model: CalibratedModel
     output: str
+    device: str = "auto"
     stated: bool = True
 
     @property
@@ -82,7 +84,8 @@ def answering(request: Request) -> Answering:
     """Find the model of a request. Raises InputError if there is no such model, base rate or device."""
     found = find_calibrated_model(request.ask)
     model = found.model if request.base_rate is None else found.model.at(request.base_rate)
-    return Answering(found, replace(model, trained=model.trained.to(find_device(request.device))), request.output)
+    trained = model.trained.to(find_device(request.device))
+    return Answering(found, replace(model, trained=trained), request.output, request.device)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The addresses of the server of a graph: JSON for programs, and a page for people."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +11,10 @@ from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
 from kgcore.errors import InputError
+from kgcore.population.answers import answers_to
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
-from kgcore.prediction.ranked import ranked_answers
+from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.serving.application import answer_file, new_app
 from tasks.serving.model import Answerer, Served
@@ -43,16 +45,22 @@ def create_app(served: Served) -> FastAPI:
 
     @app.get("/answers")
     def answers(query: Annotated[AnswersQuery, Query()]) -> Response:
-        """Rank all answers to (subject, predicate, ?) or (?, predicate, object); known facts are marked."""
-        now = served.current
-        conditions = now.answers.under(query.base_rate, query.threshold, query.at_least)
-        table = ranked_answers(conditions, query.subject, query.predicate, query.object, query.top)
-        return _response(now, conditions, table)
+        """Rank all answers to (subject, predicate, ?) or (?, predicate, object); known facts are marked.
+
+        With a completeness or a base rate, the probabilities are about the missing facts of the predicate; the first
+        answer takes seconds to minutes. `about` says what they are about, and in which order the answers stand.
+        """
+        return _ranked(served.current, query)
 
     @app.get("/explain")
     def explain(query: Annotated[ExplainQuery, Query()]) -> dict[str, Any]:
-        """Explain the probability of a triple: `sentences` in words, and the numbers behind them."""
-        return served.current.explainer(query.base_rate).about(query.subject, query.predicate, query.object).to_json()
+        """Explain the probability of a triple: `sentences` in words, and the numbers behind them.
+
+        With a completeness, or with `missing`, the probability is that of `answers`, about the missing facts.
+        """
+        asked = query.predicate, query.base_rate, query.completeness, query.missing
+        explainer = served.current.explainer(*asked)
+        return explainer.about(query.subject, query.predicate, query.object).to_json()
 
     @app.get("/names")
     def names(query: Annotated[NamesQuery, Query()]) -> dict[str, list[str]]:
@@ -97,6 +105,15 @@ def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:
     return answer_file(body, "candidates", ending, answer)
 
 
+def _ranked(now: Answerer, query: AnswersQuery) -> Response:
+    question = Question.of_query(now.found.model.graph, query.subject, query.predicate, query.object)
+    calibration = now.calibration(query.predicate, query.base_rate, query.completeness)
+    conditions = now.answers.under(None, query.threshold, query.at_least)
+    found = answers_to(question, conditions, calibration, query.top)
+    by = conditions if calibration is None else replace(conditions, model=calibration.model)
+    return _response(now, by, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
+
+
 def _predicted(now: Answerer, body: bytes) -> Response:
     request = read_body(body, PredictRequest)
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
@@ -104,9 +121,9 @@ def _predicted(now: Answerer, body: bytes) -> Response:
     return _response(now, answers, answers.table(table_of(rows)))
 
 
-def _response(now: Answerer, answers: Answers, table: pa.Table) -> Response:
+def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:
     found = {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
-    return Response(to_json(found), media_type="application/json")
+    return Response(to_json(found | (further or {})), media_type="application/json")
 
 
 def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
@@ -114,7 +131,8 @@ def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
     return {
         "uri": found.uri,
         "dataset": found.dataset,
-        "calibrator": found.label,
+        "because": found.because,
+        "calibrator": answers.model.label,
         "base_rate": answers.model.calibrator.base_rate,
         "base_rate_is": answers.model.calibrator.base_rate_is,
     }

@@ -1,20 +1,29 @@
 """The model that the server asks: the champion, loaded anew when it changes."""
 
 import logging
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar, cast
 
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import ExplainConfig, PredictConfig
-from kgcore.errors import KgcalError, first_line
+from kgcore.errors import InputError, KgcalError, first_line
+from kgcore.population.answers import explainer_of
+from kgcore.population.calibration import Calibration
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer
 from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model, locate
 from tasks.jobs.calibration_sample import counted_sample
+from tasks.jobs.population import Stated, calibrate_to_missing
+from tasks.jobs.request import Answering
 from tasks.serving.follow import Followed
 from tasks.serving.names import Names
 
-MOST_EXPLAINERS = 8  # kept at a time, one for each base rate
+MOST_KEPT = 8  # explainers, and calibrations to missing facts
+Kept = TypeVar("Kept")
 log = logging.getLogger("kgcal")
 
 
@@ -24,6 +33,7 @@ class Answerer:
 
     found       the model, as it is stored
     answers     the model at the base rate of its calibrator, with the default decisions
+    stated      what is stated about the missing facts, if a request states nothing
     sample      the sample that the calibrator was fitted on; None if its runs no longer exist
     entities    the completion of entity names
     predicates  the completion of predicate names
@@ -31,6 +41,7 @@ class Answerer:
 
     found: FoundModel
     answers: Answers
+    stated: Stated
     sample: CalibrationSample | None
     entities: Names
     predicates: Names
@@ -40,30 +51,65 @@ class Answerer:
         """Return the URI of the model."""
         return self.found.uri
 
-    def explainer(self, base_rate: float | None) -> Explainer:
-        """Return the explainer for a base rate; None: the base rate of the calibrator.
+    def calibration(self, predicate: str, base_rate: float | None, completeness: str) -> Calibration | None:
+        """Calibrate to the missing facts of a predicate; None: nothing is stated about them.
 
-        Some explainers are kept, because the first explanation of each one makes tables.
+        base_rate, completeness  of a request; None and '': not stated
+
+        The first calibration of a predicate takes seconds to minutes; a further request for it waits. Raises InputError
+        as `calibrate_to_missing` does.
         """
-        kept = self._explainers.get(base_rate)
-        if kept is None:
+        stated = self._stated_by(base_rate, completeness)
+        if not stated.is_given:
+            return None
+        by, key = Answering(self.found, self.found.model, "", "cpu"), (predicate, stated)
+        with nullcontext() if key in self._cache else self._lock:
+            return self._kept(key, lambda: calibrate_to_missing(by, predicate, stated))
+
+    def explainer(self, predicate: str, base_rate: float | None, completeness: str, missing: bool) -> Explainer:
+        """Return the explainer of `calibration`, if missing facts are asked about, or of the stored model.
+
+        base_rate  of the missing facts, or that of the stored model's calibrator; None: not stated
+
+        Raises InputError if nothing is stated about the missing facts, and as `calibration` does.
+        """
+        if not (missing or completeness):
             model = self.found.model if base_rate is None else self.found.model.at(base_rate)
-            kept = Explainer(model, self.sample, ExplainConfig())
-            if len(self._explainers) >= MOST_EXPLAINERS:
-                self._explainers.clear()
-            self._explainers[base_rate] = kept
-        return kept
+            return self._kept(("explainer", base_rate), lambda: Explainer(model, self.sample, ExplainConfig()))
+        calibration = self.calibration(predicate, base_rate, completeness)
+        if calibration is None:
+            raise InputError("missing is true, but nothing says how many facts are missing: state completeness")
+        key = ("explainer", predicate, self._stated_by(base_rate, completeness))
+        return self._kept(key, lambda: explainer_of(calibration))
+
+    def _stated_by(self, base_rate: float | None, completeness: str) -> Stated:
+        stated = Stated(completeness, base_rate)
+        return stated if stated.is_given else self.stated
+
+    def _kept(self, key: object, made: Callable[[], Kept]) -> Kept:
+        """Return what is kept under a key. It is made at its first use, because its tables take time."""
+        kept = self._cache.get(key)
+        if kept is None:
+            kept = made()
+            if len(self._cache) >= MOST_KEPT:
+                self._cache.clear()
+            self._cache[key] = kept
+        return cast(Kept, kept)
 
     @cached_property
-    def _explainers(self) -> dict[float | None, Explainer]:
+    def _cache(self) -> dict[object, object]:
         return {}
+
+    @cached_property
+    def _lock(self) -> threading.Lock:
+        return threading.Lock()
 
 
 class Served(Followed[Answerer]):
     """The calibrated model of a server."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, stated: Stated = Stated()) -> None:
+        self._ask, self._stated = ask, stated
         super().__init__()
 
     def _moved(self) -> bool:
@@ -80,4 +126,6 @@ class Served(Followed[Answerer]):
         except KgcalError as error:
             log.warning("explanations have no calibration triples: %s", first_line(error))
             sample = None
-        return Answerer(found, answers, sample, Names(graph.entities), Names(graph.predicates))
+        return Answerer(
+            found, answers, self._stated.or_that_of(found), sample, Names(graph.entities), Names(graph.predicates)
+        )

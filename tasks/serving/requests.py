@@ -5,15 +5,34 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from kgcore.config import PredictConfig
+from kgcore.errors import InputError
+from kgcore.population.unknown_facts import share_of
 
 MOST_TRIPLES = 100_000  # of a request to /predict
 MOST_ANSWERS = 1_000  # of a request to /answers
 MOST_NAMES = 100  # of a request to /names
 
 BaseRate = Annotated[float | None, Field(gt=0, lt=1, description="share of true triples that the answers assume")]
+MissingRate = Annotated[float | None, Field(gt=0, lt=1, description="share of true ones among the missing facts")]
+
+
+def _is_share(text: str) -> str:
+    """Return the text. Raises ValueError if it is no share and no interval; a request must not name a file."""
+    try:
+        share = share_of(text) if text else (0.5,)
+    except InputError:
+        share = None
+    if share is None:
+        raise ValueError("it must be above 0 and below 1, or LOW:HIGH, such as 0.7:0.9")
+    return text
+
+
+Completeness = Annotated[
+    str, AfterValidator(_is_share), Field(description="share of the true facts that the graph knows, or LOW:HIGH")
+]
 Threshold = Annotated[float, Field(ge=0, le=1, description="a triple with a probability above it counts as true")]
 Asked = TypeVar("Asked", bound=BaseModel)
 AtLeast = Annotated[int, Field(ge=0, description="fewest calibration triples of a predicate, true and false each")]
@@ -50,6 +69,8 @@ class Conditions(BaseModel):
 class AnswersQuery(Conditions):
     """A question with an open side: (subject, predicate, ?) or (?, predicate, object)."""
 
+    base_rate: MissingRate = None
+    completeness: Completeness = ""
     predicate: Annotated[str, Field(description="predicate of the query")]
     subject: Annotated[str, Field(description="subject, if the objects are ranked")] = ""
     object: Annotated[str, Field(description="object, if the subjects are ranked")] = ""
@@ -64,6 +85,8 @@ class ExplainQuery(BaseModel):
     predicate: str
     object: str
     base_rate: BaseRate = None
+    completeness: Completeness = ""
+    missing: Annotated[bool, Field(description="explain the probability of `answers`, about the missing facts")] = False
 
 
 class NoQuery(BaseModel):
@@ -150,8 +173,11 @@ def _rule(error: Mapping[str, Any]) -> str:
         "float_parsing": "it must be a number",
         "int_parsing": "it must be a whole number",
         "float_type": "it must be a number",
+        "bool_parsing": "it must be true or false",
         "finite_number": "it must be a finite number",
         "int_type": "it must be a whole number",
         "int_from_float": "it must be a whole number",
     }
+    if error["type"] == "value_error":
+        return str(limits["error"])
     return rules.get(error["type"], str(error["msg"]))

@@ -8,6 +8,7 @@ import uvicorn
 
 from kgcore.errors import InputError
 from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.population import Stated
 from tasks.jobs.score_model import AskScores, names_scores
 from tasks.serving.api import create_app
 from tasks.serving.model import Served
@@ -20,8 +21,10 @@ log = logging.getLogger("kgcal")
 LOCAL = "127.0.0.1"
 
 
-def serve(ask: Ask | AskScores, host: str, port: int) -> None:
+def serve(ask: Ask | AskScores, host: str, port: int, completeness: str = "") -> None:
     """Serve a calibrated model, or a calibrator of scores, until Ctrl-C.
+
+    completeness  of the graph, for the requests that state none: see `Stated`; '': that of the model's run, if any
 
     Each request computes with one thread, because the server answers many requests at the same time. Raises InputError
     if there is no such model, or if the port is in use.
@@ -29,7 +32,7 @@ def serve(ask: Ask | AskScores, host: str, port: int) -> None:
     if port_is_taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
     torch.set_num_threads(1)
-    served = ServedScores(ask) if isinstance(ask, AskScores) else Served(ask)
+    served = ServedScores(ask) if isinstance(ask, AskScores) else Served(ask, Stated(completeness))
     app = create_score_app(served) if isinstance(served, ServedScores) else create_app(served)
     # The server asks the store again every few seconds. MLflow's own retries would only delay a new champion
     os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"

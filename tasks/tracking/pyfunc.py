@@ -18,7 +18,7 @@ from kgcore.loaded import LoadedModel
 from kgcore.storage import missing_parts, read_calibrated
 
 
-class Answering:
+class PyfuncModel:
     """A calibrated model with the interface of an MLflow pyfunc."""
 
     def __init__(self, model: LoadedModel) -> None:
@@ -56,7 +56,7 @@ def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return pd.Series(values, column.index, dtype="object")
 
 
-def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> Answering:
+def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> PyfuncModel:
     """Load the model from the files of its LoggedModel.
 
     path          folder with calibrator.json or ensemble.json
@@ -73,7 +73,7 @@ def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> An
             raise InputError(f"{folder} has no complete {what}: load a model that kgcal has logged")
         with tempfile.TemporaryDirectory() as place:
             fetched = {part: _fetch(elsewhere[part], Path(place) / part) for part in missing}
-            return Answering(LoadedModel(read_calibrated(folder, fetched)))
+            return PyfuncModel(LoadedModel(read_calibrated(folder, fetched)))
     except KgcalError as error:
         raise MlflowException.invalid_parameter_value(str(error)) from error
 

@@ -10,7 +10,7 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.folded import Folded
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.population.draw import Drawn
+from kgcore.population.draw import DrawnCandidates
 from kgcore.population.survey import Survey
 
 
@@ -61,7 +61,7 @@ def simulated_survey(seed: int, true: int, facts: int, candidates: int = 30_000)
     q = expit(1.5 * z + low)
     predicates = rng.integers(2, size=candidates)
     triples = np.stack([np.arange(candidates), predicates, np.zeros(candidates, dtype=np.int64)], axis=1)
-    drawn = Drawn(triples, np.ones(candidates), np.ones(candidates, dtype=bool), {0: -np.inf, 1: -np.inf})
+    drawn = DrawnCandidates(triples, np.ones(candidates), np.ones(candidates, dtype=bool), {0: -np.inf, 1: -np.inf})
     rows = rng.choice(candidates, facts, p=q / q.sum())
     combined = Combined("boosted_trees", ("fold",), ("fold",), "m", Folded("boosted_trees"), "folded")
     of_facts = z[rows] + rng.normal(0, 1e-6, facts)
@@ -82,7 +82,7 @@ def sampled_below_the_top(seed: int, true: int, facts: int) -> tuple[Survey, Flo
     in_top = scores >= limit
     kept = in_top | (rng.random(len(scores)) < 0.01)
     weights = np.where(in_top, 1.0, (~in_top).sum() / max((kept & ~in_top).sum(), 1))
-    drawn = Drawn(made.drawn.triples[kept], weights[kept], in_top[kept], {0: limit, 1: limit})
+    drawn = DrawnCandidates(made.drawn.triples[kept], weights[kept], in_top[kept], {0: limit, 1: limit})
     facts_in_top = scores[made.facts[:, 0]] >= limit
     combined = replace(made.combined, combiner=Folded("boosted_trees", step=2.0))  # log-odds have the step already
     survey = replace(made, drawn=drawn, log_odds=made.log_odds[kept], facts_in_top=facts_in_top, combined=combined)

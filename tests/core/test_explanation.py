@@ -142,11 +142,11 @@ def test_a_known_fact_and_a_labelled_negative_are_named(small_graph: KnowledgeGr
         assert (made.known, made.labelled_false) == (split, False)
         assert (
             f"known fact of the {split.replace('train', 'training').replace('valid', 'validation')} split"
-            in made.sentences[1]
+            in made.sentences[2]
         )
     made = explainer.explain(*names_of(small_graph, small_graph.test.negatives[:1])[0])
     assert (made.known, made.labelled_false) == ("", True)
-    assert made.sentences[1] == "The data set labels the triple as false."
+    assert made.sentences[2] == "The data set labels the triple as false."
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS.names())

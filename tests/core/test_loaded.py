@@ -218,14 +218,15 @@ def test_kgcore_needs_neither_prefect_nor_mlflow_and_torch_only_when_a_model_is_
 def test_a_loaded_model_ranks_discovers_and_explains(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     write_calibrated(tmp_path, calibrated(small_graph))
     loaded = kgcore.load(tmp_path)
-    ranked = loaded.answers("e1", "p0", top=5, base_rate=0.1)
+    ranked = loaded.answers("e1", "p0", top=5)
     assert ranked["score"].is_monotonic_decreasing
     pd.testing.assert_frame_equal(
-        loaded.predict(ranked[NAMES], base_rate=0.1)[["score", "probability"]], ranked[["score", "probability"]]
+        loaded.predict(ranked[NAMES])[["score", "probability"]], ranked[["score", "probability"]], check_flags=False
     )
+    assert "about triples like validation facts and their corruptions, at the base rate 0.4" in ranked.attrs["about"]
     assert loaded.answers(predicate="p0", object="e1", top=40)["known"].any()
     first = ranked.iloc[0]
-    explanation = loaded.explain(first["subject"], "p0", first["object"], base_rate=0.1)
+    explanation = loaded.explain(first["subject"], "p0", first["object"])
     assert (explanation.score, explanation.probability) == (first["score"], first["probability"])
     with pytest.raises(InputError, match="give one of them"):
         loaded.answers("e1", "p0", "e2")
@@ -249,5 +250,21 @@ def test_a_loaded_model_lists_missing_facts(tmp_path: Path) -> None:
     assert by_rate["probability"].is_monotonic_decreasing
     query = loaded.discover("e3", "p1", top=4, completeness="0.8:0.95")
     assert (query["low"] <= query["probability"]).all()
+    answers = loaded.answers("e3", "p1", top=30, completeness="0.8:0.95")
+    assert answers["score"].is_monotonic_decreasing
+    assert answers["probability"].is_monotonic_decreasing
+    assert answers["known"].any()
+    columns = [*NAMES, "probability", "low", "high", "flag"]
+    missing = answers[~answers["known"]].reset_index(drop=True)[columns].head(4)
+    pd.testing.assert_frame_equal(missing, query[columns])
+    made = loaded.explain(*query[NAMES].iloc[0], completeness="0.8:0.95")
+    assert (made.probability, made.low, made.high) == tuple(query[["probability", "low", "high"]].iloc[0])
+    assert made.about in made.sentences
+    assert "true by the stated completeness 0.8:0.95" in made.about
+    by_rate = loaded.discover(predicate="p1", top=1, base_rate="0.001:0.01")
+    made = loaded.explain(*by_rate[NAMES].iloc[0], base_rate="0.001:0.01", missing=True)
+    assert made.probability == by_rate["probability"].iloc[0]
+    with pytest.raises(InputError, match="nothing says how many of the"):
+        loaded.explain(*by_rate[NAMES].iloc[0], missing=True)
     with pytest.raises(InputError, match="there are no probabilities: state completeness or base_rate"):
         loaded.discover(above=0.5)

@@ -7,7 +7,7 @@ import pytest
 
 from kgcore.errors import InputError
 from kgcore.population.draw import DrawSize, draw
-from kgcore.population.population import Block, Population, off_type
+from kgcore.population.population import PairBlock, Population
 from kgcore.population.unknown_facts import read_completeness, stated_facts
 from kgcore.prediction.domains import Domains
 from tests.core.calibrated_models import trained_on
@@ -31,7 +31,7 @@ def test_the_candidates_are_the_unknown_pairs_of_each_block() -> None:
     assert WHOLE.known.tolist() == np.bincount(every[:, 1]).tolist()
     valid = np.unique(GRAPH.valid.positives, axis=0)
     assert sorted(map(tuple, WHOLE.positives)) == sorted(map(tuple, valid))
-    part = Population(DOMAINS, (Block(1, np.arange(10), np.arange(5, 50)),))
+    part = Population(DOMAINS, (PairBlock(1, np.arange(10), np.arange(5, 50)),))
     inside = every[(every[:, 1] == 1) & (every[:, 0] < 10) & (every[:, 2] >= 5) & (every[:, 2] < 50)]
     of_block = valid[(valid[:, 1] == 1) & (valid[:, 0] < 10) & (valid[:, 2] >= 5) & (valid[:, 2] < 50)]
     share = len(of_block) / (valid[:, 1] == 1).sum()
@@ -86,6 +86,11 @@ def test_completeness_says_how_many_candidates_are_true() -> None:
     assert interval is not None
     assert interval.low.sum() == pytest.approx(WHOLE.known.sum() / 9)
     assert interval.high.sum() == pytest.approx(WHOLE.known.sum() / 3)
+    by_rate = stated_facts(WHOLE, "", "0.01:0.04")
+    assert by_rate is not None
+    shares = [by_rate.low.sum() / WHOLE.sizes.sum(), by_rate.high.sum() / WHOLE.sizes.sum()]
+    assert shares == pytest.approx([0.01, 0.04])
+    assert by_rate.stated == "base rate 0.0201 [0.01, 0.04]"
     rate = stated_facts(WHOLE, "", 0.01)
     assert rate is not None
     assert rate.total == pytest.approx(0.01 * WHOLE.sizes.sum())
@@ -138,7 +143,7 @@ def test_only_one_of_completeness_and_base_rate_is_stated() -> None:
 
 
 def test_a_question_has_its_pairs_as_population_if_validation_knows_enough_of_them() -> None:
-    few = Block(1, np.arange(20), np.arange(20))
+    few = PairBlock(1, np.arange(20), np.arange(20))
     population = Population.asked(DOMAINS, 1, 5, few)
     assert population is not None
     assert [block.predicate for block in population.blocks] == [0, 1, 2]  # p1 has fewer than 200 validation facts
@@ -147,11 +152,3 @@ def test_a_question_has_its_pairs_as_population_if_validation_knows_enough_of_th
     whole = Population.asked(DOMAINS, None, 5)
     assert whole is not None
     assert whole.sizes.tolist() == WHOLE.sizes.tolist()
-
-
-def test_off_type_triples_have_an_entity_that_training_never_has_there() -> None:
-    facts = GRAPH.train.positives
-    seen = {(p, s) for s, p, _ in facts.tolist()}, {(p, o) for _, p, o in facts.tolist()}
-    every = np.concatenate([every_candidate(p) for p in range(3)])
-    expected = [(p, s) not in seen[0] or (p, o) not in seen[1] for s, p, o in every.tolist()]
-    assert off_type(GRAPH, every).tolist() == expected

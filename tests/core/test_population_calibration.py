@@ -12,18 +12,17 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.folded import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.errors import InputError
-from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.population.calibrate import Lost, fit_population, in_order
 from kgcore.population.calibration import Calibration
 from kgcore.population.curve import Binning, fit_curve, hinges, knots_of
-from kgcore.population.draw import DrawSize
-from kgcore.population.population import Block, Population
+from kgcore.population.draw import DrawSize, ranked_by
+from kgcore.population.population import PairBlock, Population
 from kgcore.population.survey import Survey, survey
 from kgcore.population.survey_file import read_survey, write_survey
 from kgcore.population.unknown_facts import UnknownFacts, stated_facts
-from kgcore.prediction.discovery import Discovery, Question
 from kgcore.prediction.domains import Domains
+from kgcore.prediction.question import Question
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import evidence_sample, graph_with_types, sampled_below_the_top, simulated_survey
 
@@ -175,7 +174,7 @@ def surveyed() -> tuple[Population, Survey, Calibration]:
     assert population is not None
     rng = np.random.default_rng(0)
     size = DrawSize(top=9_000, rest=2_000, pool=40_000)
-    made = survey(population, Source(graph, trained), GROUPS, (), size, rng)
+    made = survey(population, [trained], size, rng, groups=GROUPS)
     true = stated_facts(population, "0.9", None)
     return population, made, Calibration.of(population, made, [trained], true, rng)
 
@@ -208,22 +207,20 @@ def test_the_list_of_a_survey_is_that_of_a_search_through_all(
 ) -> None:
     population, _, calibration = surveyed
     triples, lost = calibration.most_probable(Question(), 50)
-    search = Discovery(calibration.model, population.domains, 5)
-    np.testing.assert_array_equal(triples, search.most_probable(Question(), 50).triples)
+    np.testing.assert_array_equal(triples, ranked_by(calibration.model, population, Question(), 50))
     assert lost.likely > 0
     assert lost.outside == 0
     assert 0 < lost.limit < 1
     for question in (Question(predicate=1), Question(3, 1), Question(None, 1, 7), Question(subject=3)):
         listed, _ = calibration.most_probable(question, 8)
-        np.testing.assert_array_equal(listed, search.most_probable(question, 8).triples)
+        np.testing.assert_array_equal(listed, ranked_by(calibration.model, population, question, 8))
 
 
 def test_a_part_of_a_block_is_ranked_as_the_whole_is(surveyed: tuple[Population, Survey, Calibration]) -> None:
     population, _, calibration = surveyed
-    part = Block(1, np.arange(40), np.arange(20, 100))
+    part = PairBlock(1, np.arange(40), np.arange(20, 100))
     listed, lost = calibration.ranked(part, 30)
-    search = Discovery(calibration.model, population.domains, 5)
-    every = search.most_probable(Question(predicate=1), 10**6).triples
+    every = ranked_by(calibration.model, population, Question(predicate=1), 10**6)
     np.testing.assert_array_equal(listed, every[part.holds(every)][:30])
     assert lost == Lost()
     assert len(calibration.ranked(part, 10**6)[0]) == Population(population.domains, (part,)).sizes[0]
@@ -243,7 +240,7 @@ def test_too_few_validation_facts_are_reported() -> None:
     graph = graph_with_types(2, facts=150)
     population = Population.of_predicates(Domains(graph), [0])
     with pytest.raises(InputError, match="facts of the kind that is asked for: probabilities need at least 20"):
-        survey(population, Source(graph, trained_on(graph)), GROUPS, (), DrawSize(), np.random.default_rng(0))
+        survey(population, [trained_on(graph)], DrawSize(), np.random.default_rng(0))
 
 
 def test_the_slope_is_that_of_a_logistic_truth() -> None:

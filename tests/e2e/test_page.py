@@ -95,11 +95,30 @@ def test_answers_are_ranked_with_probability_interval_and_known_facts(
     assert marked == [place for place, answer in enumerate(expected) if answer["known"]]
     assert marked
     assert "base rate 0.5" in page.text("#model")
-    page.open(f"{page.evaluate('location.href')}&base_rate=0.01")  # the address holds the question
+    assert "not about all answers to the query" in page.text("#about")
+
+
+def test_stated_answers_are_about_the_missing_facts_and_so_is_their_explanation(
+    page: Any, address: str, fact: dict[str, Any]
+) -> None:
+    query = {"subject": fact["subject"], "predicate": "cousin_of", "top": "99"}
+    done = requests.get(f"{address}/answers", params=query | {"base_rate": "0.01"}, timeout=240).json()
+    page.open(
+        f"{address}/?subject={fact['subject']}&predicate=cousin_of&top=99&base_rate=0.01"
+    )  # it holds the question
     page.until("document.querySelector('#model').innerText.includes('base rate 0.01')")
-    lower = page.texts(f"{ROWS}:first-child td")[2]
-    done = requests.get(f"{address}/answers", params=query | {"base_rate": "0.01"}, timeout=20).json()["answers"]
-    assert lower == percent(page, done[0]["probability"]) != first[2]
+    answers = done["answers"]
+    assert page.texts(f"{ROWS}:first-child td")[2] == percent(page, answers[0]["probability"])
+    for sentence in done["about"]:
+        assert sentence in page.text("#about")
+    assert "are expected to be true (95 % interval:" in page.text("#about")
+    page.click(f"{ROWS} .link")
+    page.until("document.querySelector('.why')")
+    assert done["about"][0] in page.texts(".why li")
+    triple = {name: answers[0][name] for name in ("subject", "predicate", "object")}
+    page.open(f"{address}/?{'&'.join(f'{name}={text}' for name, text in triple.items())}&completeness=0.8")
+    page.until("document.querySelector('.why')")
+    assert "true by the stated completeness 0.8" in page.text("#about")
 
 
 def test_a_click_explains_an_answer(page: Any, address: str) -> None:

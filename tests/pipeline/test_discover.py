@@ -98,7 +98,9 @@ def test_a_predicate_with_too_few_validation_facts_has_no_probability(trained: T
 
 
 def test_doubtful_facts_have_a_flag(trained: Trained) -> None:
-    facts = discovered(trained, "--top", "3000", *STATED)
+    typed = discovered(trained, "--top", "3000", *STATED)
+    assert set(typed["flag"].dropna()) <= {"beyond the calibrated range"}
+    facts = discovered(trained, "--candidates", "all", "--predicate", "cousin_of", "--top", "20000", *STATED)
     flags = set(facts["flag"].dropna())
     assert any("off-type" in flag for flag in flags)
     assert flags <= {"off-type", "beyond the calibrated range", "off-type; beyond the calibrated range"}
@@ -112,6 +114,14 @@ def test_a_query_lists_the_answers_above_a_probability(trained: Trained) -> None
     query = ("--subject", subject, "--predicate", "born_in", "--above", str(limit))
     above = discovered(trained, *query, *STATED, file="above.csv")
     assert above["object"].tolist() == every["object"][every["probability"] > limit].tolist()
+
+
+def test_a_list_with_few_false_facts_needs_no_survey(trained: Trained) -> None:
+    before = len(runs_of(trained.kgcal, "survey"))
+    done = trained.kgcal("discover", "--predicate", "lives_in", "--fdr", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert "no probabilities: nothing says how many of the candidates are true" in done.stdout
+    assert len(runs_of(trained.kgcal, "survey")) == before
 
 
 def test_an_answer_set_reports_its_coverage_on_test(trained: Trained) -> None:

@@ -160,6 +160,8 @@ def test_a_moved_calibrator_has_the_same_evidence_at_another_base_rate(
         ),
         (("SUBJECT", "PREDICATE", "OBJECT", "-o", "no/why.html"), "--output no/why.html: there is no folder"),
         (("SUBJECT", "PREDICATE", "OBJECT", "--base-rate", "1"), "base_rate is 1: it must be above 0 and below 1"),
+        (("SUBJECT", "PREDICATE", "OBJECT", "--missing"), "nothing says how many facts are missing: state"),
+        (("SUBJECT", "nobody", "OBJECT", "--completeness", "0.8"), "the graph family has no predicate 'nobody'"),
         (("SUBJECT", "PREDICATE", "OBJECT", "--dataset", "wn11"), "wn11 has neither a champion nor a finished run"),
     ],
 )

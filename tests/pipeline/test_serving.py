@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
+from flows.discover import discover
+from flows.explain import explain
 from flows.pipeline import pipeline
 from flows.predict import predict
 from flows.promote import promote
-from kgcore.config import CalibrateGiven, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateGiven, DiscoverConfig, ExplainConfig, PairsConfig, PrepareGiven, TrainGiven
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving import api
 from tasks.serving import model as serving
@@ -68,13 +70,53 @@ def test_answers_of_a_query_are_ranked_and_known_facts_marked(client: TestClient
     [row] = triples(served, 1)
     for open_side, given in (("object", "subject"), ("subject", "object")):
         query = {given: row[given], "predicate": row["predicate"], "top": 400}
-        answers = client.get("/answers", params=query).json()["answers"]
+        found = client.get("/answers", params=query).json()
+        answers = [{name: answer[name] for name in answer if name != "flag"} for answer in found["answers"]]
         scores = [answer["score"] for answer in answers]
         assert scores == sorted(scores, reverse=True)
         assert row[open_side] in [answer[open_side] for answer in answers if answer["known"]]
         assert row[given] not in [answer[open_side] for answer in answers]
         first = client.post("/predict", json={"triples": [{name: answers[0][name] for name in row}]}).json()["answers"]
         assert first == answers[:1]
+        assert found["true"] is None
+        assert "not about all answers to the query: their sum is no number of true answers" in found["about"][0]
+        assert "in the order of their scores" in found["about"][1]
+
+
+@pytest.mark.long
+def test_answers_of_a_query_are_about_the_missing_facts_if_their_number_is_stated(
+    client: TestClient, tmp_path: Path
+) -> None:
+    query = {"subject": "person_1", "predicate": "cousin_of", "completeness": "0.9"}
+    found = client.get("/answers", params=query | {"top": 30}).json()
+    missing = [answer for answer in found["answers"] if not answer["known"]]
+    assert [answer["probability"] for answer in missing] == sorted([a["probability"] for a in missing], reverse=True)
+    assert found["true"]["expected"] == pytest.approx(sum(answer["probability"] for answer in missing))
+    assert "true by the stated completeness 0.9" in found["about"][0]
+    assert found["model"]["calibrator"] == "population.boosted_trees"
+    assert found["model"]["because"].startswith("The champion answers: ")
+    target = tmp_path / "facts.parquet"
+    config = DiscoverConfig(top=3, completeness="0.9")
+    discover.fn(subject="person_1", predicate="cousin_of", dataset="family", output=str(target), config=config)
+    columns = ["subject", "object", "score", "probability", "low", "high"]
+    pd.testing.assert_frame_equal(pd.DataFrame(missing[:3])[columns], pd.read_parquet(target)[columns])
+    triple = {name: missing[0][name] for name in ("subject", "predicate", "object")}
+    made = client.get("/explain", params=triple | {"completeness": "0.9"}).json()
+    answer = predict.fn(candidates=list(triple.values()), dataset="family", pairs=PairsConfig(completeness="0.9"))
+    asked = ("score", "probability", "low", "high")
+    assert [made[name] for name in asked] == [missing[0][name] for name in asked]
+    assert [answer.examples[0][name] for name in asked] == [missing[0][name] for name in asked]
+    own = explain.fn(triple=list(triple.values()), dataset="family", config=ExplainConfig(completeness="0.9"))
+    assert own.explanation.probability == made["probability"]
+    assert made["about"] in made["sentences"]
+    for wrong in ({"completeness": "/etc/passwd"}, {"completeness": "1.5"}):
+        refused = client.get("/answers", params=query | wrong)
+        assert refused.status_code == 422
+        assert "it must be above 0 and below 1, or LOW:HIGH, such as 0.7:0.9" in refused.json()["error"]
+    both = client.get("/answers", params=query | {"base_rate": 0.1}).json()["error"]
+    assert "so state one of them" in both
+    nothing = client.get("/explain", params=triple | {"missing": True}).json()["error"]
+    assert nothing == "missing is true, but nothing says how many facts are missing: state completeness"
 
 
 def test_a_probability_is_explained(client: TestClient, served: Served) -> None:
@@ -192,7 +234,7 @@ def test_a_failure_of_the_server_gets_one_sentence(
     def fails(*arguments: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(api, "ranked_answers", fails)
+    monkeypatch.setattr(api, "answers_to", fails)
     done = client.get("/answers", params={"predicate": "cousin_of", "subject": "person_1"})
     assert (done.status_code, done.json()) == (500, {"error": "the server failed: its log says why"})
 

@@ -36,6 +36,7 @@ PLAIN: Mapping[str, Any] = {
     "runs": Annotated[list[str], typer.Argument(metavar="RUN")],
     "base_rate": Annotated[float | None, typer.Option()],
     "recalibrate.base_rate": Annotated[str | None, typer.Option(metavar=INTERVAL)],
+    "discover.base_rate": Annotated[str | None, typer.Option(metavar=INTERVAL)],
     "exam_share": Annotated[float, typer.Option()],
     "predict.candidates": Annotated[list[str], typer.Argument(metavar="[FILE | SUBJECT PREDICATE OBJECT]")],
     "predict.output": Annotated[str, typer.Option("--output", "-o")],

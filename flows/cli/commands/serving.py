@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.terminal import guarded, port_option
+from kgcore.config.jobs import COMPLETENESS
 
 PORT = 8080
 
@@ -19,6 +20,7 @@ def serve(
         str, typer.Option(help="scorer of `kgcal calibrate-scores` whose champion answers, in place of a data set")
     ] = "",
     calibrator: Annotated[str, typer.Option(help="label of one of the calibrators of a run")] = "",
+    completeness: Annotated[str, typer.Option(help=COMPLETENESS)] = "",
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, port_option(PORT)] = PORT,
 ) -> None:
@@ -31,7 +33,7 @@ def serve(
     from tasks.serving.server import choose  # only this command loads a web framework
     from tasks.serving.server import serve as run
 
-    run(choose(model, dataset, scorer, calibrator), host, port)
+    run(choose(model, dataset, scorer, calibrator), host, port, completeness)
 
 
 def add(app: typer.Typer) -> None:
