@@ -104,7 +104,7 @@ def question(home: Home) -> str:
     """Return the query of a question that has known and unknown answers, for the page of `kgcal serve`."""
     home.kgcal("run", *SMALL)
     home.kgcal("promote", "--dataset", "family")
-    return "?subject=person_161&predicate=sibling_of&top=10&completeness=0.8"
+    return "?subject=person_161&predicate=sibling_of&top=10"
 
 
 def take(page: Page, name: str, address: str, awaited: str) -> None:
