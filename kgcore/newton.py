@@ -10,7 +10,8 @@ from kgcore.errors import FitError
 
 Matrix = npt.NDArray[np.float64]
 MAX_STEPS, TOLERANCE = 200, 1e-10
-ARMIJO, NEAR, RIDGE, ROUNDING = 1e-4, 1e-3, 1e-12, 1e-12
+ARMIJO, NEAR, RIDGE, ROUNDING, LEAST_GAIN = 1e-4, 1e-3, 1e-12, 1e-12, 1e-15
+MOST_STALLED = 5
 
 
 def minimise(
@@ -30,13 +31,15 @@ def minimise(
 
     Projected Newton (Bertsekas 1982): the Newton step excludes a coordinate at 0 whose gradient is positive. The step
     is halved until the projected point has a lower loss. The iteration ends when v is within 1e-10 of the
-    projection of v - gradient: by convexity v is then a minimum. Raises FitError if MAX_STEPS steps do not reach it.
+    projection of v - gradient: by convexity v is then a minimum. It also ends after MOST_STALLED steps in a row that
+    lower the loss by no more than 1e-15 and promise no more: large sums are rounded, and so is their gradient. Raises
+    FitError if MAX_STEPS steps do not reach either.
 
     Sigmoid calibrators have another solver, kgcore/calibration/logistic.py. It satisfies a bound exactly, and its fit
     has the mean of the targets.
     """
     low = np.where(bounded, 0.0, -np.inf)
-    v, current = start, loss(start)
+    v, current, stalled = start, loss(start), 0
     for _ in range(MAX_STEPS):
         gradient, hessian = derivatives(v)
         residual = float(np.abs(v - np.maximum(v - gradient, low)).max())
@@ -56,6 +59,10 @@ def minimise(
             if value <= current - ARMIJO * expected + ROUNDING * abs(current) or step < 1e-12:
                 break  # ROUNDING accepts a full step near the minimum, where only rounding errors change the loss
             step /= 2
+        least = LEAST_GAIN * max(1.0, abs(current))
+        stalled = stalled + 1 if max(current - value, float(expected)) <= least else 0
+        if stalled == MOST_STALLED:
+            return v
         v, current = candidate, value
     raise FitError(
         f"{name} did not converge in {MAX_STEPS} steps: the projected gradient is {residual:.1e}, and must be at most "

@@ -48,6 +48,26 @@ def test_the_minimum_is_reached_despite_the_rounding_of_a_long_sum(seed: int) ->
     assert np.abs(gradient[0]) <= newton.TOLERANCE or (found[0] == 0 and gradient[0] > 0)
 
 
+def test_a_gradient_that_rounding_keeps_from_zero_is_a_minimum() -> None:
+    rng, centre = np.random.default_rng(0), np.array([3.0, -2.0])
+    steps = 0
+
+    def derivatives(theta):
+        nonlocal steps
+        steps += 1
+        return theta - centre + rng.choice([-1, 1], 2) * 3e-10, np.eye(2)
+
+    found = minimise(
+        "a test",
+        lambda theta: float((theta - centre) @ (theta - centre)) / 2,
+        derivatives,
+        np.zeros(2),
+        np.zeros(2) > 0,
+    )
+    np.testing.assert_allclose(found, centre, atol=1e-9)
+    assert steps < 20
+
+
 def test_a_minimum_that_is_not_reached_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newton, "MAX_STEPS", 1)
     with pytest.raises(FitError, match="a test did not converge in 1 steps"):
