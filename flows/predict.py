@@ -1,5 +1,7 @@
 """The Prefect flow that predicts candidate triples with a calibrated model."""
 
+from dataclasses import replace
+
 from flows.deployment.flow import flow
 from flows.deployment.parameters import THREADS, Device, Runner
 from flows.deployment.publish import publish_prediction
@@ -45,7 +47,7 @@ def predict(
         dataset: data set whose champion answers; if empty, the data set of the newest run
         model: run id, latest, or model URI that answers instead of the champion
         calibrator: label of one of the calibrators of a run, such as synthetic.beta
-        base_rate: share of true triples that the probabilities assume; if empty, the one of the calibrator
+        base_rate: share of true triples among the candidates; if empty, the one of the calibrator
         runner: with --top or --above: where pairs are scored (threads, dask, or dask://HOST:PORT)
         device: auto, cpu, cuda or cuda:N
         config: the decisions
@@ -56,9 +58,9 @@ def predict(
         if candidates:
             raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
         prediction = predict_pairs(Pairs(subjects, predicate, objects), request, config, pairs, runner)
-    elif subjects or objects or pairs != PairsConfig():
+    elif subjects or objects or replace(pairs, completeness="") != PairsConfig():
         raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
     else:
-        prediction = predict_candidates(candidates, request, config)
+        prediction = predict_candidates(candidates, request, config, pairs.completeness)
     publish_prediction(prediction)
     return prediction

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.arrays import Floats
+from kgcore.arrays import Floats, Ints
 from kgcore.calibration.shift import check_base_rate
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -142,8 +142,19 @@ def of_base_rate(population: Population, base_rate: float, asked: int | None = N
     parts = by_validation(population, 1.0)
     own = np.array([asked in (None, block.predicate) for block in population.blocks])
     total = base_rate * float(population.sizes[own].sum()) / float(parts[own].sum())
-    count = np.clip(total * parts, LEAST, np.maximum(population.sizes, LEAST))
+    count = _filled(total, parts, population.sizes)
     return UnknownFacts(count, count, count, f"base rate {base_rate:g}", by_predicate=False)
+
+
+def _filled(total: float, parts: Floats, sizes: Ints) -> Floats:
+    """Divide a number of true candidates among blocks (b,) by `parts`; what does not fit a block goes to the others."""
+    counts, limits = total * parts, np.maximum(sizes, LEAST)
+    for _ in parts:
+        full = counts >= limits
+        if full.all() or not full.any() or not parts[~full].any():
+            break
+        counts = np.where(full, limits, (total - limits[full].sum()) * parts / parts[~full].sum())
+    return np.clip(counts, LEAST, limits)
 
 
 def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:

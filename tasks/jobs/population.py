@@ -78,7 +78,7 @@ def calibrate_to(
     from kgcore.population.unknown_facts import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate, asked)
-    models = _models(found, device)
+    models = models_of(found, device)
     ref = _survey_run(found, population, models, config, runner, Context(parent=parent, device=device))
     survey = open_store().load(ref.run_id, SURVEY)
     return Calibration.of(population, survey, models, true, np.random.default_rng(config.survey_seed), asked)
@@ -98,6 +98,8 @@ def _survey_run(
     trains = [StageRef("train", store.model(model_id).run_id or "") for model_id in sources.models]
     groups = (*EvidenceConfig().evidence, *([OTHER_SCORES] if len(trains) > 1 else []))
     blocks = [(b.predicate, digest([b.subjects.tolist(), b.objects.tolist()])) for b in population.blocks]
+    if population.rows is not None:
+        blocks.append((-1, digest(population.rows.tolist())))
     code = (*_CODE, *map(EVIDENCE.module, groups))
     body = partial(_body, population=population, models=models, groups=groups, config=config, runner=runner)
     upstream = [StageRef("prepare", sources.graph), trains[0]]
@@ -154,7 +156,7 @@ def asked_of(by: Answering, calibration: "Calibration | None") -> Answering:
     return replace(by, model=calibration.model, stated=calibration.true is not None)
 
 
-def _models(found: FoundModel, device: str) -> "tuple[TrainedModel, ...]":
+def models_of(found: FoundModel, device: str) -> "tuple[TrainedModel, ...]":
     """Return the embedding models of a stored model."""
     store, place = open_store(), find_device(device)
     ids = sources_of(store, found.model_id).models

@@ -10,30 +10,43 @@ import pyarrow.parquet
 from kgcore.config import PredictConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
-from kgcore.prediction.answers import Answers, table_of
+from kgcore.prediction.answers import Answers, table_of, without_probabilities
 from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
 from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.sink import sink
 from tasks.jobs.calibration_sample import counted_sample
+from tasks.jobs.file_population import for_file
+from tasks.jobs.population import Stated
 from tasks.jobs.prediction import Prediction, predictor, run_prediction
 from tasks.jobs.request import Request
 from tasks.workspace.progress import progress_bar
 
 
-def predict_candidates(candidates: Sequence[str], request: Request, config: PredictConfig) -> Prediction:
+def predict_candidates(
+    candidates: Sequence[str], request: Request, config: PredictConfig, completeness: str = ""
+) -> Prediction:
     """Answer the triples of a file, or one triple.
 
-    candidates  a file (see `read_candidates`), or subject, predicate and object
+    candidates    a file (see `read_candidates`), or subject, predicate and object
+    completeness  share of the true facts that the graph knows, as `read_completeness` takes it; '': not stated
 
-    Raises InputError if the file cannot be read, if candidates of no file should be selected, and as `predictor` and
-    `run_prediction` do.
+    The answers about a file are calibrated to its triples: see `for_file`. With `fdr`, the stored model answers.
+
+    Raises InputError if the file cannot be read, if candidates of no file should be selected, if completeness is stated
+    for one triple or with fdr, and as `predictor`, `for_file` and `run_prediction` do.
     """
     blocks = _blocks(candidates)
     if config.fdr and len(candidates) > 1:
         raise InputError("fdr selects among the candidates of a file: give a file, or leave out --fdr")
+    if completeness and (config.fdr or len(candidates) > 1):
+        raise InputError("completeness is about the triples of a file: give a file, and leave out --fdr")
     by = predictor(request, config)
+    if len(candidates) == 1 and not config.fdr:
+        by = for_file(by, _blocks(candidates), Stated(completeness, request.base_rate), request.device)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
     tables = _answered(by.answers, blocks)
+    if not by.by.stated:
+        tables = map(without_probabilities, tables)
     if not config.fdr:
         return run_prediction(by, asked, tables)
     found = by.by.found
