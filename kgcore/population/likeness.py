@@ -7,7 +7,7 @@ w times are distributed like the file (Shimodaira 2000), as long as the file has
 lacks. This mends covariate shift only: triples with the same evidence must be as often true in the file.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.evidence.table import Evidence
 
-FOLDS = 3  # of subjects, and of objects
+FOLDS, RATIO_FOLDS = 3, 5  # of subjects, and of objects, for the test; of rows, for density ratios
 Z = 2.576  # standard errors of the limits: 99 %
 ALIKE = 0.52  # an AUROC that is not above it is no difference
 LARGEST = 20.0  # density ratio above which a row is outside the calibration triples
@@ -76,36 +76,47 @@ def likeness(
     have seen neither its subject nor its object: an entity that both samples or one of them often have is no
     difference.
     """
-    triples, is_row = np.concatenate([rows[0], calibration[0]]), np.arange(len(rows[0]) + len(weights)) < len(rows[0])
-    every = np.where(is_row, 1.0, 0.0)
-    every[~is_row] = matched(rows[0][:, 1], calibration[0][:, 1], weights)
-    every[is_row] = np.isin(rows[0][:, 1], calibration[0][:, 1])
-    used = every > 0
-    if not every[is_row].any():
-        return Likeness(1.0, 1.0, 1.0, np.zeros(len(weights)), 0.0, 1.0)
+    n, m = len(rows[0]), len(calibration[0])
+    triples = np.concatenate([rows[0], calibration[0]])
     sample = EvidenceSample(
         tuple(f"{name} " for name in rows[1].names),  # trees are monotone in what is called `score`
-        np.concatenate([rows[1].values, calibration[1].values])[used],
-        is_row[used].astype(np.float64),
-        every[used] / every[used].mean(),
-        triples[used, 1],
-    ).balanced()
-    z = _cross_fit(sample, triples[used], rng)
-    auroc, error = separation(z, sample.labels == 1, sample.weights, triples[used])
-    q = Platt().fit_sample(CalibrationSample(z, sample.labels, sample.weights)).calibrate(z)
-    ratio, w = q / np.maximum(1 - q, 1e-12), every[~is_row]
-    w[used[~is_row]] *= np.minimum(ratio[sample.labels == 0], LARGEST)
-    outside = 1 - float((ratio[sample.labels == 1] <= LARGEST).sum()) / len(rows[0])
-    return Likeness(auroc, auroc - Z * error, auroc + Z * error, w, float(w.sum() ** 2 / (w**2).sum()), outside)
+        np.concatenate([rows[1].values, calibration[1].values]),
+        np.r_[np.ones(n), np.zeros(m)],
+        np.r_[np.ones(n), weights],
+        triples[:, 1],
+    )
+    used = _common(sample)
+    if not len(used):
+        return Likeness(1.0, 1.0, 1.0, np.zeros(m), 0.0, 1.0)
+    sample, w = _matched(sample.part(used)), np.zeros(n + m)
+    is_row = sample.labels == 1
+    auroc, error = separation(
+        _judged(sample, _entity_folds(sample, triples[used], rng), rng), is_row, sample.weights, triples[used]
+    )
+    ratio = np.ones(len(used))
+    if auroc - Z * error > ALIKE:
+        z = _judged(sample, rng.integers(RATIO_FOLDS, size=(1, len(used))), rng)
+        q = Platt().fit_sample(CalibrationSample(z, sample.labels, sample.weights)).calibrate(z)
+        ratio = q / np.maximum(1 - q, 1e-12)
+    w[used] = np.where(is_row, 0.0, sample.weights * np.minimum(ratio, LARGEST))
+    effective, outside = float(w.sum() ** 2 / (w**2).sum()), 1 - float((ratio[is_row] <= LARGEST).sum()) / n
+    return Likeness(auroc, auroc - Z * error, auroc + Z * error, w[n:], effective, outside)
 
 
-def matched(of_rows: Ints, of_calibration: Ints, weights: Weights) -> Weights:
-    """Return weights (m,) of calibration triples whose predicates have the shares that they have in a file."""
-    size = 1 + max(int(of_rows.max(initial=0)), int(of_calibration.max(initial=0)))
-    found = np.bincount(of_calibration, weights, size)
-    factor = np.bincount(of_rows, minlength=size) / np.where(found > 0, found, 1.0)
-    scaled: Weights = weights * factor[of_calibration]
-    return scaled
+def _common(sample: EvidenceSample) -> Ints:
+    """Return the rows of a sample whose predicate both the file and the calibration triples have."""
+    is_row = sample.labels == 1
+    common = np.intersect1d(sample.predicates[is_row], sample.predicates[~is_row])
+    return np.flatnonzero(np.isin(sample.predicates, common))
+
+
+def _matched(sample: EvidenceSample) -> EvidenceSample:
+    """Return the sample in which the predicates have the shares of the file among the calibration triples, too."""
+    is_row = sample.labels == 1
+    of_rows = np.bincount(sample.predicates[is_row])
+    of_others = np.bincount(sample.predicates, np.where(is_row, 0.0, sample.weights))
+    weights = np.where(is_row, 1.0, sample.weights * (of_rows / np.maximum(of_others, 1e-300))[sample.predicates])
+    return replace(sample, weights=weights / weights.mean())
 
 
 def separation(z: Scores, is_row: Bools, weights: Weights, triples: Triples) -> tuple[float, float]:
@@ -124,29 +135,34 @@ def separation(z: Scores, is_row: Bools, weights: Weights, triples: Triples) -> 
     auroc = float(np.average(placement[is_row], weights=weights[is_row]))
     share = np.where(is_row, weights / weights[is_row].sum(), weights / weights[~is_row].sum())
     influence = share * (placement - auroc)
-    sums = [np.bincount(np.unique(triples[:, side], return_inverse=True)[1], influence) for side in (SUBJECT, OBJECT)]
-    variance = sum(float((own**2).sum()) for own in sums) - float((influence**2).sum())
-    return auroc, float(np.sqrt(max(variance, float((influence**2).sum()))))
+    of_subjects, of_objects, of_both = (
+        float((np.bincount(np.unique(triples[:, sides], axis=0, return_inverse=True)[1].ravel(), influence) ** 2).sum())
+        for sides in ([SUBJECT], [OBJECT], [SUBJECT, OBJECT])
+    )
+    return auroc, float(np.sqrt(max(of_subjects + of_objects - of_both, of_both)))
 
 
-def _cross_fit(sample: EvidenceSample, triples: Triples, rng: np.random.Generator) -> Floats:
-    """Return log-odds (n,) by trees that have seen neither the subject nor the object of a row.
+def _entity_folds(sample: EvidenceSample, triples: Triples, rng: np.random.Generator) -> Ints:
+    """Return the folds (2, n) of the subject and of the object of each triple.
 
     A side whose most frequent entity has more than a fold of the file is not divided: then the file is about it.
     """
-    fold = np.zeros((2, len(triples)), dtype=np.int64)
+    folds = np.zeros((2, len(triples)), dtype=np.int64)
     for place, side in enumerate((SUBJECT, OBJECT)):
         _, number = np.unique(triples[:, side], return_inverse=True)
         of_file = np.bincount(number[sample.labels == 1])
         if of_file.max() <= of_file.sum() / FOLDS:
-            fold[place] = rng.integers(FOLDS, size=int(number.max()) + 1)[number]
-    z = np.zeros(len(triples))
-    for held in np.unique(fold, axis=1).T:
-        own = (fold == held[:, None]).all(axis=0)
-        seen = ((fold != held[:, None]) | (fold.max(axis=1) == 0)[:, None]).all(axis=0)
-        if fold.max() == 0:
-            seen = rng.random(len(seen)) < 0.5
-        if len(np.unique(sample.labels[seen])) == 2:
-            trees = BoostedTrees(trees=60, leaves=8, rate=0.1).fit(sample.part(seen), rng)
+            folds[place] = rng.integers(FOLDS, size=int(number.max()) + 1)[number]
+    return folds[folds.any(axis=1)] if folds.any() else rng.integers(FOLDS, size=(1, len(triples)))
+
+
+def _judged(sample: EvidenceSample, folds: Ints, rng: np.random.Generator) -> Floats:
+    """Return log-odds (n,) of rows by trees that have seen no row with one of its folds (k, n)."""
+    z = np.zeros(len(sample))
+    for held in np.unique(folds, axis=1).T:
+        seen = np.flatnonzero((folds != held[:, None]).all(axis=0))
+        if len(kept := seen[_common(sample.part(seen))]):
+            trees = BoostedTrees(trees=60, leaves=8, rate=0.1).fit(_matched(sample.part(kept)), rng)
+            own = (folds == held[:, None]).all(axis=0)
             z[own] = trees.log_odds(sample.values[own], sample.predicates[own])
     return z

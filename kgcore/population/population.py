@@ -204,7 +204,9 @@ class Population:
             return self._inside
         near = replace(self, rows=None)._inside
         of_predicates = self._validation[np.isin(self._validation[:, 1], [block.predicate for block in self.blocks])]
-        return near if len(near) >= FEWEST_OF_PREDICATE else of_predicates[np.argsort(of_predicates[:, 1], kind="stable")]
+        return (
+            near if len(near) >= FEWEST_OF_PREDICATE else of_predicates[np.argsort(of_predicates[:, 1], kind="stable")]
+        )
 
 
 def unstored(graph: KnowledgeGraph, triples: Triples) -> Triples:

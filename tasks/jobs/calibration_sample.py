@@ -61,7 +61,8 @@ def calibration_triples(model_id: str, model: CalibratedModel) -> tuple[Calibrat
         table = pooled_table(scorer, [own.without_search() for own in tables])
     config, kind = config_of(CalibrateConfig, made_by[0]), model.calibrator.negatives
     samples, places = (
-        calibration_samples(own, config) for own in (table, replace(table, scores=np.arange(len(table)) * 1.0, hits=None))
+        calibration_samples(own, config)
+        for own in (table, replace(table, scores=np.arange(len(table)) * 1.0, hits=None))
     )
     kind = kind if kind in samples else min(samples)  # a baseline: labelled triples, or corruptions without labels
     sample, triples = samples[kind], table.triples[places[kind].scores.astype(np.int64)]

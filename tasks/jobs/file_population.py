@@ -91,26 +91,28 @@ def _compared(
     by: Predictor, rows: Triples, sample: CalibrationSample, of_sample: Triples, device: str
 ) -> "tuple[Likeness, Bools]":
     """Compare the file with the calibration triples. Return the likeness to those that a mask of the sample chooses."""
+    from kgcore.combiners.scorer import CombinedModel
     from kgcore.evidence.base import Source
     from kgcore.evidence.table import Features
     from kgcore.population.likeness import likeness
 
     model, rng = by.by.model, np.random.default_rng(0)
-    of_file = rng.permutation(rows)[:MOST_ROWS]
-    chosen = np.zeros(len(of_sample), dtype=bool)
-    chosen[rng.permutation(np.flatnonzero(np.isin(of_sample[:, 1], rows[:, 1])))[:MOST_ROWS]] = True
-    if len(np.unique(sample.labels[chosen])) < 2:
-        chosen[:] = True
-    rate, alpha = sample.base_rate, model.calibrator.base_rate
-    moved = np.where(sample.labels == 1, alpha / rate, (1 - alpha) / (1 - rate))[chosen]
-    first, *others = models_of(by.by.found, device)
-    features = Features.of(Source(model.graph, first, tuple(others)), EvidenceConfig().evidence)
-    parts = (of_file, features.evidence(of_file)), (of_sample[chosen], features.evidence(of_sample[chosen]))
-    return likeness(*parts, sample.weights[chosen] * moved, rng), chosen
+    of_file, rate, alpha = rng.permutation(rows)[:MOST_ROWS], sample.base_rate, model.calibrator.base_rate
+    weights = sample.weights * np.where(sample.labels == 1, alpha / rate, (1 - alpha) / (1 - rate))
+    weights *= np.isin(of_sample[:, 1], rows[:, 1])
+    chances = np.minimum(1.0, MOST_ROWS * weights / max(weights.sum(), 1e-300))
+    chosen = rng.random(len(weights)) < chances
+    if isinstance(model.trained, CombinedModel):
+        evidence = model.trained.evidence
+    else:
+        first, *others = models_of(by.by.found, device)
+        evidence = Features.of(Source(model.graph, first, tuple(others)), EvidenceConfig().evidence).evidence
+    parts = [(triples, evidence(triples)) for triples in (of_file, of_sample[chosen])]
+    return likeness(parts[0], parts[1], (weights / np.maximum(chances, 1e-300))[chosen], rng), chosen
 
 
 def _can_weight(by: Predictor, found: "Likeness") -> bool:
-    """Return whether labels say what weighted calibration triples are worth: corruptions are only assumed to be false."""
+    """Return whether weighted calibration triples can stand for the file: nobody has labelled a corruption."""
     return by.by.model.calibrator.negatives == GROUND_TRUTH and found.overlaps
 
 
@@ -130,8 +132,8 @@ def _weighted(by: Predictor, found: "Likeness", sample: CalibrationSample) -> Pr
         limits=None,
     )
     about = (
-        f"the probabilities are about the triples of the file: calibration triples are weighted to be like them ({found})."
-        " This is right if triples with the same evidence are as often true in both"
+        "the probabilities are about the triples of the file: labelled calibration triples are weighted to be like "
+        f"them ({found}). This is right if triples with the same evidence are as often true in both"
     )
     answering = replace(by.by, model=by.by.model.under(bound))
     return replace(by, by=answering, counts=True, about=about, unknown_only=True)
