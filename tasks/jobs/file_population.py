@@ -1,17 +1,17 @@
 """Calibrates the answers about a file to its triples: as the run's calibrator, with weights, or by a survey of them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.arrays import Bools, Triples
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, support_of
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import ESTIMATED, EvidenceConfig
+from kgcore.config import EvidenceConfig
 from kgcore.config.survey import SurveyConfig
-from kgcore.errors import KgcalError, first_line
+from kgcore.errors import InputError, first_line
 from kgcore.population.population import FEWEST_ROWS, Population, unstored
 from kgcore.prediction.candidates import Block
 from kgcore.prediction.domains import Domains
@@ -21,11 +21,13 @@ from tasks.jobs.prediction import Predictor
 from tasks.workspace.cluster import THREADS
 
 if TYPE_CHECKING:
+    from kgcore.evidence.table import Evidence
     from kgcore.population.likeness import Likeness
 
+SEED = 0  # of the comparison, which is the same for the same file
 MOST_ROWS = 4_000  # rows of the file, and calibration triples, that are compared
 STATE = (
-    "state which share of them is true (--base-rate) or how complete the graph is (--completeness), or label some of "
+    "State which share of them is true (--base-rate) or how complete the graph is (--completeness), or label some of "
     "them (kgcal recalibrate --labels FILE)"
 )
 
@@ -49,20 +51,19 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated, device: str
         return by
     if not stated.completeness:
         try:
-            sample, of_sample = calibration_triples(by.by.found.model_id, by.by.found.model)
-        except KgcalError as error:
-            return replace(by, counts=False, notes=(*by.notes, f"not compared with the file: {first_line(error)}"))
-        found, drawn = _compared(by, rows, sample, of_sample, device)
-        if found.alike:
-            return replace(by, notes=(f"the triples look like the calibration triples of their predicates: {found}",))
+            compared = _compared(by, rows, device)
+        except InputError as error:  # the sample of the calibrator no longer exists
+            return replace(by, counts=False, notes=(f"not compared with the file: {first_line(error)}",))
+        if compared.found.alike:
+            return replace(by, notes=(f"the triples look like the calibration triples: {compared.found}",))
         if stated.base_rate is None:
-            return _weighted(by, found, sample.part(drawn)) if _can_weight(by, found) else _refused(by, found)
+            return _weighted(by, compared)
     population = Population.of_rows(Domains(by.answers.model.graph), triples, by.config.at_least)
     calibration = calibrate_to(by.by.found, population, stated, None, SurveyConfig(), device, THREADS)
     if calibration is None:
-        return _refused(by, None)
+        return _refused(by, "validation has too few facts of the predicates of the file")
     unseen = by.by.model.calibrator.unseen  # answers about new entities come from their names, as before
-    model = calibration.model.under(replace(calibration.model.calibrator, unseen=unseen))
+    model = replace(calibration.model, calibrator=replace(calibration.model.calibrator, unseen=unseen))
     answering = asked_of(by.by, replace(calibration, model=model))
     return replace(by, by=answering, counts=True, about=calibration.about, unknown_only=True)
 
@@ -87,19 +88,32 @@ def _too_few(by: Predictor, rows: int, triples: int) -> Predictor:
     return replace(by, counts=False, about="; ".join(filter(None, (by.about, about))))
 
 
-def _compared(
-    by: Predictor, rows: Triples, sample: CalibrationSample, of_sample: Triples, device: str
-) -> "tuple[Likeness, Bools]":
-    """Compare the file with the calibration triples. Return the likeness to those that a mask of the sample chooses."""
+@dataclass(frozen=True)
+class _Compared:
+    """A file and calibration triples, both as triples and their evidence; and how like they are.
+
+    sample, chosen  the sample that the calibrator was fitted to, and which of its triples are compared
+    """
+
+    rows: "tuple[Triples, Evidence]"
+    sample: CalibrationSample
+    chosen: Bools
+    calibration: "tuple[Triples, Evidence]"
+    found: "Likeness"
+
+
+def _compared(by: Predictor, rows: Triples, device: str) -> _Compared:
+    """Compare triples (n, 3) of a file with the calibration triples, weighted to the base rate that is asked for."""
     from kgcore.combiners.scorer import CombinedModel
     from kgcore.evidence.base import Source
     from kgcore.evidence.table import Features
     from kgcore.population.likeness import likeness
 
-    model, rng = by.by.model, np.random.default_rng(0)
+    sample, triples = calibration_triples(by.by.found.model_id, by.by.found.model)
+    model, rng = by.by.model, np.random.default_rng(SEED)
     of_file, rate, alpha = rng.permutation(rows)[:MOST_ROWS], sample.base_rate, model.calibrator.base_rate
     weights = sample.weights * np.where(sample.labels == 1, alpha / rate, (1 - alpha) / (1 - rate))
-    weights *= np.isin(of_sample[:, 1], rows[:, 1])
+    weights *= np.isin(triples[:, 1], rows[:, 1])
     chances = np.minimum(1.0, MOST_ROWS * weights / max(weights.sum(), 1e-300))
     chosen = rng.random(len(weights)) < chances
     if isinstance(model.trained, CombinedModel):
@@ -107,40 +121,41 @@ def _compared(
     else:
         first, *others = models_of(by.by.found, device)
         evidence = Features.of(Source(model.graph, first, tuple(others)), EvidenceConfig().evidence).evidence
-    parts = [(triples, evidence(triples)) for triples in (of_file, of_sample[chosen])]
-    return likeness(parts[0], parts[1], (weights / np.maximum(chances, 1e-300))[chosen], rng), chosen
+    parts = [(own, evidence(own)) for own in (of_file, triples[chosen])]
+    found = likeness(parts[0], parts[1], weights[chosen] / chances[chosen], rng)
+    return _Compared(parts[0], sample, chosen, parts[1], found)
 
 
-def _can_weight(by: Predictor, found: "Likeness") -> bool:
-    """Return whether weighted calibration triples can stand for the file: nobody has labelled a corruption."""
-    return by.by.model.calibrator.negatives == GROUND_TRUTH and found.overlaps
+def _weighted(by: Predictor, compared: _Compared) -> Predictor:
+    """Return the predictor whose calibrator is fitted to weighted calibration triples, if these can stand for the file.
 
+    Only labels can: nobody knows whether corruptions with the evidence of the file are as often true.
+    """
+    from kgcore.population.weighted import fit_weighted
 
-def _weighted(by: Predictor, found: "Likeness", sample: CalibrationSample) -> Predictor:
-    """Return the predictor with its calibrator fitted to calibration triples that are weighted to the file."""
-    kept, bound = found.weights > 0, by.by.model.calibrator
-    sample = replace(sample.part(kept), weights=found.weights[kept])
-    fitted = type(bound.calibrator)().fit_sample(sample)
-    support = support_of(sample, fitted.by_predicate)
-    bound = replace(
-        bound,
-        calibrator=fitted,
-        support=support,
-        base_rate=sample.base_rate,
-        fitted_at=None,
-        base_rate_is=ESTIMATED,
-        limits=None,
-    )
+    found, bound = compared.found, by.by.model.calibrator
+    if bound.negatives != GROUND_TRUTH or not found.overlaps:
+        return _refused(by, f"the triples are unlike the calibration triples ({found})")
+    kept = found.weights > 0
+    sample = replace(compared.sample.part(compared.chosen).part(kept), weights=found.weights[kept])
+    calibration = compared.calibration[0][kept], compared.calibration[1].rows(kept)
+    scores = by.by.model.trained.score(compared.rows[0])
+    fitted = fit_weighted(bound, sample, calibration, compared.rows, scores, np.random.default_rng(SEED))
+    if not fitted.check.alike:
+        return _refused(
+            by, f"the triples that would count as true are unlike true calibration triples ({fitted.check})"
+        )
+    low, high = fitted.bound.limits or (0.0, 1.0)
     about = (
-        "the probabilities are about the triples of the file: labelled calibration triples are weighted to be like "
-        f"them ({found}). This is right if triples with the same evidence are as often true in both"
+        f"the probabilities are about the triples of the file: labelled calibration triples are weighted to be like "
+        f"them ({found}). This is right if triples with the same evidence are as often true in both: then "
+        f"{fitted.bound.base_rate:.1%} of the file are true, otherwise {low:.1%} to {high:.1%}"
     )
-    answering = replace(by.by, model=by.by.model.under(bound))
-    return replace(by, by=answering, counts=True, about=about, unknown_only=True)
+    answering = replace(by.by, model=by.by.model.under(fitted.bound))
+    return replace(by, by=answering, counts=False, about=about, unknown_only=True)
 
 
-def _refused(by: Predictor, found: "Likeness | None") -> Predictor:
+def _refused(by: Predictor, why: str) -> Predictor:
     """Return the predictor without probabilities."""
-    why = f"the triples are unlike the calibration triples ({found})" if found else "validation has too few facts"
-    about = f"no probabilities: {why}, so {STATE}. The order by score needs neither"
+    about = f"no probabilities: {why}. {STATE}. The order by score needs none of these"
     return replace(by, by=replace(by.by, stated=False), counts=False, about=about)
