@@ -126,6 +126,9 @@ class Population:
             own = rows[rows[:, 1] == predicate]
             blocks.append(Block(predicate, np.unique(own[:, SUBJECT]), np.unique(own[:, OBJECT])))
         population = cls(domains, tuple(blocks), rows)
+        facts = np.bincount(population.positives[:, 1], minlength=len(counts))
+        kept = tuple(block for block in blocks if facts[block.predicate] >= max(1, at_least))
+        population = replace(population, blocks=kept)
         is_large = population.sizes.sum() >= FEWEST_ROWS and len(population.positives) >= FEWEST_FACTS
         return population if is_large else None
 

@@ -74,6 +74,15 @@ def test_small_files_have_no_population() -> None:
     assert Population.of_rows(DOMAINS, unknown, 10**6) is None  # validation facts are too few
 
 
+def test_a_predicate_without_facts_of_its_entities_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.population.population.FEWEST_OF_PREDICATE", 20)
+    facts = GRAPH.valid.positives[GRAPH.valid.positives[:, 1] == 0]
+    few = unstored(GRAPH, pairs(range(1, 2), 120))[:3]  # no validation fact of predicate 1 is among their entities
+    population = of_rows(np.concatenate([facts, unstored(GRAPH, pairs(range(1), 120)), few]))
+    assert [block.predicate for block in population.blocks] == [0]
+    assert population.sizes.shape == (1,)
+
+
 def test_a_large_file_is_drawn_with_weights() -> None:
     population, trained = of_rows(pairs(range(1), 120)), trained_on(GRAPH)
     drawn = draw(population, trained, DrawSize(2_000, 500, 10_000), np.random.default_rng(0))
