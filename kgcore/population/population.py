@@ -126,9 +126,6 @@ class Population:
             own = rows[rows[:, 1] == predicate]
             blocks.append(Block(predicate, np.unique(own[:, SUBJECT]), np.unique(own[:, OBJECT])))
         population = cls(domains, tuple(blocks), rows)
-        facts = np.bincount(population.positives[:, 1], minlength=len(counts))
-        kept = tuple(block for block in blocks if facts[block.predicate] >= max(1, at_least))
-        population = replace(population, blocks=kept)
         is_large = population.sizes.sum() >= FEWEST_ROWS and len(population.positives) >= FEWEST_FACTS
         return population if is_large else None
 
@@ -199,17 +196,17 @@ class Population:
     def positives(self) -> Triples:
         """The validation facts (n, 3) that stand for the true candidates, each once, grouped by block.
 
-        They are those among the pairs of the blocks. For a file, they are those in the file if there are
-        FEWEST_OF_PREDICATE; otherwise those whose subject and object the file has with the predicate if there are as
-        many; otherwise all of the file's predicates.
+        They are those among the pairs of the blocks. For a file, they are, for each predicate, those in the file if
+        there are FEWEST_OF_PREDICATE; otherwise those whose subject and object the file has with the predicate if there
+        are as many; otherwise all.
         """
-        if self.rows is None or len(self._inside) >= FEWEST_OF_PREDICATE:
+        if self.rows is None:
             return self._inside
-        near = replace(self, rows=None)._inside
-        of_predicates = self._validation[np.isin(self._validation[:, 1], [block.predicate for block in self.blocks])]
-        return (
-            near if len(near) >= FEWEST_OF_PREDICATE else of_predicates[np.argsort(of_predicates[:, 1], kind="stable")]
-        )
+        chosen, near = [np.zeros((0, 3), dtype=np.int64)], replace(self, rows=None)._inside
+        for block in self.blocks:
+            tiers = [facts[facts[:, 1] == block.predicate] for facts in (self._inside, near, self._validation)]
+            chosen.append(next((tier for tier in tiers if len(tier) >= FEWEST_OF_PREDICATE), tiers[-1]))
+        return np.concatenate(chosen)
 
 
 def unstored(graph: KnowledgeGraph, triples: Triples) -> Triples:

@@ -55,11 +55,11 @@ def test_the_facts_of_a_file_stand_for_its_true_rows_if_there_are_enough(monkeyp
     module = "kgcore.population.population.FEWEST_OF_PREDICATE"
     valid, rows = np.unique(GRAPH.valid.positives, axis=0), pairs(range(2))
     in_file = valid[GRAPH.index(rows).contains(valid)]
-    unknown = unstored(GRAPH, rows)
-    monkeypatch.setattr(module, len(in_file))
+    unknown, counts = unstored(GRAPH, rows), np.bincount(in_file[:, 1])
+    monkeypatch.setattr(module, counts.min())
     assert sorted(map(tuple, of_rows(rows).positives)) == sorted(map(tuple, in_file))
     assert sorted(map(tuple, of_rows(unknown).positives)) == sorted(map(tuple, in_file))  # both entities are in it
-    monkeypatch.setattr(module, len(in_file) + 1)
+    monkeypatch.setattr(module, counts.max() + 1)
     assert len(of_rows(unknown).positives) == (valid[:, 1] < 2).sum()
     assert of_rows(unknown).known.tolist() == [0, 0]  # completeness needs known facts in the file
     share = [(in_file[:, 1] == p).sum() / (valid[:, 1] == p).sum() for p in (0, 1)]
@@ -74,13 +74,13 @@ def test_small_files_have_no_population() -> None:
     assert Population.of_rows(DOMAINS, unknown, 10**6) is None  # validation facts are too few
 
 
-def test_a_predicate_without_facts_of_its_entities_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.population.population.FEWEST_OF_PREDICATE", 20)
-    facts = GRAPH.valid.positives[GRAPH.valid.positives[:, 1] == 0]
-    few = unstored(GRAPH, pairs(range(1, 2), 120))[:3]  # no validation fact of predicate 1 is among their entities
-    population = of_rows(np.concatenate([facts, unstored(GRAPH, pairs(range(1), 120)), few]))
-    assert [block.predicate for block in population.blocks] == [0]
-    assert population.sizes.shape == (1,)
+def test_each_predicate_of_a_file_has_facts() -> None:
+    """A subject whose only pair is its fact is in no file of unknown pairs. Its fact stands for true rows, though."""
+    facts = GRAPH.valid.positives[GRAPH.valid.positives[:, 1] == 1]
+    others = np.setdiff1d(np.arange(120), facts[:, 0])
+    rows = np.concatenate([pairs(range(1)), pairs(range(1, 2), 120)])
+    rows = unstored(GRAPH, rows[(rows[:, 1] == 0) | np.isin(rows[:, 0], others)])
+    assert sorted(map(tuple, facts)) == sorted(map(tuple, (p := of_rows(rows).positives)[p[:, 1] == 1]))
 
 
 def test_a_large_file_is_drawn_with_weights() -> None:
