@@ -118,9 +118,9 @@ class Population:
         rows      (n, 3) triples of the file
         at_least  fewest validation facts of a predicate. Triples of a predicate with fewer are left out
         """
-        rows, counts = np.unique(rows, axis=0), np.bincount(domains.graph.valid.positives[:, 1])
-        enough = np.flatnonzero(counts >= max(1, at_least))
-        rows = rows[np.isin(rows[:, 1], enough)]
+        counts = np.bincount(domains.graph.valid.positives[:, 1])
+        rows = rows[np.isin(rows[:, 1], np.flatnonzero(counts >= max(1, at_least)))]
+        rows = domains.graph.index(rows).triples
         blocks = []
         for predicate in np.unique(unstored(domains.graph, rows)[:, 1]).tolist():
             own = rows[rows[:, 1] == predicate]
@@ -131,9 +131,14 @@ class Population:
 
     def listed(self, block: Block) -> Triples | None:
         """Return the candidates (n, 3) of a block that a file lists, in ascending order; None: no file lists them."""
-        if self.rows is None:
+        if self._unstored is None:
             return None
-        return unstored(self.graph, self.rows[self.rows[:, 1] == block.predicate])
+        listed: Triples = self._unstored[self._unstored[:, 1] == block.predicate]
+        return listed
+
+    @cached_property
+    def _unstored(self) -> Triples | None:
+        return None if self.rows is None else unstored(self.graph, self.rows)
 
     @property
     def graph(self) -> KnowledgeGraph:

@@ -74,7 +74,7 @@ def _triples(by: Predictor, blocks: Iterator[Block]) -> Triples:
     for block in blocks:
         triples, known = by.answers.numbers(block.names)
         parts.append(triples[known])
-    return np.unique(np.concatenate(parts), axis=0)
+    return by.answers.model.graph.index(*parts).triples
 
 
 def _too_few(by: Predictor, rows: int, triples: int) -> Predictor:
@@ -82,8 +82,8 @@ def _too_few(by: Predictor, rows: int, triples: int) -> Predictor:
     if triples < 2:
         return by
     about = (
-        f"{rows:,} of the {triples:,} triples are not in the graph: too few to calibrate to them, or to compare them "
-        f"with calibration triples (at least {FEWEST_ROWS}, and half of the file)"
+        f"{rows:,} of the {triples:,} triples are not in the graph: too few to compare them with calibration triples "
+        f"or to calibrate to them (at least {FEWEST_ROWS}, and half of the file)"
     )
     return replace(by, counts=False, about="; ".join(filter(None, (by.about, about))))
 
