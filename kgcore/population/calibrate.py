@@ -1,7 +1,7 @@
 """A calibrator of a population, and the number of true facts in a list."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, logit
@@ -96,13 +96,14 @@ class PopulationFit:
 
 
 def fit_population(
-    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator
+    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator, pooled: bool = False
 ) -> PopulationFit:
     """Calibrate a survey, by kgcore/population/curve.py.
 
     true     number of true candidates of each block
     sizes    (p,) number of candidates of each block, in the order of the predicates
     dataset  fingerprint of the graph
+    pooled   whether the predicates share one map: nothing says how many true candidates each of them has
 
     In every bootstrap replicate the validation facts and the candidates that stand for others are drawn again, and the
     number of true candidates is drawn from its interval: see `UnknownFacts.drawn`.
@@ -110,17 +111,22 @@ def fit_population(
     Raises FitError if a fit does not converge.
     """
     predicates = np.unique(survey.facts[:, 1])
-    of_candidates, of_facts = (np.searchsorted(predicates, own[:, 1]) for own in (survey.drawn.triples, survey.facts))
+    places = np.arange(len(predicates)) * (not pooled)
+    of_candidates, of_facts = (
+        places[np.searchsorted(predicates, own[:, 1])] for own in (survey.drawn.triples, survey.facts)
+    )
     weights, facts = survey.drawn.weights, np.ones(len(survey.facts))
     binning = Binning.of((survey.log_odds, survey.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(survey.of_facts)
-    curve = fit_curve(binning.cells(weights, facts), true.values, knots)
+    number_of = true.together if pooled else true
+    curve = fit_curve(binning.cells(weights, facts), number_of.values, knots)
     replicates = []
     for _ in range(REPLICATES):
         again = np.where(survey.drawn.in_top, weights, weights * rng.poisson(1.0, len(weights)))
         drawn = rng.multinomial(len(facts), facts / len(facts)).astype(np.float64)
-        number = true.drawn(np.bincount(of_facts, drawn, len(predicates)).astype(np.float64), rng)
+        number = number_of.drawn(np.bincount(of_facts, drawn, len(number_of.values)).astype(np.float64), rng)
         replicates.append(fit_curve(binning.cells(again, drawn), number, knots, start=curve))
+    curve, *replicates = (replace(one, constants=one.constants[places]) for one in (curve, *replicates))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(survey.of_facts.max()), (len(facts) + 1) / (len(facts) + 2)
     bound = BoundCalibrator(

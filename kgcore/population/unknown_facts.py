@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints
+from kgcore.arrays import Floats
 from kgcore.calibration.shift import check_base_rate
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -35,6 +35,12 @@ class UnknownFacts:
     def total(self) -> float:
         """The expected number of true candidates."""
         return float(self.values.sum())
+
+    @property
+    def together(self) -> "UnknownFacts":
+        """The number of all blocks, as if they were one."""
+        values, low, high = (own.sum(keepdims=True) for own in (self.values, self.low, self.high))
+        return UnknownFacts(values, low, high, self.stated, by_predicate=False)
 
     def drawn(self, facts: Floats, rng: np.random.Generator) -> Floats:
         """Return numbers (b,) for a bootstrap replicate: from the interval, and by the drawn validation facts (b,)."""
@@ -136,25 +142,18 @@ def of_base_rate(population: Population, base_rate: float, asked: int | None = N
 
     asked  the predicate of whose candidates this share is true; None: of all
 
-    The number is divided among the blocks as `by_validation` says. Raises InputError for a base rate out of range.
+    The number is divided among the blocks as `by_validation` says; that of a file, in proportion to its rows. Raises
+    InputError for a base rate out of range.
     """
     check_base_rate("base_rate", base_rate)
+    if population.rows is not None:
+        count: Floats = (base_rate * population.sizes).astype(np.float64)
+        return UnknownFacts(count, count, count, f"base rate {base_rate:g}", by_predicate=False)
     parts = by_validation(population, 1.0)
     own = np.array([asked in (None, block.predicate) for block in population.blocks])
     total = base_rate * float(population.sizes[own].sum()) / float(parts[own].sum())
-    count = _filled(total, parts, population.sizes)
+    count = np.clip(total * parts, LEAST, np.maximum(population.sizes, LEAST))
     return UnknownFacts(count, count, count, f"base rate {base_rate:g}", by_predicate=False)
-
-
-def _filled(total: float, parts: Floats, sizes: Ints) -> Floats:
-    """Divide a number of true candidates among blocks (b,) by `parts`; what does not fit a block goes to the others."""
-    counts, limits = total * parts, np.maximum(sizes, LEAST)
-    for _ in parts:
-        full = counts >= limits
-        if full.all() or not full.any() or not parts[~full].any():
-            break
-        counts = np.where(full, limits, (total - limits[full].sum()) * parts / parts[~full].sum())
-    return np.clip(counts, LEAST, limits)
 
 
 def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:

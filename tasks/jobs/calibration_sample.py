@@ -62,7 +62,7 @@ def calibration_triples(model_id: str, model: CalibratedModel) -> tuple[Calibrat
     config, kind = config_of(CalibrateConfig, made_by[0]), model.calibrator.negatives
     samples, places = (
         calibration_samples(own, config)
-        for own in (table, replace(table, scores=np.arange(len(table)) * 1.0, hits=None))
+        for own in (table, replace(table, scores=np.array(range(len(table)), dtype=np.float64), hits=None))
     )
     kind = kind if kind in samples else min(samples)  # a baseline: labelled triples, or corruptions without labels
     sample, triples = samples[kind], table.triples[places[kind].scores.astype(np.int64)]
