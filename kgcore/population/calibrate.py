@@ -106,7 +106,8 @@ def fit_population(
     pooled   whether the predicates share one map: nothing says how many true candidates each of them has
 
     In every bootstrap replicate the validation facts and the candidates that stand for others are drawn again, and the
-    number of true candidates is drawn from its interval: see `UnknownFacts.drawn`.
+    number of true candidates is drawn from its interval: see `UnknownFacts.drawn`. A pooled population may be small, so
+    all of its candidates are drawn again.
 
     Raises FitError if a fit does not converge.
     """
@@ -122,7 +123,8 @@ def fit_population(
     curve = fit_curve(binning.cells(weights, facts), number_of.values, knots)
     replicates = []
     for _ in range(REPLICATES):
-        again = np.where(survey.drawn.in_top, weights, weights * rng.poisson(1.0, len(weights)))
+        kept = survey.drawn.in_top & (not pooled)
+        again = np.where(kept, weights, weights * rng.poisson(1.0, len(weights)))
         drawn = rng.multinomial(len(facts), facts / len(facts)).astype(np.float64)
         number = number_of.drawn(np.bincount(of_facts, drawn, len(number_of.values)).astype(np.float64), rng)
         replicates.append(fit_curve(binning.cells(again, drawn), number, knots, start=curve))
