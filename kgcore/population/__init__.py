@@ -11,6 +11,8 @@ calibrator that is fitted to the missing facts, not to corruptions.
 * calibrate.py     a calibrator of the population, and the number of true facts in a list
 * calibration.py   a calibrated model of the population, and its lists
 * survey_file.py   stores a survey
+* likeness.py      whether the rows of a file are like the calibration triples
+* weighted.py      a calibrator that is fitted to labelled calibration triples, weighted to be like a file
 
 docs/explanation/population.md explains the method.
 """
