@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kgcore.population.likeness import Likeness
 
 SEED = 0  # of the comparison, which is the same for the same file
+FEWEST_OF_A_PREDICATE = 5  # calibration triples that are compared, on average
 MOST_ROWS = 4_000  # rows of the file, and calibration triples, that are compared
 STATE = (
     "State which share of them is true (--base-rate) or how complete the graph is (--completeness), or label some of "
@@ -114,7 +115,9 @@ def _compared(by: Predictor, rows: Triples, device: str) -> _Compared:
     of_file, rate, alpha = rng.permutation(rows)[:MOST_ROWS], sample.base_rate, model.calibrator.base_rate
     weights = sample.weights * np.where(sample.labels == 1, alpha / rate, (1 - alpha) / (1 - rate))
     weights *= np.isin(triples[:, 1], rows[:, 1])
-    chances = np.minimum(1.0, MOST_ROWS * weights / max(weights.sum(), 1e-300))
+    share = MOST_ROWS * weights / max(weights.sum(), 1e-300)
+    few = FEWEST_OF_A_PREDICATE / np.bincount(triples[:, 1])[triples[:, 1]] * (weights > 0)
+    chances = np.minimum(1.0, np.maximum(share, few))
     chosen = rng.random(len(weights)) < chances
     if isinstance(model.trained, CombinedModel):
         evidence = model.trained.evidence
