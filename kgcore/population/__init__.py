@@ -12,6 +12,8 @@ calibrator that is fitted to the missing facts, not to corruptions.
 * calibration.py   a calibrated model of the population, and its lists
 * answers.py       tables of missing facts and of the answers to a query, with flags; what explains them
 * survey_file.py   stores a survey
+* likeness.py      whether the rows of a file are like the calibration triples
+* weighted.py      a calibrator that is fitted to labelled calibration triples, weighted to be like a file
 
 docs/explanation/population.md explains the method.
 """

@@ -1,7 +1,8 @@
 """A calibrator of a population, and the number of true facts in a list."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -96,13 +97,14 @@ class PopulationFit:
 
 
 def fit_population(
-    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator
+    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator, pooled: bool = False
 ) -> PopulationFit:
     """Calibrate a survey, by kgcore/population/curve.py.
 
     true     number of true candidates of each block
     sizes    (p,) number of candidates of each block, in the order of the predicates
     dataset  fingerprint of the graph
+    pooled   whether the predicates share one map: nothing says how many true candidates each of them has
 
     The map is fitted to the candidates of the top, which are all drawn, and to the validation facts with scores as
     high. Their share of the facts is the share of the true candidates that is in the top. The few drawn candidates
@@ -110,26 +112,32 @@ def fit_population(
     less by a constant, with which they have the other true candidates in all.
 
     In every bootstrap replicate the validation facts are drawn again, and the number of true candidates is drawn from
-    its interval: see `UnknownFacts.drawn`.
+    its interval: see `UnknownFacts.drawn`. A pooled population may be small, so all of its candidates are drawn again.
 
     Raises FitError if a fit does not converge.
     """
     predicates, top = np.unique(survey.facts[:, 1]), survey.top()
-    of_candidates, of_facts = (np.searchsorted(predicates, own[:, 1]) for own in (top.drawn.triples, top.facts))
+    maps = np.arange(len(predicates)) * (not pooled)  # a map for each predicate, or one for all
+    of_candidates, of_facts, of_every = (
+        maps[np.searchsorted(predicates, own[:, 1])] for own in (top.drawn.triples, top.facts, survey.facts)
+    )
+    below = [top is not survey and np.isfinite(survey.drawn.lowest.get(p, -np.inf)) for p in predicates.tolist()]
+    shares = partial(_shares, of_every, survey.facts_in_top, np.array([any(below)]) if pooled else np.array(below))
+    true = true.together if pooled else true
     weights, drawn = top.drawn.weights, np.ones(len(survey.facts))
     in_map = np.ones(len(drawn), dtype=bool) if top is survey else survey.facts_in_top
-    below = [top is not survey and np.isfinite(survey.drawn.lowest.get(p, -np.inf)) for p in predicates.tolist()]
+    kept = top.drawn.in_top & (not pooled)
     binning = Binning.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
-    number = true.values * _shares(survey, predicates, drawn, np.array(below))
+    number = true.values * shares(drawn)
     curve = fit_curve(binning.cells(weights, drawn[in_map]), number, knots)
     replicates = []
     for _ in range(REPLICATES):
-        again = np.where(top.drawn.in_top, weights, weights * rng.poisson(1.0, len(weights)))
+        again = np.where(kept, weights, weights * rng.poisson(1.0, len(weights)))
         drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
-        of_blocks = np.bincount(np.searchsorted(predicates, survey.facts[:, 1]), drawn, len(predicates)).astype(float)
-        numbers = true.drawn(of_blocks, rng) * _shares(survey, predicates, drawn, np.array(below))
+        numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
         replicates.append(fit_curve(binning.cells(again, drawn[in_map]), numbers, knots, start=curve))
+    curve, *replicates = (replace(own, constants=own.constants[maps]) for own in (curve, *replicates))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
@@ -145,20 +153,20 @@ def fit_population(
         support=_support(survey, curve, replicates, predicates, supported),
         combined=survey.combined,
     )
-    return PopulationFit(survey, bound, predicates, replicates, (top.of_facts, top.facts[:, 1]), highest, number)
+    return PopulationFit(survey, bound, predicates, replicates, (top.of_facts, top.facts[:, 1]), highest, number[maps])
 
 
-def _shares(survey: Survey, predicates: Ints, drawn: Floats, below: Bools) -> Floats:
-    """Return the share of the true candidates of each predicate (p,) that is in the top.
+def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
+    """Return the share of the true candidates of each map (p,) that is in the top.
 
-    drawn  (m,) how often each validation fact counts
-    below  (p,) whether the predicate has candidates below the top
+    maps    (m,) the map of each validation fact
+    in_top  (m,) whether it is in the top
+    below   (p,) whether the map has candidates below the top
+    drawn   (m,) how often a fact counts
 
     It is (t + 1/2) / (n + 1) with t of n facts in the top.
     """
-    places, size = np.searchsorted(predicates, survey.facts[:, 1]), len(predicates)
-    every = np.bincount(places, drawn, size)
-    inside = np.bincount(places, drawn * survey.facts_in_top, size)
+    every, inside = (np.bincount(maps, own, len(below)) for own in (drawn, drawn * in_top))
     shares: Floats = np.where(below, (inside + 0.5) / (every + 1), 1.0)
     return shares
 

@@ -59,7 +59,9 @@ class Calibration:
         """
         graph, sizes = population.graph, population.sizes
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
-        fit = fit_population(survey, true or of_base_rate(population, nominal), sizes, graph.fingerprint(), rng)
+        count = true or of_base_rate(population, nominal)
+        pooled = population.rows is not None and not count.by_predicate
+        fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
         survey = fit.survey
         scorer = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]))
         bound = fit.bound

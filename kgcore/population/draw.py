@@ -136,6 +136,8 @@ def highest(population: Population, block: PairBlock, scorer: Scorer, top: int, 
     """Return the `top` candidates (M, 3) of a block with the highest scores, from the highest down."""
     if not top:
         return np.zeros((0, 3), dtype=np.int64)
+    if (listed := population.listed(block)) is not None:
+        return listed[np.argsort(-scorer.score(listed), kind="stable")[:top]]
     search = population.search(block, top)
     parts = np.array_split(block.subjects, ceil(len(block.subjects) / SUBJECTS_AT_ONCE))
     pairs = [found for _, found in each_part(search_pairs, (scorer, search), parts)]
@@ -158,6 +160,8 @@ def ranked_by(
 
 def _random(population: Population, block: PairBlock, top: Triples, count: int, rng: np.random.Generator) -> Triples:
     """Return about `count` different random candidates of a block that are not in `top`, at least one."""
+    if (listed := population.listed(block)) is not None:
+        return rng.permutation(listed[~population.graph.index(top).contains(listed)])[:count]
     index = population.graph.index(population.left_out(block.predicate).triples, top)
     kept = np.zeros((0, 3), dtype=np.int64)
     while not len(kept):

@@ -1,7 +1,7 @@
-"""The population of a question about missing facts: the unknown triples of some predicates."""
+"""The population of a question: the unknown triples of some predicates, or those of a file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ NOTHING_STATED = (
 )
 FEWEST_FACTS = 20  # validation facts of a population to which probabilities can be calibrated
 FEWEST_OF_PREDICATE = 200  # validation facts from which a predicate needs no others beside it
+FEWEST_ROWS = 50  # unknown triples of a file to which probabilities can be calibrated
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,12 @@ class Population:
 
     domains  the graph, and which triples of a predicate are left out
     blocks   the pairs
+    rows     (n, 3) the distinct triples of a file, known ones among them: only these are candidates. None: all pairs
     """
 
     domains: Domains
     blocks: tuple[PairBlock, ...]
+    rows: Triples | None = None
 
     def __post_init__(self) -> None:
         predicates = [block.predicate for block in self.blocks]
@@ -117,6 +120,35 @@ class Population:
         enough_rows = min(len(population.positives), int(population.sizes.sum())) >= FEWEST_FACTS
         return population if enough_rows else None
 
+    @classmethod
+    def of_rows(cls, domains: Domains, rows: Triples, at_least: int) -> "Population | None":
+        """Return the unknown triples of a file; None: they or the validation facts of their predicates are few.
+
+        rows      (n, 3) triples of the file
+        at_least  fewest validation facts of a predicate. Triples of a predicate with fewer are left out
+        """
+        counts = np.bincount(domains.graph.valid.positives[:, 1])
+        rows = rows[np.isin(rows[:, 1], np.flatnonzero(counts >= max(1, at_least)))]
+        rows = domains.graph.index(rows).triples
+        blocks = []
+        for predicate in np.unique(unstored(domains.graph, rows)[:, 1]).tolist():
+            own = rows[rows[:, 1] == predicate]
+            blocks.append(PairBlock(predicate, np.unique(own[:, SUBJECT]), np.unique(own[:, OBJECT])))
+        population = cls(domains, tuple(blocks), rows)
+        is_large = population.sizes.sum() >= FEWEST_ROWS and len(population.positives) >= FEWEST_FACTS
+        return population if is_large else None
+
+    def listed(self, block: PairBlock) -> Triples | None:
+        """Return the candidates (n, 3) of a block that a file lists, in ascending order; None: no file lists them."""
+        if self._unstored is None:
+            return None
+        listed: Triples = self._unstored[self._unstored[:, 1] == block.predicate]
+        return listed
+
+    @cached_property
+    def _unstored(self) -> Triples | None:
+        return None if self.rows is None else unstored(self.graph, self.rows)
+
     @property
     def graph(self) -> KnowledgeGraph:
         """The graph."""
@@ -155,6 +187,9 @@ class Population:
         """The number of candidates of each block."""
         sizes = []
         for block in self.blocks:
+            if (listed := self.listed(block)) is not None:
+                sizes.append(len(listed))
+                continue
             left_out = self.left_out(block.predicate).triples
             sizes.append(len(block.subjects) * len(block.objects) - int(block.holds(left_out).sum()))
         return np.array(sizes, dtype=np.int64)
@@ -169,7 +204,7 @@ class Population:
         size = len(self.graph.predicates)
         facts = np.bincount(self.graph.all_known.triples[:, 1], minlength=size)
         valid = np.bincount(self._validation[:, 1], minlength=size)
-        inside = np.bincount(self.positives[:, 1], minlength=size)
+        inside = np.bincount(self._inside[:, 1], minlength=size)
         of_block = [block.predicate for block in self.blocks]
         known: Floats = (facts * inside / np.maximum(valid, 1))[of_block]
         return known
@@ -181,7 +216,32 @@ class Population:
         return facts[~self.graph.index(self.graph.train.positives).contains(facts)]
 
     @cached_property
-    def positives(self) -> Triples:
-        """The validation facts (n, 3) among the pairs of the blocks, each once, grouped by block."""
+    def _inside(self) -> Triples:
+        """The validation facts (n, 3) among the pairs of the blocks, or among the triples of the file."""
         facts = self._validation
+        if self.rows is not None:
+            return facts[self.graph.index(self.rows).contains(facts)]
         return np.concatenate([np.zeros((0, 3), dtype=np.int64), *(facts[b.holds(facts)] for b in self.blocks)])
+
+    @cached_property
+    def positives(self) -> Triples:
+        """The validation facts (n, 3) that stand for the true candidates, each once, grouped by block.
+
+        They are those among the pairs of the blocks. For a file, they are, for each predicate, those in the file if
+        there are FEWEST_OF_PREDICATE; otherwise those whose subject and object the file has with the predicate if there
+        are as many; otherwise all.
+        """
+        if self.rows is None:
+            return self._inside
+        chosen, near = [np.zeros((0, 3), dtype=np.int64)], replace(self, rows=None)._inside
+        for block in self.blocks:
+            tiers = [facts[facts[:, 1] == block.predicate] for facts in (self._inside, near, self._validation)]
+            chosen.append(next((tier for tier in tiers if len(tier) >= FEWEST_OF_PREDICATE), tiers[-1]))
+        return np.concatenate(chosen)
+
+
+def unstored(graph: KnowledgeGraph, triples: Triples) -> Triples:
+    """Return the triples (n, 3) whose truth the graph does not know: neither facts nor labelled false in a split."""
+    splits = (graph.train, graph.valid, graph.test)
+    stored = graph.index(graph.all_known.triples, *(split.negatives for split in splits))
+    return triples[~stored.contains(triples)]

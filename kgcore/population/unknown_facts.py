@@ -36,6 +36,12 @@ class UnknownFacts:
         """The expected number of true candidates."""
         return float(self.values.sum())
 
+    @property
+    def together(self) -> "UnknownFacts":
+        """The number of all blocks, as if they were one."""
+        values, low, high = (own.sum(keepdims=True) for own in (self.values, self.low, self.high))
+        return UnknownFacts(values, low, high, self.stated, by_predicate=False)
+
     def drawn(self, facts: Floats, rng: np.random.Generator) -> Floats:
         """Return numbers (b,) for a bootstrap replicate: from the interval, and by the drawn validation facts (b,).
 
@@ -149,12 +155,15 @@ def of_base_rate(
     asked   the predicate of whose candidates this share is true; None: of all
     limits  the ends of an interval of the base rate; None: it has no interval
 
-    The number is divided among the blocks as `by_validation` says.
+    The number is divided among the blocks as `by_validation` says; that of a file, in proportion to its rows.
     """
-    parts = by_validation(population, 1.0)
-    own = np.array([asked in (None, block.predicate) for block in population.blocks])
-    each = float(population.sizes[own].sum()) / float(parts[own].sum()) * parts
     most = np.maximum(population.sizes, LEAST)
+    if population.rows is None:
+        parts = by_validation(population, 1.0)
+        own = np.array([asked in (None, block.predicate) for block in population.blocks])
+        each = float(population.sizes[own].sum()) / float(parts[own].sum()) * parts
+    else:
+        each = population.sizes.astype(np.float64)
     value, low, high = (np.clip(rate * each, LEAST, most) for rate in (base_rate, *(limits or (base_rate, base_rate))))
     return UnknownFacts(value, low, high, f"base rate {rate_text(base_rate, limits)}", by_predicate=False)
 

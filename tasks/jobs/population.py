@@ -124,6 +124,8 @@ def _survey_run(
     sources, groups = sources_of(store, by.found.model_id), groups_of(models)
     trains = [StageRef("train", store.model(model_id).run_id or "") for model_id in sources.models]
     blocks = [(b.predicate, digest([b.subjects.tolist(), b.objects.tolist()])) for b in population.blocks]
+    if population.rows is not None:
+        blocks.append((-1, digest(population.rows.tolist())))
     code = (*_CODE, *map(EVIDENCE.module, groups))
     body = partial(_body, population=population, models=models, config=config, runner=runner)
     upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=by.device)

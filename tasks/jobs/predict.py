@@ -11,13 +11,14 @@ import pyarrow.parquet
 from kgcore.config import PredictConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
-from kgcore.prediction.answers import Answers, table_of
+from kgcore.prediction.answers import Answers, table_of, without_probabilities
 from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
 from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.sink import sink
 from tasks.jobs.calibration_sample import counted_sample
+from tasks.jobs.file_population import for_file
 from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
-from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction
+from tasks.jobs.prediction import Prediction, predictor, run_prediction
 from tasks.jobs.request import Request
 from tasks.workspace.progress import progress_bar
 
@@ -28,19 +29,29 @@ def predict_candidates(
     """Answer the triples of a file, or one triple.
 
     candidates    a file (see `read_candidates`), or subject, predicate and object
-    completeness  as in `Stated`: then the probability of one triple is about the missing facts of its predicate
+    completeness  as in `Stated`: about the triples of the file, or about the missing facts of the triple's predicate
 
-    Raises InputError if the file cannot be read, if candidates of no file should be selected, if the completeness is
-    stated for a file, and as `predictor`, `calibrate_to_missing` and `run_prediction` do.
+    The answers about a file are calibrated to its triples: see `for_file`. With `fdr`, the stored model answers.
+
+    Raises InputError if the file cannot be read, if candidates of no file should be selected, if completeness is stated
+    with fdr, and as `predictor`, `for_file`, `calibrate_to_missing` and `run_prediction` do.
     """
     blocks = _blocks(candidates)
     if config.fdr and len(candidates) > 1:
         raise InputError("fdr selects among the candidates of a file: give a file, or leave out --fdr")
+    if completeness and config.fdr:
+        raise InputError("completeness is about probabilities, and fdr about scores: leave out one of them")
     by = predictor(request, config)
-    if completeness:
-        by = _about_missing(by, candidates, Stated(completeness, request.base_rate))
+    stated = Stated(completeness, request.base_rate)
+    if len(candidates) == 1 and not config.fdr:
+        by = for_file(by, _blocks(candidates), stated)
+    elif completeness:
+        calibration = calibrate_to_missing(by.by, candidates[1], stated, by.config.at_least)
+        by = replace(by, by=asked_of(by.by, calibration), about=calibration.about)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
     tables = _answered(by.answers, blocks)
+    if not by.by.stated:
+        tables = map(without_probabilities, tables)
     if not config.fdr:
         return run_prediction(by, asked, tables)
     found = by.by.found
@@ -50,17 +61,6 @@ def predict_candidates(
     selection = Selection(Negatives.of(sample), by.answers)
     with tempfile.TemporaryDirectory() as folder:
         return run_prediction(by, asked, _selected(selection, tables, config.fdr, folder))
-
-
-def _about_missing(by: Predictor, candidates: Sequence[str], stated: Stated) -> Predictor:
-    """Return the predictor whose model is calibrated to the missing facts of the predicate of one triple."""
-    if len(candidates) == 1:
-        raise InputError(
-            f"completeness is {stated.completeness}, but the candidates of a file are not all missing facts: state "
-            "--base-rate, the share of true ones among them"
-        )
-    calibration = calibrate_to_missing(by.by, candidates[1], stated, by.config.at_least)
-    return replace(by, by=asked_of(by.by, calibration), notes=[calibration.about])
 
 
 def _blocks(candidates: Sequence[str]) -> Iterator[Block]:

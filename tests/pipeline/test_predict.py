@@ -129,7 +129,7 @@ def test_mlflow_has_what_was_asked_and_what_came_out(trained: Trained) -> None:
     assert 0 < metrics["known"] < rows
     assert "expected" not in metrics  # the file has other candidates than the calibration
     trained.answers("--model", trained.runs["calibrate"], "--base-rate", "0.3")
-    assert 0 < runs_of(trained.kgcal, "predict")[-1].data.metrics["expected"] < rows
+    assert "expected" not in runs_of(trained.kgcal, "predict")[-1].data.metrics  # its rows are stored in the graph
     client_of(trained.kgcal).download_artifacts(run.info.run_id, "prediction.json")
 
 
@@ -205,6 +205,36 @@ def test_all_pairs_of_a_predicate_are_those_of_a_file_with_the_same_triples(trai
     limit = float(unknown["probability"].iloc[10])
     likely = answered("--above", str(limit), *stated)
     assert sorted(likely["score"]) == sorted(unknown["score"][unknown["probability"] > limit])
+
+
+@pytest.mark.long
+def test_a_file_is_calibrated_to_its_rows_or_refused(trained: Trained, tmp_path: Path) -> None:
+    facts = [line.split("\t") for line in (trained.test.parent / "valid.txt").read_text().splitlines()]
+    cousins = [row for row in facts if row[1] == "cousin_of" and row[3] == "1"][:25]
+    people = sorted({row[0] for row in cousins} | {row[2] for row in cousins})
+    file, target = tmp_path / "pairs.tsv", tmp_path / "answers.parquet"
+    file.write_text("".join(f"{s}\tcousin_of\t{o}\n" for s in people for o in people if s != o))
+
+    def answered(*options: str) -> tuple[pd.DataFrame, str]:
+        done = trained.kgcal("predict", str(file), "-o", str(target), *options)
+        assert done.returncode == 0, done.stderr
+        answers = pd.read_parquet(target)
+        return answers[~answers["known"].astype(bool)], done.stdout + done.stderr
+
+    synthetic = ("--calibrator", "synthetic.beta")
+    refused, text = answered(*synthetic)
+    assert refused["probability"].isna().all()
+    assert refused["score"].notna().all()
+    assert "no probabilities: the triples are unlike the calibration triples (AUROC" in text
+    assert "expected" not in runs_of(trained.kgcal, "predict")[-1].data.metrics
+
+    stated, text = answered(*synthetic, "--completeness", "0.9")
+    assert "true by the stated completeness 0.9, and are calibrated to these with" in text
+    assert 0 < stated["probability"].sum() < len(stated) / 2
+    assert runs_of(trained.kgcal, "predict")[-1].data.metrics["expected"] == pytest.approx(stated["probability"].sum())
+    again, text = answered(*synthetic, "--completeness", "0.9")
+    assert "survey    re-used" in text
+    pd.testing.assert_frame_equal(again, stated, check_exact=True)
 
 
 @pytest.mark.long

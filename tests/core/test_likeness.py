@@ -1,0 +1,106 @@
+"""How like a file is to calibration triples: alike, overlapping, apart, and too few."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from kgcore.arrays import Floats, Triples
+from kgcore.evidence.table import Evidence
+from kgcore.population.likeness import Likeness, likeness, separation
+
+NAMES = ("score", "degree")
+
+
+def drawn(rng: np.random.Generator, n: int, centre: float = 0.0, predicate: int = 0) -> tuple[Triples, Floats]:
+    """Return triples of distinct entities, and two features of which the first has a centre."""
+    values = rng.normal(size=(n, 2)) + np.array([centre, 0.0])
+    return np.column_stack([rng.integers(10**6, size=n), np.full(n, predicate), rng.integers(10**6, size=n)]), values
+
+
+def compared(rows: tuple[Triples, Floats], calibration: tuple[Triples, Floats], seed: int = 0) -> Likeness:
+    samples = [(triples, Evidence(NAMES, values.astype(np.float32))) for triples, values in (rows, calibration)]
+    return likeness(samples[0], samples[1], np.ones(len(calibration[0])), np.random.default_rng(seed))
+
+
+def joined(*parts: tuple[Triples, Floats]) -> tuple[Triples, Floats]:
+    return np.concatenate([triples for triples, _ in parts]), np.concatenate([values for _, values in parts])
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_files_that_are_drawn_as_the_calibration_triples_are_alike(n: int) -> None:
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        found = compared(drawn(rng, n), drawn(rng, 800), seed)
+        assert found.alike
+        assert found.outside == 0
+        assert found.effective == pytest.approx(800)
+
+
+def test_other_shares_of_the_predicates_are_no_difference() -> None:
+    rng = np.random.default_rng(0)
+    rows = joined(drawn(rng, 300, 0.0, 0), drawn(rng, 20, 3.0, 1))
+    found = compared(rows, joined(drawn(rng, 60, 0.0, 0), drawn(rng, 800, 3.0, 1), drawn(rng, 50, 0.0, 2)))
+    assert found.alike
+    assert found.weights[-50:].tolist() == [0] * 50
+    np.testing.assert_allclose(found.weights[:60].sum() / found.weights.sum(), 300 / 320)
+
+
+def test_an_entity_that_only_the_file_has_is_no_difference() -> None:
+    """Each subject has one value of a feature, so that trees could learn which subjects the file has."""
+    rng = np.random.default_rng(0)
+    of_subject = rng.normal(size=60)
+    parts = []
+    for subjects in (np.arange(30), np.arange(30, 60)):
+        chosen = rng.choice(subjects, 600)
+        triples = np.column_stack([chosen, np.zeros(600, dtype=np.int64), rng.integers(10**6, size=600)])
+        parts.append((triples, np.column_stack([of_subject[chosen], rng.normal(size=600)])))
+    assert compared(*parts).alike
+
+
+def test_weights_of_overlapping_samples_are_the_density_ratio() -> None:
+    rng = np.random.default_rng(1)
+    rows, calibration = drawn(rng, 2_000, 0.7), drawn(rng, 2_000)
+    found = compared(rows, calibration)
+    assert not found.alike
+    assert found.overlaps
+    assert found.low < 0.69 < found.high  # Phi(0.7 / sqrt 2)
+    x, w = calibration[1][:, 0], found.weights
+    assert np.average(x, weights=w) == pytest.approx(0.7, abs=0.12)
+    ratio = np.exp(0.7 * x - 0.7**2 / 2)
+    assert np.corrcoef(np.log(w), np.log(ratio))[0, 1] > 0.9
+    assert found.effective == pytest.approx(ratio.sum() ** 2 / (ratio**2).sum(), rel=0.25)
+
+
+def test_samples_that_are_apart_do_not_overlap() -> None:
+    rng = np.random.default_rng(2)
+    found = compared(drawn(rng, 500, 5.0), drawn(rng, 1_000))
+    assert found.auroc > 0.95
+    assert not found.alike
+    assert not found.overlaps
+    assert "AUROC" in str(found)
+
+
+def test_a_file_of_other_predicates_is_outside() -> None:
+    rng = np.random.default_rng(3)
+    found = compared(drawn(rng, 100, 0.0, 1), drawn(rng, 100, 0.0, 0))
+    assert (found.outside, found.effective) == (1.0, 0.0)
+    assert not found.alike
+    assert not found.overlaps
+
+
+def test_the_auroc_and_its_error_are_those_of_other_formulas() -> None:
+    rng = np.random.default_rng(4)
+    z, is_row, weights = rng.normal(size=400), rng.random(400) < 0.3, rng.random(400) + 0.5
+    z = np.round(z + is_row, 1)  # with ties
+    triples = np.column_stack([np.arange(400), np.zeros(400, dtype=np.int64), np.arange(400)])
+    auroc, error = separation(z, is_row, weights, triples)
+    assert auroc == pytest.approx(roc_auc_score(is_row, z, sample_weight=weights))
+    again = []
+    for _ in range(300):
+        rows = np.r_[
+            rng.choice(np.flatnonzero(is_row), is_row.sum()), rng.choice(np.flatnonzero(~is_row), (~is_row).sum())
+        ]
+        again.append(roc_auc_score(is_row[rows], z[rows], sample_weight=weights[rows]))
+    assert error == pytest.approx(np.std(again), rel=0.15)
+    doubled = separation(np.r_[z, z], np.r_[is_row, is_row], np.r_[weights, weights], np.r_[triples, triples])
+    assert doubled == pytest.approx((auroc, error))  # a copy of each row, with its subject, says nothing new
