@@ -58,6 +58,7 @@ def test_the_facts_are_missing_and_in_the_order_of_their_probabilities(
     assert metrics["expected_low"] <= metrics["expected"] <= metrics["expected_high"]
 
 
+@pytest.mark.long
 def test_pairs_of_a_predicate_are_the_list_of_its_missing_facts(trained: Trained) -> None:
     facts = discovered(trained, "--predicate", "cousin_of", "--candidates", "all", "--top", "20", *STATED)
     target = trained.kgcal.home.parent / "pairs.parquet"

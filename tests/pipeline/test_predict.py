@@ -176,6 +176,7 @@ def test_a_fault_in_a_file_leaves_no_output(trained: Trained, tmp_path: Path) ->
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.long
 def test_all_pairs_of_a_predicate_are_those_of_a_file_with_the_same_triples(trained: Trained, tmp_path: Path) -> None:
     rows = [line.split("\t")[:3] for line in trained.test.read_text().splitlines()]
     subjects, objects = (sorted({row[place] for row in rows})[:30] for place in (0, 2))
