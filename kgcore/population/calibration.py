@@ -1,5 +1,6 @@
 """A model that is calibrated to a population, and the lists that it makes."""
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,9 @@ from kgcore.prediction.question import Question
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
+
+
+MUCH_LESS = 0.8  # share of the stated true candidates below which the evidence contradicts the statement
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,24 @@ class Calibration:
         candidates, facts = int(self.population.sizes[own].sum()), len(self.survey.facts)
         if self.true is None:
             return NOTHING_STATED.format(candidates=f"{candidates:,} candidates")
-        true = _count(float(self.true.values[own].sum()))
-        return (
-            f"the probabilities are about {candidates:,} candidates, {true} of them true by the stated "
+        true, likely = float(self.true.values[own].sum()), self._likely()
+        text = (
+            f"the probabilities are about {candidates:,} candidates, {_count(true)} of them true by the stated "
             f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
         )
+        if likely < MUCH_LESS * true - 3 * math.sqrt(true):
+            text += (
+                f". Only about {_count(likely)} candidates look like these facts: fewer are true than stated, or they "
+                "are unlike the facts of validation"
+            )
+        return text
+
+    def _likely(self) -> float:
+        """Return the sum of the probabilities of all candidates that are asked about."""
+        triples = self.survey.drawn.triples
+        asked = np.ones(len(triples), dtype=bool) if self.asked is None else triples[:, 1] == self.asked
+        q = self.fit.probabilities(self.survey.log_odds[asked], triples[asked, 1])
+        return float(self.survey.drawn.weights[asked] @ q)
 
     def most_probable(
         self,

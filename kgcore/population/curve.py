@@ -15,6 +15,11 @@ sum to the number of true candidates A_p in each predicate. Its expected value i
 their unknown labels (du Plessis et al. 2015), and it is convex. Its gradient is zero where, above each knot of h, the
 probabilities of the candidates sum to the number of true ones that the facts show there. The factor m / A makes it
 worth as much as m observations, so that the priors weigh as they do in kgcore/calibration/per_relation.py.
+
+Where the statement asks for more true candidates than there are candidates with such evidence, this loss has no
+minimum. So logit q_j counts no more than U = log(m + 1), the log-odds of the largest probability that m facts support:
+min(logit q_j, U) takes its place, smooth by u - e log(1 + exp((u - U) / e)). The loss stays convex. Then all candidates
+with such evidence are true, and the number of true ones is less than the stated one.
 """
 
 from dataclasses import dataclass
@@ -29,6 +34,7 @@ from kgcore.newton import Matrix, minimise
 TAU = 0.5  # standard deviation of the constants of predicates
 RHO = 1.0  # weight of the prior of slopes
 FEWEST_ABOVE = 30  # facts above the last knot
+SMOOTH = 0.25  # e: how far from U the two parts of the minimum mix
 CELLS = 400  # cells of z for each predicate
 
 
@@ -160,25 +166,27 @@ class _Risk:
     def __init__(self, columns: Floats, cells: Cells, true: Floats) -> None:
         self.columns, self._cells, self._size = columns, cells, len(true)
         facts = np.bincount(cells.predicates, cells.facts, self._size)
-        weights = cells.facts * (true / np.maximum(facts, 1e-300))[cells.predicates]
-        self._known = self._sums(weights)
+        self._true = cells.facts * (true / np.maximum(facts, 1e-300))[cells.predicates]
+        self._most = np.log1p(facts.sum())
         self._scale, self._prior = 1 / float(true.sum()), 1 / float(cells.facts.sum())
         penalties = np.r_[np.full(columns.shape[1], RHO), 0.0, np.full(self._size, TAU**-2)]
         self._penalties, self._centre = penalties, np.r_[np.ones(columns.shape[1]), np.zeros(1 + self._size)]
 
     def value(self, v: Floats) -> float:
         """Return the loss at parameters v."""
-        softplus = float(self._cells.candidates @ np.logaddexp(0, self._log_odds(v)))
+        u = self._log_odds(v)
+        softplus = float(self._cells.candidates @ np.logaddexp(0, u))
+        known = float(self._true @ (u - SMOOTH * np.logaddexp(0, (u - self._most) / SMOOTH)))
         away = v - self._centre
-        return self._scale * (softplus - float(self._known @ v)) + self._prior / 2 * float(self._penalties @ away**2)
+        return self._scale * (softplus - known) + self._prior / 2 * float(self._penalties @ away**2)
 
     def derivatives(self, v: Floats) -> tuple[Floats, Matrix]:
         """Return the gradient and the Hessian at parameters v."""
-        q = expit(self._log_odds(v))
-        expected = self._cells.candidates * q
-        gradient = self._scale * (self._sums(expected) - self._known)
+        u = self._log_odds(v)
+        q, above = expit(u), expit((u - self._most) / SMOOTH)
+        gradient = self._scale * self._sums(self._cells.candidates * q - self._true * (1 - above))
         gradient += self._prior * self._penalties * (v - self._centre)
-        weights = expected * (1 - q)
+        weights = self._cells.candidates * q * (1 - q) + self._true * above * (1 - above) / SMOOTH
         sums = [self._sums(weights * column) for column in self.columns.T]
         total = self._sums(weights)
         k = self.columns.shape[1]

@@ -1,6 +1,7 @@
 """Calibration to a population without labels: simulated surveys whose truth is known, and small graphs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,31 @@ def test_a_sample_of_the_candidates_below_the_top_does_not_move_the_top() -> Non
         errors.append(q[rows].sum() / truth[rows].sum() - 1)
     assert np.mean(held) >= 0.9
     assert abs(np.mean(errors)) < 0.03
+
+
+def test_a_number_of_true_candidates_that_the_evidence_contradicts_is_not_reached() -> None:
+    rng = np.random.default_rng(0)
+    made, _, _ = simulated_survey(5, true=300, facts=400, candidates=8_000)
+    likely = rng.random(8_000) < 0.02  # of a kind of its own, as all facts are
+    made = replace(made, log_odds=np.where(likely, rng.normal(9, 0.1, 8_000), made.log_odds))
+    made = replace(made, of_facts=rng.normal(9, 0.1, 400))
+    sizes = np.bincount(made.drawn.triples[:, 1])
+    for true in (likely.sum() / 2, likely.sum() * 4.0):
+        fit = fit_population(made, stated(true), sizes, "graph", np.random.default_rng(0))
+        q = fit.probabilities(made.log_odds, made.drawn.triples[:, 1])
+        assert q[likely].sum() == pytest.approx(min(true, likely.sum()), rel=0.1)
+        assert q[~likely].sum() < 0.15 * likely.sum()
+
+
+def test_the_sentence_about_a_population_says_that_the_evidence_contradicts_the_statement(
+    surveyed: tuple[Population, Survey, Calibration],
+) -> None:
+    population, made, calibration = surveyed
+    assert "look like these facts" not in calibration.about
+    too_many = stated_facts(population, "", 0.9)
+    models, rng = calibration.model.trained.embedding_models, np.random.default_rng(0)
+    contradicted = Calibration.of(population, made, models, too_many, rng)
+    assert "candidates look like these facts: fewer are true than stated" in contradicted.about
 
 
 def test_no_probability_is_beyond_what_the_facts_support() -> None:
