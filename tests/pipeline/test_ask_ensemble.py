@@ -139,7 +139,7 @@ def test_a_server_answers_with_an_ensemble(pooled: Pooled, monkeypatch: pytest.M
     assert served.found.label == "ground_truth.linear"
     assert served.sample is not None
     row = pooled.test.iloc[0]
-    made = served.explainer(None).explain(*row)
+    made = served.explainer(row["predicate"], None, "", False).explain(*row)
     assert made.probability == pooled.predicted("--model", pooled.run)["probability"].iloc[0]
 
 
