@@ -14,7 +14,7 @@ from tests.e2e.local import until
 from tests.e2e.serving import started
 from tests.pipeline.command import Kgcal
 
-SMALL = ["--dataset", "family", "--size", "300", "--batch-size", "128", "--calibrators", "platt"]
+SMALL = ["--dataset", "family", "--size", "300", "--batch-size", "128", "--calibrators", "smoothed_isotonic"]
 BODY = {"triples": [{"subject": f"person_{i}", "predicate": "cousin_of", "object": "person_1"} for i in range(2, 102)]}
 WITHIN = 10.0  # seconds until a new champion answers
 
