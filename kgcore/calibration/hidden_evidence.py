@@ -25,7 +25,7 @@ def with_hidden_log_odds(
     source  the model and the graph. Training facts are the evidence
     groups  registered names of the groups of evidence
 
-    Boosted trees learn twice. First, validation facts, with their hits as weights, are told from the corruptions. This
+    Boosted trees learn twice. First, they tell validation facts, weighted by their hits, from the corruptions. This
     estimates log(v / u), with the density v of hits and u of corruptions, and `chances_of` makes it the probability
     that a corruption is true. Second, every corruption is a positive with this weight, beside the validation facts, and
     a negative with the rest. So the many hidden facts among the corruptions are no negatives any more, and the log-odds

@@ -38,14 +38,14 @@ def brier_gain(q: Probabilities, truth: Probabilities, weights: Weights) -> floa
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerRanks:
     """Validation facts (m, 3) whose ranks among all answers to their two queries are computed, without known facts."""
 
     known: TripleIndex
     facts: Triples
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, rng: np.random.Generator) -> "Answers":
+    def of(cls, graph: KnowledgeGraph, rng: np.random.Generator) -> "AnswerRanks":
         """Draw facts: fewer if the graph has few training triples for each entity."""
         wanted = COMPARED * len(graph.train) // (2 * len(graph.entities))
         number = np.clip(wanted // BLOCK * BLOCK, BLOCK, RANKED)

@@ -11,7 +11,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.models.trained import TrainedModel
-from kgcore.tuning.gains import Answers, MissingFacts, brier_gain
+from kgcore.tuning.gains import AnswerRanks, MissingFacts, brier_gain
 from kgcore.tuning.held_out import held_out
 
 
@@ -52,7 +52,7 @@ class Objective:
         self.metric, self.held_out = metric, held_out(graph, config, base_rate, rng)
         soft = self.held_out.confidences is not None
         self._judged_on = POPULATIONS[:1] if soft else POPULATIONS if judged_on == ALL else (judged_on,)
-        self._asked: list[Answers | MissingFacts] = [Answers.of(graph, rng)] if metric in ("mrr", GAIN) else []
+        self._asked: list[AnswerRanks | MissingFacts] = [AnswerRanks.of(graph, rng)] if metric in ("mrr", GAIN) else []
         missing = MissingFacts.of(graph, rng) if metric == GAIN and MISSING_FACTS in self._judged_on else None
         if missing:
             self._asked.append(missing)

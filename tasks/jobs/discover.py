@@ -128,7 +128,7 @@ def _calibrated(
     runner: str,
     run_id: str,
 ) -> tuple["Calibration | None", list[str]]:
-    """Calibrate to the missing facts, and return what the probabilities are about, or why there are none.
+    """Calibrate to the missing facts. Return what the probabilities are about, or the reason why none are given.
 
     No survey is made where nobody needs it: for a list with few false facts or an answer set without a statement.
     """

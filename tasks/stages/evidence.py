@@ -146,7 +146,7 @@ def evidence_of(scores: StageRef, candidates: StageRef | None) -> StageRef | Non
 def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | None) -> bool:
     """Return whether a combiner can be fitted: the settings name one, and there are enough labels or candidates.
 
-    If there are neither, corruptions are the negatives, of which there are always enough. Triples with confidences
+    If there are neither, corruptions are the negatives. There are always enough of them. Triples with confidences
     have no negatives.
 
     matched  the match run; None: there are no candidates
