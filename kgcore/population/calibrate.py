@@ -54,7 +54,7 @@ class PopulationFit:
     bound       the calibrator of these log-odds
     predicates  (p,) the predicates of the population, ascending
     replicates  maps of bootstrap replicates
-    facts       log-odds of the validation facts that the map is fitted to (m,), and their predicates (m,)
+    supported   highest log-odds of a validation fact: nothing is known about higher ones
     highest     largest probability
     true        (p,) number of true candidates of each predicate that the map is fitted to
     """
@@ -63,14 +63,9 @@ class PopulationFit:
     bound: BoundCalibrator
     predicates: Ints
     replicates: Sequence[LogOddsCurve]
-    facts: tuple[Floats, Ints]
+    supported: float
     highest: float
     true: Floats
-
-    @property
-    def supported(self) -> float:
-        """The highest log-odds of a validation fact: nothing is known about higher ones."""
-        return float(self.facts[0].max())
 
     def probabilities(self, log_odds: Floats, predicates: Ints) -> Probabilities:
         """Return the probabilities (n,) of triples with log-odds (n,) and predicates (n,)."""
@@ -153,7 +148,7 @@ def fit_population(
         support=_support(survey, curve, replicates, predicates, supported),
         combined=survey.combined,
     )
-    return PopulationFit(survey, bound, predicates, replicates, (top.of_facts, top.facts[:, 1]), highest, number[maps])
+    return PopulationFit(survey, bound, predicates, replicates, supported, highest, number[maps])
 
 
 def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
