@@ -13,7 +13,7 @@ from kgcore.errors import MismatchError
 from kgcore.evidence.base import Feature, Source
 from kgcore.registries import EVIDENCE
 
-ROWS_AT_ONCE = 2**16  # triples of a block
+ROWS_AT_ONCE = 2**14  # triples of a block
 
 
 @dataclass(frozen=True)

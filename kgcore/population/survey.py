@@ -119,24 +119,16 @@ def survey(
             f"{FEWEST_FACTS}"
         )
     drawn = draw(population, source.trained, size, rng, lambda done: on_part(0.3 * done), each_part)
-    features = Features.of(source, groups)
+    features = Features.of(source, (*groups, FOLD))
     evidence, of_facts = features.evidence(drawn.triples), features.evidence(facts)
     on_part(0.5)
     folded = _cross_fit(evidence, of_facts, drawn, facts, rng, lambda done: on_part(0.5 + 0.4 * done))
     in_top = ~folded.is_low(of_facts.values, facts[:, 1])
-    names = (*evidence.names, FOLD)
-    combined = Combined(COMBINER, (*groups, FOLD), names, source.trained.fingerprint(), folded, "folded", tuple(others))
-    scores = [
-        combined.scores(_with_fold(part, triples), triples[:, 1])
-        for part, triples in ((evidence, drawn.triples), (of_facts, facts))
-    ]
+    model = source.trained.fingerprint()
+    combined = Combined(COMBINER, tuple(features.groups), features.names, model, folded, "folded", tuple(others))
+    log_odds = combined.scores(evidence, drawn.triples[:, 1])
     on_part(1.0)
-    return Survey(drawn, scores[0], facts, scores[1], in_top, combined)
-
-
-def _with_fold(evidence: Evidence, triples: Triples) -> Evidence:
-    folds = fold_of(triples)[:, None].astype(np.float32)
-    return Evidence((*evidence.names, FOLD), np.concatenate([evidence.values, folds], axis=1))
+    return Survey(drawn, log_odds, facts, combined.scores(of_facts, facts[:, 1]), in_top, combined)
 
 
 def _cross_fit(
@@ -147,7 +139,7 @@ def _cross_fit(
     rng: np.random.Generator,
     on_part: OnPart,
 ) -> Folded:
-    """Fit one combiner for each fold, to the facts and candidates of the other folds.
+    """Fit one combiner for each fold, which is the last feature, to the facts and candidates of the other folds.
 
     The top has at least SHARE_OF_TOP of the candidates' weight: a list is chosen there, and by their numbers alone the
     combiners would learn to tell facts from candidates that nobody doubts. `Folded` corrects the log-odds for it.
@@ -162,8 +154,8 @@ def _cross_fit(
         true = np.flatnonzero(folds_of_facts != fold)
         n = len(true)
         sample = EvidenceSample(
-            evidence.names,
-            np.concatenate([of_facts.values[true], evidence.values[kept]]),
+            evidence.names[:-1],
+            np.concatenate([of_facts.values[true, :-1], evidence.values[kept, :-1]]),
             np.r_[np.ones(n), np.zeros(len(kept))],
             _mean_one(np.r_[np.full(n, 1 / n), weights]),
             np.r_[facts[true, 1], drawn.triples[kept, 1]],
